@@ -1,0 +1,42 @@
+# Finds LLVM and MLIR 22 and declares how a compiler library is made.
+
+find_package(MLIR 22.1 CONFIG QUIET HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+if(NOT MLIR_FOUND)
+  message(FATAL_ERROR "MLIR 22 is missing: install libmlir-22-dev "
+    "mlir-22-tools llvm-22-dev, or configure with -DKVC_BUILD_COMPILER=OFF")
+endif()
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+# What every translation unit that includes LLVM headers needs. LLVM of the
+# distribution is built with RTTI and without exceptions.
+add_library(kvc_llvm INTERFACE)
+target_include_directories(kvc_llvm SYSTEM INTERFACE
+  ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_include_directories(kvc_llvm INTERFACE
+  ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+target_compile_options(kvc_llvm INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
+target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
+
+# kvc_tablegen(target td (gen-flag output)...) runs mlir-tblgen over one file.
+function(kvc_tablegen target td)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  set(args ${ARGN})
+  while(args)
+    list(POP_FRONT args flag output)
+    mlir_tablegen(${output} ${flag} -I${PROJECT_SOURCE_DIR} -I${MLIR_INCLUDE_DIRS})
+  endwhile()
+  add_public_tablegen_target(${target})
+endfunction()
+
+# kvc_compiler_library(name DEPENDS targets... SOURCES files... LINK libs...)
+function(kvc_compiler_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;LINK" ${ARGN})
+  kvc_library(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC kvc_llvm ${ARG_LINK})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()

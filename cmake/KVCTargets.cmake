@@ -1,0 +1,20 @@
+# The only wrapper around add_library: warnings, sanitizers and the include root.
+
+function(kvc_target_options name)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter
+    $<$<BOOL:${KVC_WERROR}>:-Werror>)
+  if(KVC_SANITIZE)
+    target_compile_options(${name} PRIVATE -fsanitize=address,undefined
+      -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${name} PUBLIC -fsanitize=address,undefined
+      -fno-sanitize=vptr)
+  endif()
+endfunction()
+
+# kvc_library(name SOURCES... ) makes a static library.
+function(kvc_library name)
+  add_library(${name} STATIC ${ARGN})
+  kvc_target_options(${name})
+endfunction()

@@ -1,0 +1,43 @@
+//===- EmitObject.h - the artefact as an object file ----------------------===//
+
+#ifndef KVC_CODEGEN_EMITOBJECT_H
+#define KVC_CODEGEN_EMITOBJECT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+struct ObjectOptions {
+  /// Processor of the host kernels; "generic" runs everywhere.
+  std::string hostCPU = "generic";
+  /// Chips whose PTX is put in.
+  std::vector<std::string> chips;
+  /// Also export the artefact as kvc_artifact, for dlopen.
+  bool library = false;
+};
+
+/// Level gpu to LLVM IR text of the host kernels.
+llvm::Expected<std::string> emitHostIR(mlir::ModuleOp module,
+                                       const ObjectOptions &options);
+
+/// Level gpu to an ELF object that holds the constant kvc_policy_<name>
+/// (kvc/artifact.h): manifest, PTX of each chip, host kernels.
+llvm::Expected<std::string> emitObject(mlir::ModuleOp module,
+                                       const ObjectOptions &options);
+
+/// The C header that declares the constant.
+std::string emitHeader(mlir::ModuleOp module);
+
+/// The manifest's text.
+std::string manifestOf(mlir::ModuleOp module);
+
+/// Links `object` into the shared library `path` with ld.lld.
+llvm::Error linkLibrary(llvm::StringRef object, llvm::StringRef path);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_EMITOBJECT_H

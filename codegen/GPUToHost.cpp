@@ -1,0 +1,325 @@
+//===- GPUToHost.cpp - convert-gpu-to-host --------------------------------===//
+//
+// One gpu.func becomes one function that a fiber runs for each thread. Offsets
+// into the thread's context and its table are those of kvc/simt.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Passes.h"
+#include "kvc/simt.h"
+
+#include "mlir/Conversion/LLVMCommon/MemRefBuilder.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cstddef>
+
+namespace kvc {
+#define GEN_PASS_DEF_GPUTOHOST
+#include "codegen/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Half precision without library calls
+//===----------------------------------------------------------------------===//
+
+/// f16 -> f32 by bits: widen the exponent, then scale to restore the bias; the
+/// multiplication makes subnormals right.
+struct ExpandExtF16 : public OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getIn().getType().isF16() || !op.getType().isF32())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type i32 = b.getI32Type(), f32 = b.getF32Type();
+    auto constant = [&](int64_t n) -> Value {
+      return arith::ConstantIntOp::create(b, n, 32);
+    };
+    Value half = arith::ExtUIOp::create(
+        b, i32, arith::BitcastOp::create(b, b.getI16Type(), op.getIn()));
+    Value magnitude = arith::ShLIOp::create(
+        b, arith::AndIOp::create(b, half, constant(0x7fff)), constant(13));
+    Value sign = arith::ShLIOp::create(
+        b, arith::AndIOp::create(b, half, constant(0x8000)), constant(16));
+    Value scale = arith::ConstantOp::create(
+        b, b.getFloatAttr(f32, std::ldexp(1.0, 112)));
+    Value scaled = arith::BitcastOp::create(
+        b, i32,
+        arith::MulFOp::create(
+            b, arith::BitcastOp::create(b, f32, magnitude), scale));
+    Value special = arith::CmpIOp::create(b, arith::CmpIPredicate::uge,
+                                          magnitude, constant(0x7c00 << 13));
+    Value bits = arith::SelectOp::create(
+        b, special,
+        arith::OrIOp::create(b, magnitude, constant(0x7f800000)), scaled);
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(
+        op, f32, arith::OrIOp::create(b, bits, sign));
+    return success();
+  }
+};
+
+/// f32 -> f16, to nearest even. Adding a number whose unit in the last place is
+/// that of the result lets the addition round.
+struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getType().isF16() || !op.getIn().getType().isF32())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type i32 = b.getI32Type(), f32 = b.getF32Type();
+    auto constant = [&](int64_t n) -> Value {
+      return arith::ConstantIntOp::create(b, n, 32);
+    };
+    Value bits = arith::BitcastOp::create(b, i32, op.getIn());
+    Value sign = arith::AndIOp::create(b, bits, constant(INT32_MIN));
+    Value magnitude = arith::XOrIOp::create(b, bits, sign);
+    // Normal numbers: add half a unit, minus one if the last bit is even.
+    Value odd = arith::AndIOp::create(
+        b, arith::ShRUIOp::create(b, magnitude, constant(13)), constant(1));
+    Value rounded = arith::AddIOp::create(
+        b, arith::AddIOp::create(b, magnitude, odd),
+        constant(0xfff - (int64_t(112) << 23)));
+    Value normal = arith::ShRUIOp::create(b, rounded, constant(13));
+    // Subnormal results: let an addition at the right scale round.
+    Value magic = arith::ConstantOp::create(b, b.getFloatAttr(f32, 0.5));
+    Value shifted = arith::AddFOp::create(
+        b, arith::BitcastOp::create(b, f32, magnitude), magic);
+    Value subnormal = arith::SubIOp::create(
+        b, arith::BitcastOp::create(b, i32, shifted), constant(0x3f000000));
+    auto below = [&](int64_t limit) -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, magnitude,
+                                   constant(limit));
+    };
+    Value finite = arith::SelectOp::create(b, below(113 << 23), subnormal,
+                                           normal);
+    // 65520 and above round to infinity; NaN stays NaN.
+    Value nan = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, magnitude,
+                                      constant(0x7f800000));
+    Value special = arith::SelectOp::create(b, nan, constant(0x7e00),
+                                            constant(0x7c00));
+    Value half = arith::SelectOp::create(b, below(0x477ff000), finite, special);
+    half = arith::OrIOp::create(
+        b, half, arith::ShRUIOp::create(b, sign, constant(16)));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(
+        op, op.getType(),
+        arith::TruncIOp::create(b, b.getI16Type(), half));
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// One kernel
+//===----------------------------------------------------------------------===//
+
+class HostKernel {
+public:
+  HostKernel(gpu::GPUFuncOp kernel, ModuleOp module)
+      : kernel(kernel), b(kernel.getLoc(), kernel),
+        pointer(LLVM::LLVMPointerType::get(kernel.getContext())) {
+    b.setInsertionPointToEnd(module.getBody());
+  }
+
+  void convert() {
+    auto func = func::FuncOp::create(b, kernel.getName(),
+                                     b.getFunctionType({pointer, pointer}, {}));
+    func.getBody().takeBody(kernel.getBody());
+    Block &entry = func.getBody().front();
+    unsigned arguments = kernel.getFunctionType().getNumInputs();
+    context = entry.insertArgument(0u, pointer, b.getLoc());
+    Value args = entry.insertArgument(1u, pointer, b.getLoc());
+    b.setInsertionPointToStart(&entry);
+    for (unsigned i = 0; i < arguments; ++i)
+      replaceArgument(entry.getArgument(2 + i), args, i * 8);
+    Value shared = field(pointer, offsetof(kvc_simt_thread, shared));
+    int64_t offset = 0;
+    for (unsigned i = 2 + arguments; i < entry.getNumArguments(); ++i) {
+      BlockArgument memory = entry.getArgument(i);
+      auto type = cast<MemRefType>(memory.getType());
+      memory.replaceAllUsesWith(memoryAt(type, at(shared, offset)));
+      offset += llvm::alignTo(
+          type.getNumElements() * type.getElementTypeBitWidth() / 8, 16);
+    }
+    entry.eraseArguments(2, entry.getNumArguments() - 2);
+    func->setAttr("kvc.shared_bytes", b.getI64IntegerAttr(offset));
+    func.walk([&](Operation *op) { replace(op); });
+  }
+
+private:
+  gpu::GPUFuncOp kernel;
+  ImplicitLocOpBuilder b;
+  Type pointer;
+  Value context;
+
+  Value at(Value base, int64_t bytes) {
+    return LLVM::GEPOp::create(b, pointer, b.getI8Type(), base,
+                               ArrayRef<LLVM::GEPArg>{int32_t(bytes)});
+  }
+  Value field(Type type, int64_t offset) {
+    return LLVM::LoadOp::create(b, type, at(context, offset));
+  }
+
+  /// A memref of static shape at an address.
+  Value memoryAt(MemRefType type, Value address) {
+    LLVMTypeConverter converter(b.getContext());
+    Value descriptor = MemRefDescriptor::fromStaticShape(b, b.getLoc(),
+                                                         converter, type,
+                                                         address);
+    return UnrealizedConversionCastOp::create(b, type, descriptor)
+        .getResult(0);
+  }
+
+  void replaceArgument(BlockArgument argument, Value args, int64_t offset) {
+    auto memref = dyn_cast<MemRefType>(argument.getType());
+    Value value = LLVM::LoadOp::create(
+        b, memref ? pointer : argument.getType(), at(args, offset));
+    argument.replaceAllUsesWith(memref ? memoryAt(memref, value) : value);
+  }
+
+  /// Calls entry `offset` of the context's table.
+  Value call(int64_t offset, Type result, ValueRange operands,
+             bool withContext = true) {
+    Value table = field(pointer, offsetof(kvc_simt_thread, ops));
+    Value function = LLVM::LoadOp::create(b, pointer, at(table, offset));
+    SmallVector<Value> all{function};
+    if (withContext)
+      all.push_back(context);
+    all.append(operands.begin(), operands.end());
+    auto type = LLVM::LLVMFunctionType::get(
+        result ? result : LLVM::LLVMVoidType::get(b.getContext()),
+        SmallVector<Type>(ValueRange(all).drop_front().getTypes()));
+    auto op = LLVM::CallOp::create(b, type, all);
+    return result ? op.getResult() : Value();
+  }
+
+  Value coordinate(int64_t offset) {
+    Value value = field(b.getI32Type(), offset);
+    return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
+  }
+
+  void replace(Operation *op) {
+    b.setInsertionPoint(op);
+    b.setLoc(op->getLoc());
+    Type i32 = b.getI32Type(), f32 = b.getF32Type();
+    if (isa<gpu::ThreadIdOp>(op))
+      return finish(op, coordinate(offsetof(kvc_simt_thread, thread)));
+    if (auto id = dyn_cast<gpu::BlockIdOp>(op))
+      return finish(op, coordinate(offsetof(kvc_simt_thread, block) +
+                                   4 * int64_t(id.getDimension())));
+    if (isa<gpu::ReturnOp>(op)) {
+      func::ReturnOp::create(b);
+      return op->erase();
+    }
+    if (isa<gpu::BarrierOp>(op)) {
+      call(offsetof(kvc_simt_ops, barrier), {}, {});
+      return op->erase();
+    }
+    if (isa<simt::SyncWarpOp>(op)) {
+      call(offsetof(kvc_simt_ops, sync_warp), {}, {});
+      return op->erase();
+    }
+    if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op))
+      return replaceShuffle(shuffle);
+    if (auto ballot = dyn_cast<simt::BallotOp>(op)) {
+      Value bit = arith::ExtUIOp::create(b, i32, ballot.getBit());
+      return finish(op, call(offsetof(kvc_simt_ops, ballot), i32, bit));
+    }
+    if (auto exp = dyn_cast<simt::Exp2Op>(op))
+      return finish(op, call(offsetof(kvc_simt_ops, exp2), f32, exp.getX(),
+                             /*withContext=*/false));
+    if (auto log = dyn_cast<simt::Log2Op>(op))
+      return finish(op, call(offsetof(kvc_simt_ops, log2), f32, log.getX(),
+                             /*withContext=*/false));
+    if (auto mma = dyn_cast<simt::MmaOp>(op))
+      replaceMma(mma);
+  }
+
+  void finish(Operation *op, Value value) {
+    op->getResult(0).replaceAllUsesWith(value);
+    op->erase();
+  }
+
+  void replaceShuffle(gpu::ShuffleOp op) {
+    Type i32 = b.getI32Type(), type = op.getValue().getType();
+    Value bits = type.isF32() ? arith::BitcastOp::create(b, i32, op.getValue())
+                              : op.getValue();
+    int64_t entry = op.getMode() == gpu::ShuffleMode::XOR
+                        ? offsetof(kvc_simt_ops, shuffle_xor)
+                        : offsetof(kvc_simt_ops, shuffle_up);
+    Value result = call(entry, i32, {bits, op.getOffset()});
+    if (type.isF32())
+      result = arith::BitcastOp::create(b, type, result);
+    op.getShuffleResult().replaceAllUsesWith(result);
+    op->erase();
+  }
+
+  /// Fragments are passed through memory of the thread's stack.
+  void replaceMma(simt::MmaOp op) {
+    auto spill = [&](ValueRange values, Type type) {
+      Value memory;
+      {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(
+            &op->getParentOfType<func::FuncOp>().getBody().front());
+        Value size = LLVM::ConstantOp::create(
+            b, b.getI32Type(), b.getI32IntegerAttr(values.size()));
+        memory = LLVM::AllocaOp::create(b, pointer, type, size);
+      }
+      for (auto [i, value] : llvm::enumerate(values))
+        LLVM::StoreOp::create(b, value, at(memory, i * 4));
+      return memory;
+    };
+    Type i32 = b.getI32Type(), f32 = b.getF32Type();
+    Value a = spill(op.getA(), i32), bFragment = spill(op.getB(), i32);
+    Value c = spill(op.getC(), f32);
+    auto number = [&](int64_t n) -> Value {
+      return arith::ConstantIntOp::create(b, n, 32);
+    };
+    call(offsetof(kvc_simt_ops, mma), {},
+         {a, bFragment, c, number(op.getB().size() / 2),
+          number(op.getElement().isBF16())});
+    for (auto [i, result] : llvm::enumerate(op.getResults()))
+      result.replaceAllUsesWith(
+          LLVM::LoadOp::create(b, f32, at(c, i * 4)).getResult());
+    op->erase();
+  }
+};
+
+struct GPUToHostPass : public kvc::impl::GPUToHostBase<GPUToHostPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    AttrTypeReplacer spaces;
+    spaces.addReplacement([](MemRefType type) -> std::optional<Type> {
+      return MemRefType::get(type.getShape(), type.getElementType(),
+                             type.getLayout());
+    });
+    for (auto target :
+         llvm::make_early_inc_range(module.getOps<gpu::GPUModuleOp>())) {
+      spaces.recursivelyReplaceElementsIn(target, /*replaceAttrs=*/true,
+                                          /*replaceLocs=*/false,
+                                          /*replaceTypes=*/true);
+      for (auto kernel :
+           llvm::make_early_inc_range(target.getOps<gpu::GPUFuncOp>())) {
+        HostKernel(kernel, module).convert();
+        kernel.erase();
+      }
+      target.erase();
+    }
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ExpandExtF16, ExpandTruncF16>(&getContext());
+    arith::populateExpandBFloat16Patterns(patterns);
+    if (failed(applyPatternsGreedily(module, std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,49 @@
+//===- KernelArgs.cpp - the table -----------------------------------------===//
+
+#include "codegen/KernelArgs.h"
+
+using namespace kvc;
+
+static const ArgSpec table[] = {
+    {"lengths", ArgKind::Integers, true, "[batch] T of each sequence"},
+    {"budgets", ArgKind::Integers, true, "[batch] B of each sequence"},
+    {"kv_heads", ArgKind::Index, true, "Hkv"},
+    {"max_tokens", ArgKind::Index, true, "row length of token buffers in scratch"},
+    {"q", ArgKind::Elements, true, "queries after RoPE, the last q_rows of each sequence"},
+    {"q_rows", ArgKind::Index, true, "queries per head in q"},
+    {"q_batch", ArgKind::Index, true, "stride in elements"},
+    {"q_head", ArgKind::Index, true, "stride in elements"},
+    {"q_row", ArgKind::Index, true, "stride in elements"},
+    {"k", ArgKind::Elements, true, "keys after RoPE"},
+    {"k_batch", ArgKind::Index, true, "stride in elements"},
+    {"k_head", ArgKind::Index, true, "stride in elements"},
+    {"k_token", ArgKind::Index, true, "stride in elements"},
+    {"v", ArgKind::Elements, true, "values"},
+    {"v_batch", ArgKind::Index, true, "stride in elements"},
+    {"v_head", ArgKind::Index, true, "stride in elements"},
+    {"v_token", ArgKind::Index, true, "stride in elements"},
+    {"lse", ArgKind::Floats, true, "log-sum-exp of the last lse_rows queries"},
+    {"lse_rows", ArgKind::Index, true, "rows per head in lse"},
+    {"lse_batch", ArgKind::Index, true, "stride in elements"},
+    {"lse_head", ArgKind::Index, true, "stride in elements"},
+    {"lse_scale", ArgKind::Float, true, "log2(e) if lse is natural, 1 if base 2"},
+    {"logit_scale", ArgKind::Float, true, "softmax scale times log2(e)"},
+    {"indices", ArgKind::Integers, false, "[batch, Hkv, index_capacity] kept tokens"},
+    {"counts", ArgKind::Integers, false, "[batch, Hkv] kept tokens per head"},
+    {"index_capacity", ArgKind::Index, true, "rows per head in indices"},
+    {"status", ArgKind::Integers, false, "[1] bits: 1 NaN score, 2 capacity exceeded"},
+    {"k_out", ArgKind::Elements, false, "[batch, out_rows, d] ragged cache"},
+    {"v_out", ArgKind::Elements, false, "[batch, out_rows, d] ragged cache"},
+    {"offsets", ArgKind::Integers, false, "[batch, Hkv] first row of each head"},
+    {"out_rows", ArgKind::Index, true, "rows per sequence in k_out, v_out"},
+    {"slack", ArgKind::Index, true, "free rows behind each head"},
+};
+
+const ArgSpec *kvc::findArg(llvm::StringRef name) {
+  for (const ArgSpec &spec : table)
+    if (spec.name == name)
+      return &spec;
+  return nullptr;
+}
+
+llvm::ArrayRef<ArgSpec> kvc::allArgs() { return table; }

@@ -1,0 +1,54 @@
+//===- LLVMTarget.cpp - what both emitters ask of LLVM --------------------===//
+
+#include "codegen/LLVMTarget.h"
+
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+
+using namespace llvm;
+
+Expected<std::unique_ptr<TargetMachine>>
+kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(message);
+  TargetOptions options;
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, cpu, "", options, Reloc::PIC_, std::nullopt,
+      CodeGenOptLevel::Aggressive));
+  if (!machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
+    return createStringError("unknown processor '" + cpu + "' for " +
+                             triple.str());
+  return machine;
+}
+
+void kvc::optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+Expected<std::string> kvc::emit(Module &module, TargetMachine &machine,
+                                CodeGenFileType type) {
+  SmallString<0> text;
+  raw_svector_ostream stream(text);
+  legacy::PassManager manager;
+  if (machine.addPassesToEmitFile(manager, stream, nullptr, type))
+    return createStringError("the target cannot emit this kind of file");
+  manager.run(module);
+  return text.str().str();
+}

@@ -1,0 +1,29 @@
+//===- LLVMTarget.h - what both emitters ask of LLVM ----------------------===//
+
+#ifndef KVC_CODEGEN_LLVMTARGET_H
+#define KVC_CODEGEN_LLVMTARGET_H
+
+#include "llvm/IR/Module.h"
+#include "llvm/Support/CodeGen.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+
+namespace kvc {
+
+/// A target machine at -O3. An unknown triple or processor is an error.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
+
+/// Runs the default -O3 pipeline.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+
+/// Text or object file.
+llvm::Expected<std::string> emit(llvm::Module &module,
+                                 llvm::TargetMachine &machine,
+                                 llvm::CodeGenFileType type);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_LLVMTARGET_H

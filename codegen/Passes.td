@@ -1,0 +1,66 @@
+//===- Passes.td - from kernels to a target, in the order they run --------===//
+
+#ifndef KVC_CODEGEN_PASSES_TD
+#define KVC_CODEGEN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "build the kernels of a fused policy for given shapes";
+  let description = [{
+    The module's only policy becomes a `gpu.module` with one `gpu.func` per
+    kernel and shape; no kvc op is left. The manifest is an attribute of the
+    `gpu.module`. Dispatch only: each kind of kernel has its builder in
+    `codegen/kernels`.
+
+    Example: test/codegen/convert-kvc-to-gpu.mlir
+  }];
+  let options = [
+    Option<"shapes", "shapes", "std::string", "\"\"",
+           "head_dim=N,group=N,dtype=T, several separated by ';'">
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+    "::kvc::simt::SIMTDialect"
+  ];
+}
+
+def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "expand math ops to arithmetic that is the same on all targets";
+  let description = [{
+    Neither libdevice nor libm: both targets compute the same polynomials.
+    `math.sqrt`, `math.absf`, `math.fma`, `math.copysign` and `math.ctpop` are
+    left to the targets, where they are exact.
+
+    Example: test/codegen/kvc-expand-math.mlir
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def SIMTToNVVM : Pass<"convert-simt-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "lower simt ops to NVVM intrinsics";
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::NVVM::NVVMDialect"];
+}
+
+def GPUToHost : Pass<"convert-gpu-to-host", "::mlir::ModuleOp"> {
+  let summary = "turn gpu.func into functions that a fiber per thread runs";
+  let description = [{
+    `gpu.func @k(args)` becomes `llvm.func @k(ptr thread, ptr args)`: coordinates
+    are fields of the thread's context, block memory is one buffer, barriers,
+    shuffles and simt ops are calls through the context's table
+    (`runtime/include/kvc/simt.h`). The artefact has no undefined symbol of ours.
+
+    Example: test/codegen/convert-gpu-to-host.mlir
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+#endif // KVC_CODEGEN_PASSES_TD

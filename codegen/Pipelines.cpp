@@ -1,0 +1,86 @@
+//===- Pipelines.cpp - the order of the lowering passes, and why ----------===//
+
+#include "codegen/Pipelines.h"
+
+#include "codegen/Passes.h"
+
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
+  ConvertKVCToGPUOptions options;
+  for (const Shape &shape : shapes)
+    options.shapes += ("head_dim=" + Twine(shape.headDim) + ",group=" +
+                       Twine(shape.group) + ",dtype=" + shape.dtypeName() +
+                       ";")
+                          .str();
+  manager.addPass(createConvertKVCToGPU(options));
+  OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
+  // Points are evaluated where they are needed, each with its own addresses;
+  // what is the same becomes one here.
+  target.addPass(createCSEPass());
+  target.addPass(createCanonicalizerPass());
+  target.addPass(createCSEPass());
+}
+
+/// What both targets do before types become LLVM's.
+static void addCommonLowering(OpPassManager &manager) {
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(memref::createExpandOpsPass());
+  manager.addPass(memref::createExpandStridedMetadataPass());
+  manager.addPass(createLowerAffinePass());
+}
+
+void kvc::buildNVVMPipeline(OpPassManager &manager) {
+  OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
+  target.addPass(createExpandMath());
+  // Before convert-gpu-to-nvvm, which would send math ops to libdevice.
+  target.addPass(createSIMTToNVVM());
+  addCommonLowering(manager);
+  OpPassManager &lower = manager.nest<gpu::GPUModuleOp>();
+  ConvertGpuOpsToNVVMOpsOptions options;
+  // One parameter per buffer instead of a descriptor.
+  options.useBarePtrCallConv = true;
+  lower.addPass(createConvertGpuOpsToNVVMOps(options));
+  lower.addPass(createConvertVectorToLLVMPass());
+  lower.addPass(createConvertNVVMToLLVMPass());
+  lower.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void kvc::buildHostPipeline(OpPassManager &manager) {
+  manager.nest<gpu::GPUModuleOp>().addPass(createExpandMath());
+  manager.addPass(createGPUToHost());
+  addCommonLowering(manager);
+  manager.addPass(createConvertVectorToLLVMPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createFinalizeMemRefToLLVMConversionPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createConvertFuncToLLVMPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void kvc::registerCodegenPipelines() {
+  PassPipelineRegistration<>("kvc-nvvm-pipeline",
+                             "from level gpu to NVVM in the gpu.module",
+                             buildNVVMPipeline);
+  PassPipelineRegistration<>("kvc-host-pipeline",
+                             "from level gpu to the LLVM dialect",
+                             buildHostPipeline);
+}

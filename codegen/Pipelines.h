@@ -1,0 +1,25 @@
+//===- Pipelines.h - the order of the lowering passes ---------------------===//
+
+#ifndef KVC_CODEGEN_PIPELINES_H
+#define KVC_CODEGEN_PIPELINES_H
+
+#include "codegen/Shape.h"
+
+#include "mlir/Pass/PassManager.h"
+
+namespace kvc {
+
+/// Level fused to level gpu.
+void buildGPUPipeline(mlir::OpPassManager &manager,
+                      llvm::ArrayRef<Shape> shapes);
+/// Level gpu to NVVM inside the gpu.module.
+void buildNVVMPipeline(mlir::OpPassManager &manager);
+/// Level gpu to the LLVM dialect, for the machine that runs the compiler.
+void buildHostPipeline(mlir::OpPassManager &manager);
+
+/// Registers --kvc-nvvm-pipeline and --kvc-host-pipeline.
+void registerCodegenPipelines();
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_PIPELINES_H

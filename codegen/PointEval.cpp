@@ -1,0 +1,180 @@
+//===- PointEval.cpp - a kernel's body at one point -----------------------===//
+
+#include "codegen/PointEval.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace kvc;
+
+Expr kvc::reductionStart(KernelBuilder &k, ReduceKind kind) {
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case ReduceKind::Max:
+    return k.f32(-infinity);
+  case ReduceKind::Min:
+    return k.f32(infinity);
+  default:
+    return k.f32(0);
+  }
+}
+
+Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
+  switch (kind) {
+  case ReduceKind::Max:
+    return sum.max(value);
+  case ReduceKind::Min:
+    return sum.min(value);
+  default:
+    return sum + value;
+  }
+}
+
+Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa<BudgetOp>(op))
+    return s.budget;
+  if (isa<LengthOp>(op))
+    return s.length;
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, evalScalar(k, s, operand));
+  return k.expr(k.b.clone(*op, mapping)->getResult(0));
+}
+
+SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
+                                  Value protectLast) {
+  SequenceScalars s;
+  s.sequence = sequence;
+  s.length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
+  s.budget = k.load(k.buffer("budgets", {}), {sequence}).toIndex();
+  s.window = protectLast
+                 ? evalScalar(k, s, protectLast).min(s.budget).min(s.length)
+                 : k.index(0);
+  s.past = s.length - s.window;
+  return s;
+}
+
+Expr PointEval::operator()(Value value, int member) {
+  if (headsOf(value.getType()) != Axis::QueryHeads)
+    member = -1;
+  auto key = std::make_pair(value, member);
+  if (auto it = known.find(key); it != known.end())
+    return it->second;
+  Expr result = compute(value, member);
+  known[key] = result;
+  return result;
+}
+
+Expr PointEval::compute(Value value, int member) {
+  Point at = point;
+  at.member = member;
+  if (std::optional<Expr> stored = leaf(value, at))
+    return *stored;
+  Operation *op = value.getDefiningOp();
+  assert(op && "kernel argument without a leaf");
+  if (!isa<RankedTensorType>(value.getType()))
+    return evalScalar(k, s, value);
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    Expr inner = (*this)(broadcast.getValue(), member);
+    return inner.type().isIndex() ? inner.toI32() : inner;
+  }
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduceHeads(reduce);
+  if (auto pooled = dyn_cast<PoolOp>(op))
+    return pool(pooled, member);
+  if (auto norms = dyn_cast<NormOp>(op))
+    return norm(norms);
+  if (isa<PositionOp>(op))
+    return point.token.toI32();
+  if (isa<AllocateOp>(op)) // uniform, the only rule without operands
+    return (s.budget - s.window).toI32();
+  return cloneScalar(op, member);
+}
+
+/// Over the group: the members in ascending order. Over all heads: KV head by
+/// KV head, reading stored values.
+Expr PointEval::reduceHeads(ReduceOp reduce) {
+  bool perQueryHead = headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
+  int64_t members = perQueryHead ? k.shape.group : 1;
+  auto overMembers = [&](PointEval &eval, Expr sum) {
+    for (int64_t j = 0; j < members; ++j)
+      sum = reductionStep(reduce.getKind(), sum, eval(reduce.getValue(), j));
+    return sum;
+  };
+  Expr start = reductionStart(k, reduce.getKind());
+  Expr sum, count = k.f32(members);
+  if (reduce.getAxis() == ReduceAxis::Group) {
+    sum = overMembers(*this, start);
+  } else {
+    Expr heads = headsOf(reduce.getValue().getType()) == Axis::OneHead
+                     ? k.index(1)
+                     : k.arg("kv_heads");
+    sum = k.loop(k.index(0), heads, k.index(1), {start},
+                 [&](Expr head, ArrayRef<Expr> carried) {
+                   Point other = point;
+                   other.kvHead = head;
+                   PointEval eval(k, s, leaf, other);
+                   return KernelBuilder::Values{overMembers(eval, carried[0])};
+                 })[0];
+    count = count * heads.toFloat();
+  }
+  return reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
+}
+
+/// Neighbours in ascending order; the pooled value must be stored.
+Expr PointEval::pool(PoolOp op, int member) {
+  int64_t width = constantOf(op.getWidth()), half = width / 2;
+  Expr from = (point.token - half).max(k.index(0));
+  Expr to = (point.token + (half + 1)).min(s.past);
+  bool mean = op.getKind() == PoolKind::Mean;
+  Expr start = reductionStart(k, mean ? ReduceKind::Sum : ReduceKind::Max);
+  Expr sum = k.loop(from, to, k.index(1), {start},
+                    [&](Expr token, ArrayRef<Expr> carried) {
+                      Point near = point;
+                      near.token = token;
+                      PointEval eval(k, s, leaf, near);
+                      Expr value = eval(op.getValue(), member);
+                      return KernelBuilder::Values{reductionStep(
+                          mean ? ReduceKind::Sum : ReduceKind::Max, carried[0],
+                          value)};
+                    })[0];
+  if (!mean)
+    return sum;
+  return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());
+}
+
+/// One thread walks the row, a vector at a time.
+Expr PointEval::norm(NormOp op) {
+  std::string side = op.getSide() == CacheSide::Key ? "k" : "v";
+  Buffer rows = k.buffer(side, {k.arg(side + "_batch"), k.arg(side + "_head"),
+                                k.arg(side + "_token")});
+  bool l2 = op.getKind() == NormKind::L2;
+  int64_t width = k.shape.vectorWidth();
+  Expr sum = k.loop(
+      k.index(0), k.index(k.shape.headDim), k.index(width), {k.f32(0)},
+      [&](Expr dim, ArrayRef<Expr> carried) {
+        Expr chunk =
+            k.loadVector(rows, {s.sequence, point.kvHead, point.token, dim},
+                         width);
+        Expr total = carried[0];
+        for (int64_t e = 0; e < width; ++e) {
+          Expr x = k.element(chunk, e).widen();
+          total = l2 ? x.multiplyAdd(x, total)
+                     : total + x.unary<math::AbsFOp>();
+        }
+        return KernelBuilder::Values{total};
+      })[0];
+  return l2 ? k.sqrt(sum) : sum;
+}
+
+/// An elementwise op of arith or math, on scalars.
+Expr PointEval::cloneScalar(Operation *op, int member) {
+  OperationState state(op->getLoc(), op->getName());
+  for (Value operand : op->getOperands())
+    state.addOperands(Value((*this)(operand, member)));
+  for (Type type : op->getResultTypes())
+    state.addTypes(cast<RankedTensorType>(type).getElementType());
+  state.addAttributes(op->getAttrs());
+  return k.expr(k.b.create(state)->getResult(0));
+}

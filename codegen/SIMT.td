@@ -1,0 +1,68 @@
+//===- SIMT.td - what a warp can do and upstream cannot say ---------------===//
+//
+// A handful of ops with two lowerings: NVVM intrinsics (SIMTToNVVM.cpp) and
+// calls into the emulation of the runtime (GPUToHost.cpp). Everything else in a
+// kernel is gpu, scf, memref, vector, arith and math.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_SIMT_TD
+#define KVC_SIMT_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/DialectBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def SIMT_Dialect : Dialect {
+  let name = "simt";
+  let cppNamespace = "::kvc::simt";
+  let summary = "warp operations that both targets can run";
+}
+
+class SIMT_Op<string mnemonic, list<Trait> traits = []>
+    : Op<SIMT_Dialect, mnemonic, traits>;
+
+def SIMT_MmaOp : SIMT_Op<"mma", [AttrSizedOperandSegments]> {
+  let summary = "multiply fragments of 16xK and Kx8 on the tensor cores";
+  let description = [{
+    `d = a * b + c` over K = 16 * steps, fp32 accumulation, in the register
+    layout of `mma.sync.m16n8k16.row.col`: four 32-bit registers of `a` and two
+    of `b` per step, each holding two elements of `bf16` or `f16`. All lanes of
+    the warp take part (hence not pure).
+  }];
+  let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, Variadic<F32>:$c,
+                       TypeAttr:$element);
+  let results = (outs Variadic<F32>:$d);
+  let assemblyFormat = [{
+    $element `a` `(` $a `)` `b` `(` $b `)` `c` `(` $c `)` attr-dict `:`
+    type($a) `,` type($b) `,` type($c) `->` type($d)
+  }];
+}
+
+def SIMT_Exp2Op : SIMT_Op<"exp2", [Pure]> {
+  let summary = "compute 2 to the x, to about two units in the last place";
+  let arguments = (ins F32:$x);
+  let results = (outs F32:$y);
+  let assemblyFormat = "$x attr-dict";
+}
+
+def SIMT_Log2Op : SIMT_Op<"log2", [Pure]> {
+  let summary = "compute the base-2 logarithm";
+  let arguments = (ins F32:$x);
+  let results = (outs F32:$y);
+  let assemblyFormat = "$x attr-dict";
+}
+
+def SIMT_BallotOp : SIMT_Op<"ballot"> {
+  let summary = "collect one bit of every lane";
+  let arguments = (ins I1:$bit);
+  let results = (outs I32:$bits);
+  let assemblyFormat = "$bit attr-dict";
+}
+
+def SIMT_SyncWarpOp : SIMT_Op<"sync_warp"> {
+  let summary = "wait for all lanes of the warp and order their memory";
+  let assemblyFormat = "attr-dict";
+}
+
+#endif // KVC_SIMT_TD

@@ -1,0 +1,126 @@
+//===- SIMTToNVVM.cpp - convert-simt-to-nvvm ------------------------------===//
+
+#include "codegen/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_SIMTTONVVM
+#include "codegen/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+Value intrinsic(OpBuilder &builder, Location loc, StringRef name, Type type,
+                ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(builder, loc, type,
+                                       builder.getStringAttr(name), operands)
+      .getResult(0);
+}
+
+struct LowerMma : public OpRewritePattern<simt::MmaOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::MmaOp op,
+                                PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    bool half = op.getElement().isF16();
+    Type f32 = rewriter.getF32Type();
+    auto result = LLVM::LLVMStructType::getLiteral(getContext(),
+                                                   {f32, f32, f32, f32});
+    auto fragment = [&](Value bits) -> Value {
+      if (!half)
+        return bits;
+      auto pair = VectorType::get({2}, rewriter.getF16Type());
+      return LLVM::BitcastOp::create(rewriter, loc, pair, bits);
+    };
+    StringRef name = half ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32"
+                          : "llvm.nvvm.mma.m16n8k16.row.col.bf16";
+    SmallVector<Value> sums(op.getC());
+    for (size_t step = 0; step < op.getB().size() / 2; ++step) {
+      SmallVector<Value> operands;
+      for (size_t i = 0; i < 4; ++i)
+        operands.push_back(fragment(op.getA()[step * 4 + i]));
+      for (size_t i = 0; i < 2; ++i)
+        operands.push_back(fragment(op.getB()[step * 2 + i]));
+      operands.append(sums);
+      Value next = intrinsic(rewriter, loc, name, result, operands);
+      for (int64_t i = 0; i < 4; ++i)
+        sums[i] = LLVM::ExtractValueOp::create(rewriter, loc, next, i);
+    }
+    rewriter.replaceOp(op, sums);
+    return success();
+  }
+};
+
+/// An op with one operand becomes an intrinsic call.
+template <typename Op>
+struct LowerUnary : public OpRewritePattern<Op> {
+  LowerUnary(MLIRContext *context, StringRef name)
+      : OpRewritePattern<Op>(context), name(name) {}
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(), name,
+                                     op->getResult(0).getType(),
+                                     op->getOperands()));
+    return success();
+  }
+  StringRef name;
+};
+
+struct LowerBallot : public OpRewritePattern<simt::BallotOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::BallotOp op,
+                                PatternRewriter &rewriter) const override {
+    Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
+    rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(),
+                                     "llvm.nvvm.vote.ballot.sync",
+                                     op.getType(), {all, op.getBit()}));
+    return success();
+  }
+};
+
+struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::SyncWarpOp op,
+                                PatternRewriter &rewriter) const override {
+    Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
+    rewriter.replaceOpWithNewOp<NVVM::SyncWarpOp>(op, all);
+    return success();
+  }
+};
+
+/// math ops that are exact on the device, kept away from libdevice.
+template <typename From, typename To>
+struct LowerExact : public OpRewritePattern<From> {
+  using OpRewritePattern<From>::OpRewritePattern;
+  LogicalResult matchAndRewrite(From op,
+                                PatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<To>(op, op.getType(), op->getOperands());
+    return success();
+  }
+};
+
+struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
+  void runOnOperation() override {
+    MLIRContext *context = &getContext();
+    RewritePatternSet patterns(context);
+    patterns.add<LowerMma, LowerBallot, LowerSyncWarp,
+                 LowerExact<math::SqrtOp, LLVM::SqrtOp>,
+                 LowerExact<math::AbsFOp, LLVM::FAbsOp>,
+                 LowerExact<math::FloorOp, LLVM::FFloorOp>,
+                 LowerExact<math::CeilOp, LLVM::FCeilOp>,
+                 LowerExact<math::FmaOp, LLVM::FMAOp>,
+                 LowerExact<math::CopySignOp, LLVM::CopySignOp>,
+                 LowerExact<math::CtPopOp, LLVM::CtPopOp>>(context);
+    patterns.add<LowerUnary<simt::Exp2Op>>(context,
+                                           "llvm.nvvm.ex2.approx.f32");
+    patterns.add<LowerUnary<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace

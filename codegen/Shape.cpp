@@ -1,0 +1,132 @@
+//===- Shape.cpp - parsing of --shape and --model -------------------------===//
+
+#include "codegen/Shape.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace kvc;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+using llvm::Twine;
+
+static Error fail(const Twine &message) {
+  return llvm::createStringError(message);
+}
+
+static Expected<DType> parseDType(StringRef text) {
+  if (text == "f32" || text == "float32")
+    return DType::F32;
+  if (text == "f16" || text == "float16")
+    return DType::F16;
+  if (text == "bf16" || text == "bfloat16")
+    return DType::BF16;
+  return fail("dtype must be f32, f16 or bf16, got '" + text + "'");
+}
+
+static Error checkRange(StringRef what, int64_t value, int64_t most) {
+  if (value < 1 || value > most)
+    return fail(what + " must be 1 to " + Twine(most) + ", got " +
+                Twine(value));
+  return Error::success();
+}
+
+static Error check(const Shape &shape) {
+  if (Error error = checkRange("head_dim", shape.headDim, 256))
+    return error;
+  return checkRange("group", shape.group, 16);
+}
+
+Expected<Shape> Shape::parse(StringRef text) {
+  Shape shape;
+  bool headDim = false, group = false;
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    auto [name, value] = part.split('=');
+    if (name == "dtype") {
+      Expected<DType> dtype = parseDType(value);
+      if (!dtype)
+        return dtype.takeError();
+      shape.dtype = *dtype;
+      continue;
+    }
+    int64_t number;
+    if (value.getAsInteger(10, number))
+      return fail("a shape is head_dim=N,group=N,dtype=T, got '" + text + "'");
+    if (name == "head_dim")
+      shape.headDim = number, headDim = true;
+    else if (name == "group")
+      shape.group = number, group = true;
+    else
+      return fail("a shape has head_dim, group and dtype, got '" + name + "'");
+  }
+  if (!headDim || !group)
+    return fail("a shape needs head_dim and group, got '" + text + "'");
+  if (Error error = check(shape))
+    return error;
+  return shape;
+}
+
+Expected<Shape> Shape::fromModel(StringRef dir) {
+  std::string path = (dir + "/config.json").str();
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return fail("cannot read " + path + ": " + file.getError().message());
+  Expected<llvm::json::Value> json = llvm::json::parse((*file)->getBuffer());
+  if (!json)
+    return fail(path + ": " + llvm::toString(json.takeError()));
+  const llvm::json::Object *config = json->getAsObject();
+  if (!config)
+    return fail(path + ": must be an object");
+  auto number = [&](StringRef key) { return config->getInteger(key).value_or(0); };
+  int64_t heads = number("num_attention_heads");
+  int64_t kvHeads = config->get("num_key_value_heads")
+                        ? number("num_key_value_heads")
+                        : heads;
+  if (heads < 1 || kvHeads < 1 || heads % kvHeads)
+    return fail(path + ": num_attention_heads must be a multiple of "
+                       "num_key_value_heads, got " +
+                Twine(heads) + " and " + Twine(kvHeads));
+  Shape shape;
+  shape.group = heads / kvHeads;
+  shape.headDim = config->get("head_dim") ? number("head_dim")
+                                          : number("hidden_size") / heads;
+  StringRef dtype = config->getString("torch_dtype")
+                        .value_or(config->getString("dtype").value_or("float32"));
+  Expected<DType> parsed = parseDType(dtype);
+  if (!parsed)
+    return fail(path + ": " + llvm::toString(parsed.takeError()));
+  shape.dtype = *parsed;
+  if (Error error = check(shape))
+    return fail(path + ": " + llvm::toString(std::move(error)));
+  return shape;
+}
+
+StringRef Shape::dtypeName() const {
+  return dtype == DType::F32 ? "f32" : dtype == DType::F16 ? "f16" : "bf16";
+}
+
+std::string Shape::suffix() const {
+  return ("d" + Twine(headDim) + "_g" + Twine(group) + "_" + dtypeName()).str();
+}
+
+mlir::Type Shape::elementType(mlir::MLIRContext *context) const {
+  switch (dtype) {
+  case DType::F32:
+    return mlir::Float32Type::get(context);
+  case DType::F16:
+    return mlir::Float16Type::get(context);
+  case DType::BF16:
+    return mlir::BFloat16Type::get(context);
+  }
+  llvm_unreachable("all types are listed");
+}
+
+int64_t Shape::vectorWidth() const {
+  int64_t width = 16 / bytesPerElement();
+  while (headDim % width)
+    width /= 2;
+  return width;
+}

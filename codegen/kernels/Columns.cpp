@@ -1,0 +1,380 @@
+//===- Columns.cpp - what is parallel over past tokens --------------------===//
+//
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens; lane = token. With a
+// reduction over all heads the warp walks the heads itself: grid (.., 1, batch).
+//
+//   for each KV head:
+//     for each step of 16 query rows:     logits of the tile, then each lane
+//       accumulates its column            the policy's formula, row by row
+//     the rest of the formula on the accumulated columns; store
+//   what has one row for all heads; store
+//
+// Reads K once per KV head (and V, if the policy does), writes only what other
+// kernels read. Warps do not meet: no block barrier. Sums run in ascending order
+// of query, then member of the group, then KV head.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/PointEval.h"
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/LogitTile.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+constexpr int64_t warps = 4;
+
+using Values = KernelBuilder::Values;
+
+class ColumnsBuilder {
+public:
+  ColumnsBuilder(KernelOp kernel, const KernelSite &site)
+      : kernel(kernel), site(site), yield(cast<YieldOp>(
+                                        kernel.getBody().front().back())),
+        inputs(site.inputs) {
+    for (Operation &op : kernel.getBody().front()) {
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        queries = std::max(queries, constantOf(attention.getLast()));
+      auto reduce = dyn_cast<ReduceOp>(op);
+      if (!reduce)
+        continue;
+      bool rank3 = cast<RankedTensorType>(reduce.getValue().getType())
+                       .getRank() == 3;
+      bool oneHead = headsOf(reduce.getValue().getType()) == Axis::OneHead;
+      if (reduce.getAxis() == ReduceAxis::Heads && !oneHead)
+        (rank3 ? rowHeads : columnHeads).push_back(reduce);
+      if (reduce.getAxis() == ReduceAxis::Window)
+        (oneHead ? lateWindows : windows).push_back(reduce);
+    }
+  }
+
+  void build() {
+    KernelBuilder k(site.builder, site.name, site.shape, launch(),
+                    site.scratch);
+    run(k);
+  }
+
+private:
+  KernelOp kernel;
+  const KernelSite &site;
+  YieldOp yield;
+  SmallVector<std::string> inputs;
+  int64_t queries = 0;
+  /// Reductions over the window: inside a head, and after all heads.
+  SmallVector<ReduceOp> windows, lateWindows;
+  /// Reductions over all heads: of rows (kept in shared memory), of columns.
+  SmallVector<ReduceOp> rowHeads, columnHeads;
+  llvm::DenseMap<Operation *, Buffer> rowHeadSums;
+  llvm::DenseMap<std::pair<Operation *, int>, Expr> finished;
+
+  bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
+
+  LaunchSpec launch() {
+    LaunchSpec spec;
+    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    if (queries) {
+      LogitTile::addArgs(spec.args);
+      for (const char *arg :
+           {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
+        spec.args.push_back(arg);
+    }
+    auto add = [&](StringRef arg) {
+      if (!llvm::is_contained(spec.args, arg))
+        spec.args.push_back(arg.str());
+    };
+    for (auto norm : kernel.getBody().getOps<NormOp>())
+      for (const char *part : {"", "_batch", "_head", "_token"})
+        add((norm.getSide() == CacheSide::Key ? "k" : "v") +
+            std::string(part));
+    for (const std::string &input : inputs)
+      add(input);
+    for (Attribute buffer : outputs())
+      add(scratchName(cast<BufferAttr>(buffer)));
+    spec.blockSize = warps * warpSize;
+    spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
+                 walksHeads() ? "1" : "kv_heads", "batch"};
+    return spec;
+  }
+
+  ArrayRef<Attribute> outputs() {
+    auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers");
+    return buffers ? buffers.getValue() : ArrayRef<Attribute>();
+  }
+
+  /// Reads kernel operands from scratch.
+  std::optional<Expr> readStored(KernelBuilder &k, const SequenceScalars &s,
+                                 Value value, const Point &p) {
+    auto arg = dyn_cast<BlockArgument>(value);
+    if (!arg)
+      return std::nullopt;
+    Buffer memory = scratchBuffer(k, inputs[arg.getArgNumber()],
+                                  value.getType());
+    AxisList axes = axesOf(value.getType());
+    SmallVector<Expr> at{s.sequence, headIndex(k, axes.front(), p)};
+    if (axes.size() > 1)
+      at.push_back(p.token);
+    return k.load(memory, at);
+  }
+
+  static Expr headIndex(KernelBuilder &k, Axis heads, const Point &p) {
+    if (heads == Axis::OneHead)
+      return k.index(0);
+    if (heads == Axis::KVHeads)
+      return p.kvHead;
+    return p.kvHead * k.shape.group + std::max(p.member, 0);
+  }
+
+  void run(KernelBuilder &k) {
+    std::optional<LogitTile> tile;
+    if (queries)
+      tile.emplace(k, queries, warps);
+    for (ReduceOp reduce : rowHeads)
+      rowHeadSums[reduce] = k.shared(
+          k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
+          {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
+
+    auto s = openSequence(k, k.block(gpu::Dimension::z),
+                          yield.getProtectLast());
+    Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
+    k.when(s.length.above(s.budget) & (first < s.past), [&] {
+      Expr token = first + k.lane();
+      Expr exists = token < s.past;
+      Expr safeToken = token.min(s.past - 1);
+      SmallVector<Expr> starts;
+      for (ReduceOp reduce : columnHeads)
+        starts.push_back(reductionStart(k, reduce.getKind()));
+      Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
+      auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
+        return runHead(k, tile ? &*tile : nullptr, s, kvHead, first, safeToken,
+                       exists, carried);
+      };
+      if (!walksHeads()) {
+        head(k.block(gpu::Dimension::y), {});
+        return;
+      }
+      Values sums = k.loop(k.index(0), heads, k.index(1), starts,
+                           [&](Expr h, ArrayRef<Expr> carried) {
+                             return head(h, carried);
+                           });
+      runAllHeads(k, s, heads, sums, safeToken, exists);
+    });
+  }
+
+  int64_t windowOf(ReduceOp reduce) {
+    return cast<RankedTensorType>(reduce.getValue().getType()).getDimSize(1);
+  }
+
+  /// One KV head: rows to columns, columns to outputs. Returns the carried sums
+  /// over heads.
+  Values runHead(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
+                 Expr kvHead, Expr first, Expr token, Expr exists,
+                 ArrayRef<Expr> carried) {
+    finished.clear();
+    Point point{kvHead, -1, {}, token};
+    if (tile)
+      accumulateRows(k, *tile, s, point, first);
+    LeafReader leaf = [&, this](Value value, const Point &p) {
+      return readColumn(k, s, value, p);
+    };
+    PointEval eval(k, s, leaf, point);
+    storeOutputs(k, s, eval, point, exists, /*oneHead=*/false);
+    Values next;
+    for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
+      Expr total = sum;
+      forMembers(k, reduce.getValue(), [&](int j) {
+        total = reductionStep(reduce.getKind(), total,
+                              eval(reduce.getValue(), j));
+      });
+      next.push_back(total);
+    }
+    return next;
+  }
+
+  static void forMembers(KernelBuilder &k, Value value,
+                         llvm::function_ref<void(int)> body) {
+    if (headsOf(value.getType()) != Axis::QueryHeads)
+      return body(-1);
+    for (int j = 0; j < k.shape.group; ++j)
+      body(j);
+  }
+
+  /// Accumulators: one per window reduction and member of the group.
+  void accumulateRows(KernelBuilder &k, LogitTile &tile,
+                      const SequenceScalars &s, Point point, Expr first) {
+    tile.loadKeys(s.sequence, point.kvHead, first, s.length);
+    SmallVector<std::pair<ReduceOp, int>> slots;
+    SmallVector<Expr> starts;
+    for (ReduceOp reduce : windows)
+      forMembers(k, reduce.getValue(), [&](int j) {
+        slots.push_back({reduce, j});
+        starts.push_back(reductionStart(k, reduce.getKind()));
+      });
+    Values sums = k.loop(
+        k.index(0), k.index(tile.steps()), k.index(1), starts,
+        [&](Expr step, ArrayRef<Expr> carried) {
+          tile.compute(step);
+          Values next(carried.begin(), carried.end());
+          for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
+            accumulateQuery(k, tile, s, point, step, local, slots, next);
+          k.syncWarp(); // all have read the tile before it is written again
+          return next;
+        });
+    for (auto [slot, sum] : llvm::zip(slots, sums)) {
+      ReduceOp reduce = slot.first;
+      finished[{reduce, slot.second}] =
+          reduce.getKind() == ReduceKind::Mean
+              ? sum / k.f32(windowOf(reduce))
+              : sum;
+    }
+  }
+
+  /// Adds one query's row of each value that is reduced over the window.
+  void accumulateQuery(KernelBuilder &k, LogitTile &tile,
+                       const SequenceScalars &s, Point point, Expr step,
+                       int64_t local,
+                       ArrayRef<std::pair<ReduceOp, int>> slots,
+                       Values &sums) {
+    Expr query = step * tile.queriesPerStep() + local;
+    bool partial = queries % tile.queriesPerStep() != 0;
+    LeafReader leaf = [&](Value value, const Point &p) -> std::optional<Expr> {
+      if (auto attention = value.getDefiningOp<AttentionOp>())
+        return weight(k, tile, s, p, attention, query, local);
+      return readColumn(k, s, value, p);
+    };
+    point.query = query;
+    PointEval eval(k, s, leaf, point);
+    auto guarded = [&](int64_t window, Expr old, Expr updated) {
+      // Rows in front of a shorter window, and rows that pad the last step.
+      if (window < queries)
+        updated = (query >= queries - window).select(updated, old);
+      return partial ? (query < queries).select(updated, old) : updated;
+    };
+    for (auto [slot, sum] : llvm::zip(slots, sums)) {
+      ReduceOp reduce = slot.first;
+      sum = guarded(windowOf(reduce), sum,
+                    reductionStep(reduce.getKind(), sum,
+                                  eval(reduce.getValue(), slot.second)));
+    }
+    for (ReduceOp reduce : rowHeads) {
+      Buffer memory = rowHeadSums[reduce];
+      int64_t window = windowOf(reduce);
+      Expr row = (query - (queries - window))
+                     .max(k.index(0))
+                     .min(k.index(window - 1));
+      Expr old = k.load(memory, {k.warp(), row, k.lane()});
+      Expr start = (point.kvHead == 0)
+                       .select(reductionStart(k, reduce.getKind()), old);
+      Expr total = start;
+      forMembers(k, reduce.getValue(), [&](int j) {
+        total = reductionStep(reduce.getKind(), total,
+                              eval(reduce.getValue(), j));
+      });
+      k.store(guarded(window, old, total), memory, {k.warp(), row, k.lane()});
+    }
+  }
+
+  /// exp(logit - lse), 0 for tokens behind the query.
+  Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+              const Point &p, AttentionOp op, Expr query, int64_t local) {
+    Expr row = query.min(k.index(queries - 1));
+    Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+    Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
+                              k.arg("lse_rows") - queries + row}) *
+                 k.arg("lse_scale");
+    Expr logit = tile.at(k.index(local * tile.paddedGroup + p.member),
+                         k.lane());
+    Expr seen = p.token <= s.length - queries + row;
+    Expr value = seen.select(k.exp2(logit - shift), k.f32(0));
+    if (!op.getRounded() || k.shape.dtype == DType::F32)
+      return value;
+    Type element = k.shape.elementType(k.b.getContext());
+    return k.expr(arith::TruncFOp::create(k.b, element, value)).widen();
+  }
+
+  std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
+                                 Value value, const Point &p) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return readStored(k, s, value, p);
+    if (auto it = finished.find({op, p.member}); it != finished.end())
+      return it->second;
+    return std::nullopt;
+  }
+
+  /// What has one row for all heads, once every head is done.
+  void runAllHeads(KernelBuilder &k, const SequenceScalars &s, Expr heads,
+                   ArrayRef<Expr> sums, Expr token, Expr exists) {
+    finished.clear();
+    auto finish = [&](ReduceOp reduce, Expr total) {
+      if (reduce.getKind() != ReduceKind::Mean)
+        return total;
+      bool perQuery =
+          headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
+      return total /
+             (heads * (perQuery ? k.shape.group : 1)).toFloat();
+    };
+    for (auto [reduce, sum] : llvm::zip(columnHeads, sums))
+      finished[{reduce, -1}] = finish(reduce, sum);
+    Point point{k.index(0), -1, {}, token};
+    for (ReduceOp reduce : lateWindows) {
+      int64_t window = windowOf(reduce);
+      Expr total = k.loop(
+          k.index(0), k.index(window), k.index(1),
+          {reductionStart(k, reduce.getKind())},
+          [&](Expr row, ArrayRef<Expr> carried) {
+            LeafReader leaf = [&](Value value,
+                                  const Point &p) -> std::optional<Expr> {
+              auto rows = value.getDefiningOp<ReduceOp>();
+              if (rows && rowHeadSums.count(rows))
+                return finish(rows, k.load(rowHeadSums[rows],
+                                           {k.warp(), row, k.lane()}));
+              return readColumn(k, s, value, p);
+            };
+            PointEval eval(k, s, leaf, point);
+            return Values{reductionStep(reduce.getKind(), carried[0],
+                                        eval(reduce.getValue()))};
+          })[0];
+      finished[{reduce, -1}] = reduce.getKind() == ReduceKind::Mean
+                                   ? total / k.f32(window)
+                                   : total;
+    }
+    LeafReader leaf = [&, this](Value value, const Point &p) {
+      return readColumn(k, s, value, p);
+    };
+    PointEval eval(k, s, leaf, point);
+    storeOutputs(k, s, eval, point, exists, /*oneHead=*/true);
+  }
+
+  void storeOutputs(KernelBuilder &k, const SequenceScalars &s, PointEval &eval,
+                    const Point &point, Expr exists, bool oneHead) {
+    for (auto [value, attr] : llvm::zip(yield.getValues(), outputs())) {
+      Axis heads = headsOf(value.getType());
+      if (walksHeads() && (heads == Axis::OneHead) != oneHead)
+        continue;
+      Buffer memory = scratchBuffer(k, scratchName(cast<BufferAttr>(attr)),
+                                    value.getType());
+      forMembers(k, value, [&](int j) {
+        Point p = point;
+        p.member = j;
+        Expr result = eval(value, j);
+        Expr row = headIndex(k, heads, p);
+        // One row for all heads without a walk: every block has the same value;
+        // the first head's writes it.
+        Expr mine = heads == Axis::OneHead && !oneHead
+                        ? exists & (point.kvHead == 0)
+                        : exists;
+        k.when(mine, [&] {
+          k.store(result, memory, {s.sequence, row, point.token});
+        });
+      });
+    }
+  }
+};
+
+} // namespace
+
+void kvc::buildColumns(KernelOp kernel, const KernelSite &site) {
+  ColumnsBuilder(kernel, site).build();
+}

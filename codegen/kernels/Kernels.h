@@ -1,0 +1,39 @@
+//===- Kernels.h - one builder for each kind of kernel --------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_KERNELS_H
+#define KVC_CODEGEN_KERNELS_KERNELS_H
+
+#include "codegen/KernelBuilder.h"
+
+namespace kvc {
+
+/// Where a kernel is built: at `builder`'s place, named `name`. `scratch`
+/// gives, for each "scratch.N", the element type.
+struct KernelSite {
+  mlir::ImplicitLocOpBuilder &builder;
+  std::string name;
+  Shape shape;
+  const llvm::StringMap<mlir::Type> &scratch;
+  /// For each kernel operand: the argument that holds it.
+  llvm::SmallVector<std::string> inputs;
+};
+
+void buildStatistics(KernelOp kernel, const KernelSite &site);
+void buildCombine(KernelOp kernel, const KernelSite &site);
+void buildColumns(KernelOp kernel, const KernelSite &site);
+void buildRows(KernelOp kernel, const KernelSite &site);
+void buildCompact(KernelOp kernel, const KernelSite &site);
+
+/// The argument of scratch buffer `buffer`.
+std::string scratchName(BufferAttr buffer);
+
+/// Strides of a stored tensor: [batch][heads][max_tokens], [batch][heads]
+/// [window] or [batch][heads], by the axes of `type`.
+Buffer scratchBuffer(KernelBuilder &k, llvm::StringRef name, mlir::Type type);
+
+/// Tokens that one warp of a statistics kernel covers.
+constexpr int64_t splitTokens = 128;
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_KERNELS_H

@@ -1,0 +1,68 @@
+//===- LogitTile.h - a warp's tile of Q.K^T -------------------------------===//
+//
+// 16 query rows x 32 tokens of one KV head per step, in the warp's part of
+// shared memory. The rows of a step are 16 / G' queries of the window times the
+// G' query heads of the group, G' = G rounded up to a power of two, so that a
+// reduction over the group never crosses a step.
+//
+// f16 and bf16 with head_dim a multiple of 16 use tensor-core instructions, all
+// else plain multiply-add in fp32. The 32 keys stay in registers (tensor cores)
+// or in L1; queries are read again by every warp, from L1.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_LOGITTILE_H
+#define KVC_CODEGEN_KERNELS_LOGITTILE_H
+
+#include "codegen/KernelBuilder.h"
+
+namespace kvc {
+
+class LogitTile {
+public:
+  static constexpr int64_t rows = 16;
+  static constexpr int64_t tokens = 32;
+
+  /// Adds the arguments that the tile reads.
+  static void addArgs(std::vector<std::string> &args);
+
+  /// Must be made at the top of the kernel: it takes shared memory for `warps`
+  /// warps. `queries` is the number of window rows.
+  LogitTile(KernelBuilder &k, int64_t queries, int64_t warps);
+
+  /// Points the tile at 32 tokens from `firstToken`; tokens at or behind `end`
+  /// are read as the last one before it.
+  void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
+
+  /// Computes step `step`: logits times scale * log2(e), stored for `at`.
+  /// Synchronises the warp after storing.
+  void compute(Expr step);
+
+  /// Row r of the step holds query step * queriesPerStep + r / G', member
+  /// r % G'.
+  Expr at(Expr row, Expr column);
+
+  int64_t steps() const;
+  int64_t queriesPerStep() const { return rows / paddedGroup; }
+  int64_t paddedGroup;
+
+private:
+  void computeTensorCores(Expr step);
+  void computeMultiplyAdd(Expr step);
+  /// Head and q row of tile row `row`, clamped to those that exist.
+  std::pair<Expr, Expr> queryOf(Expr step, Expr row);
+
+  KernelBuilder &k;
+  int64_t queries;
+  Buffer tile, q, keys;
+  Expr scale;
+  Expr sequence, kvHead, firstToken, lastToken;
+  /// Tensor cores: fragments of the keys, [column block][register].
+  llvm::SmallVector<llvm::SmallVector<Expr>> keyFragments;
+  /// Elements of one vector access along head_dim, and how many accesses.
+  llvm::SmallVector<std::pair<int64_t, int64_t>> chunks() const;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_LOGITTILE_H

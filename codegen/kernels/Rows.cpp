@@ -1,0 +1,311 @@
+//===- Rows.cpp - what needs a whole row of tokens ------------------------===//
+//
+// grid (1, Hkv, batch), 1024 threads: one block per KV head and sequence. Walks
+// the body in order; staged values, statistics and top-k are loops of the whole
+// block with barriers between them, everything else is pulled in at the points
+// where it is needed. At the end the kept tokens are listed in ascending order:
+// two passes over the mask and a prefix sum, no sort.
+//
+// A sequence with T <= B keeps everything: nothing is computed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/RadixSelect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+constexpr int64_t threads = 1024;
+/// Bits of the status word.
+constexpr int64_t statusNaN = 1, statusCapacity = 2;
+
+class RowsBuilder {
+public:
+  RowsBuilder(KernelOp kernel, const KernelSite &site)
+      : kernel(kernel), site(site),
+        yield(cast<YieldOp>(kernel.getBody().front().back())),
+        k(site.builder, site.name, site.shape, launch(), site.scratch),
+        block(k, threads), radix(k, block) {}
+
+  void build() {
+    head = k.block(gpu::Dimension::y);
+    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    Expr keepAll = s.length <= s.budget;
+    k.choose(
+        keepAll,
+        [&] {
+          listAll();
+          return KernelBuilder::Values{};
+        },
+        [&] {
+          for (Operation &op : kernel.getBody().front())
+            run(&op);
+          storeOutputs();
+          return KernelBuilder::Values{};
+        });
+  }
+
+private:
+  KernelOp kernel;
+  const KernelSite &site;
+  YieldOp yield;
+  KernelBuilder k;
+  ThreadBlock block;
+  RadixSelect radix;
+  Expr head;
+  SequenceScalars s;
+  /// Statistics over tokens, per op and member.
+  llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
+  llvm::DenseMap<Operation *, Selection> selections;
+
+  bool lists() {
+    return !kernel.getBody().getOps<ListKeptOp>().empty();
+  }
+
+  LaunchSpec launch() {
+    LaunchSpec spec;
+    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", "status"};
+    if (lists())
+      for (const char *arg : {"indices", "counts", "index_capacity"})
+        spec.args.push_back(arg);
+    auto add = [&](const std::string &arg) {
+      if (!llvm::is_contained(spec.args, arg))
+        spec.args.push_back(arg);
+    };
+    for (const std::string &input : site.inputs)
+      add(input);
+    for (Attribute buffer : outputs())
+      add(scratchName(cast<BufferAttr>(buffer)));
+    kernel.getBody().walk([&](StageOp stage) {
+      add(scratchName(cast<BufferAttr>(stage->getAttr("buffer"))));
+    });
+    spec.blockSize = threads;
+    spec.grid = {"1", "kv_heads", "batch"};
+    return spec;
+  }
+
+  ArrayRef<Attribute> outputs() {
+    auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers");
+    return buffers ? buffers.getValue() : ArrayRef<Attribute>();
+  }
+
+  int64_t members(Value value) {
+    return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
+  }
+
+  Expr headIndex(Axis heads, const Point &p) {
+    if (heads == Axis::OneHead)
+      return k.index(0);
+    if (heads == Axis::KVHeads)
+      return p.kvHead;
+    return p.kvHead * k.shape.group + std::max(p.member, 0);
+  }
+
+  /// Staged values belong to the block, also where they have one head.
+  Buffer stageBuffer(StageOp stage) {
+    Expr row = k.arg("max_tokens");
+    Expr heads = k.arg("kv_heads") * members(stage);
+    return k.buffer(scratchName(cast<BufferAttr>(stage->getAttr("buffer"))),
+                    {heads * row, row});
+  }
+
+  std::optional<Expr> leaf(Value value, const Point &p) {
+    Axis heads = headsOf(value.getType());
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      Buffer memory = scratchBuffer(k, site.inputs[arg.getArgNumber()],
+                                    value.getType());
+      SmallVector<Expr> at{s.sequence, headIndex(heads, p)};
+      if (axesOf(value.getType()).size() > 1)
+        at.push_back(p.token);
+      return k.load(memory, at);
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto stage = dyn_cast<StageOp>(op)) {
+      Axis own = heads == Axis::QueryHeads ? heads : Axis::KVHeads;
+      return k.load(stageBuffer(stage),
+                    {s.sequence, headIndex(own, p), p.token});
+    }
+    if (auto it = statistics.find({op, p.member}); it != statistics.end())
+      return it->second;
+    if (auto topk = dyn_cast<TopkOp>(op)) {
+      PointEval eval = evalAt(p.token);
+      Expr key = orderedKey(k, eval(topk.getScore()));
+      return selections.lookup(op).contains(key, p.token);
+    }
+    return std::nullopt;
+  }
+
+  PointEval evalAt(Expr token) {
+    return PointEval(
+        k, s, [this](Value v, const Point &p) { return leaf(v, p); },
+        Point{head, -1, {}, token});
+  }
+
+  void forTokens(llvm::function_ref<void(Expr)> body) {
+    k.loop(k.thread(), s.past, k.index(threads), body);
+  }
+
+  void run(Operation *op) {
+    k.b.setLoc(op->getLoc());
+    if (auto stage = dyn_cast<StageOp>(op))
+      return runStage(stage);
+    if (auto topk = dyn_cast<TopkOp>(op))
+      return runTopk(topk);
+    if (auto list = dyn_cast<ListKeptOp>(op))
+      return listKept(list);
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (reduce && reduce.getAxis() == ReduceAxis::Tokens)
+      for (int64_t j = 0; j < members(reduce.getValue()); ++j)
+        runStatistic(reduce, j);
+  }
+
+  void runStage(StageOp stage) {
+    Buffer memory = stageBuffer(stage);
+    forTokens([&](Expr token) {
+      PointEval eval = evalAt(token);
+      for (int64_t j = 0; j < members(stage); ++j) {
+        Expr value = eval(stage.getValue(), j);
+        Expr row = head * members(stage) + j;
+        k.store(value, memory, {s.sequence, row, token});
+      }
+    });
+    k.barrier(); // the block may read all of it
+  }
+
+  /// Sum over the row of `value(token)`, reduced in a fixed tree.
+  Expr overTokens(ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+    Expr mine = k.loop(k.thread(), s.past, k.index(threads),
+                       {reductionStart(k, kind)},
+                       [&](Expr token, ArrayRef<Expr> carried) {
+                         return KernelBuilder::Values{
+                             reductionStep(kind, carried[0], value(token))};
+                       })[0];
+    return block.reduce(kind, mine);
+  }
+
+  void runStatistic(ReduceOp reduce, int64_t j) {
+    int member =
+        headsOf(reduce.getValue().getType()) == Axis::QueryHeads ? j : -1;
+    auto value = [&](Expr token) {
+      return evalAt(token)(reduce.getValue(), member);
+    };
+    ReduceKind kind = reduce.getKind();
+    Expr count = s.past.toFloat();
+    Expr result = overTokens(
+        kind == ReduceKind::Std ? ReduceKind::Sum : kind, value);
+    if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
+      result = result / count;
+    if (kind == ReduceKind::Std) {
+      Expr mean = result;
+      Expr squares = overTokens(ReduceKind::Sum, [&](Expr token) {
+        Expr distance = value(token) - mean;
+        return distance * distance;
+      });
+      result = k.sqrt(squares / count);
+    }
+    statistics[{reduce, member}] = result;
+  }
+
+  void runTopk(TopkOp topk) {
+    auto score = [&](Expr token) { return evalAt(token)(topk.getScore()); };
+    Buffer status = k.buffer("status", {});
+    forTokens([&](Expr token) {
+      k.when(score(token).isNaN(), [&] {
+        k.atomicOr(k.i32(statusNaN), status, {k.index(0)});
+      });
+    });
+    Expr wanted = evalAt(k.index(0))(topk.getCount()).toIndex();
+    selections[topk] = radix.select(s.past, wanted, [&](Expr token) {
+      return orderedKey(k, score(token));
+    });
+  }
+
+  /// Writes the selected tokens of the past, then the window.
+  void listKept(ListKeptOp list) {
+    auto isKept = [&](Expr token, Expr exists) {
+      return exists & evalAt(token.min(s.past - 1))(list.getMask());
+    };
+    Expr mine =
+        walkSegment(k, threads, s.past, {k.i32(0)},
+                    [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
+                      Expr bits = k.ballot(isKept(token, exists));
+                      return KernelBuilder::Values{sum[0] + k.popcount(bits)};
+                    })[0];
+    auto [before, selected] = block.warpSums(mine);
+    walkSegment(k, threads, s.past, {before},
+                [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
+                  Expr kept = isKept(token, exists);
+                  Expr bits = k.ballot(kept);
+                  Expr row = (sum[0] + bitsBelow(k, bits)).toIndex();
+                  k.when(kept, [&] { writeIndex(row, token); });
+                  return KernelBuilder::Values{sum[0] + k.popcount(bits)};
+                });
+    Expr first = selected.toIndex();
+    k.loop(k.thread(), s.window, k.index(threads),
+           [&](Expr i) { writeIndex(first + i, s.past + i); });
+    writeCount(first + s.window);
+  }
+
+  void listAll() {
+    if (!lists())
+      return;
+    k.loop(k.thread(), s.length, k.index(threads),
+           [&](Expr token) { writeIndex(token, token); });
+    writeCount(s.length);
+  }
+
+  void writeIndex(Expr row, Expr token) {
+    Expr capacity = k.arg("index_capacity");
+    Buffer indices =
+        k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
+    k.when(row < capacity, [&] {
+      k.store(token.toI32(), indices, {s.sequence, head, row});
+    });
+  }
+
+  void writeCount(Expr count) {
+    Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
+    k.when(k.thread() == 0, [&] {
+      Expr capacity = k.arg("index_capacity");
+      k.store(count.min(capacity).toI32(), counts, {s.sequence, head});
+      k.when(count > capacity, [&] {
+        k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}),
+                   {k.index(0)});
+      });
+    });
+  }
+
+  /// What later kernels read.
+  void storeOutputs() {
+    for (auto [value, attr] : llvm::zip(yield.getValues(), outputs())) {
+      Axis heads = headsOf(value.getType());
+      Buffer memory = scratchBuffer(k, scratchName(cast<BufferAttr>(attr)),
+                                    value.getType());
+      // One row for all heads: the first head's block writes it.
+      Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
+      auto storeAt = [&](Expr token, ArrayRef<Expr> tail) {
+        PointEval eval = evalAt(token);
+        for (int64_t j = 0; j < members(value); ++j) {
+          Point p{head, int(j), {}, token};
+          SmallVector<Expr> at{s.sequence, headIndex(heads, p)};
+          at.append(tail.begin(), tail.end());
+          Expr result = eval(value, j);
+          k.when(mine, [&] { k.store(result, memory, at); });
+        }
+      };
+      if (axesOf(value.getType()).size() == 1)
+        k.when(k.thread() == 0, [&] { storeAt(k.index(0), {}); });
+      else
+        forTokens([&](Expr token) { storeAt(token, {token}); });
+    }
+  }
+};
+
+} // namespace
+
+void kvc::buildRows(KernelOp kernel, const KernelSite &site) {
+  RowsBuilder(kernel, site).build();
+}

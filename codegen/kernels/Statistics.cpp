@@ -1,0 +1,161 @@
+//===- Statistics.cpp - the log-sum-exp of the last queries ---------------===//
+//
+// statistics   grid (splits, Hkv, batch), 4 warps, one split of 128 tokens each.
+//   For each query row: m = max of the logits (base 2), s = sum of 2^(z - m).
+//   Reads K once, writes 8 bytes per row and split. No block barrier.
+// combine      grid (rows / 4, 1, batch), one warp per query row, in a fixed
+//   order of the splits: lse = m + log2(s).
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/PointEval.h"
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/LogitTile.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static constexpr int64_t warps = 4;
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Maximum and sum of two partial results; empty parts are (-inf, 0).
+static std::pair<Expr, Expr> merge(KernelBuilder &k, Expr m0, Expr s0, Expr m1,
+                                   Expr s1) {
+  Expr m = m0.max(m1);
+  // -inf minus -inf is NaN: an empty part must add nothing.
+  Expr lowest = k.f32(-infinity);
+  auto scaled = [&](Expr part, Expr sum) {
+    return (part == lowest).select(k.f32(0), sum * k.exp2(part - m));
+  };
+  return {m, scaled(m0, s0) + scaled(m1, s1)};
+}
+
+/// [batch][Hq][queries][splits][2]
+static Buffer partialBuffer(KernelBuilder &k, StringRef name, int64_t queries) {
+  Expr splits = (k.arg("max_tokens") + (splitTokens - 1)) / splitTokens;
+  Expr row = splits * 2, head = row * queries;
+  Expr batch = head * k.arg("kv_heads") * k.shape.group;
+  return k.buffer(name, {batch, head, row, k.index(2)});
+}
+
+void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
+  auto op = *kernel.getBody().getOps<RowStatisticsOp>().begin();
+  int64_t queries = constantOf(op.getLast());
+  std::string out = scratchName(
+      cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
+  LaunchSpec spec;
+  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
+  LogitTile::addArgs(spec.args);
+  spec.blockSize = warps * warpSize;
+  spec.grid = {"ceildiv(tokens," + std::to_string(warps * splitTokens) + ")",
+               "kv_heads", "batch"};
+  KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
+
+  LogitTile tile(k, queries, warps);
+  int64_t rowCount = tile.steps() * LogitTile::rows;
+  Buffer running = k.shared(k.b.getF32Type(), warps * rowCount * 2,
+                            {k.index(rowCount * 2), k.index(2)});
+  Buffer partial = partialBuffer(k, out, queries);
+  Expr head = k.block(gpu::Dimension::y);
+  auto s = openSequence(k, k.block(gpu::Dimension::z), {});
+  Expr lane = k.lane(), warp = k.warp();
+  Expr split = k.block(gpu::Dimension::x) * warps + warp;
+  Expr first = split * splitTokens;
+  Expr zero = k.index(0), one = k.index(1);
+  // Two lanes share a row: lane 2r takes the first 16 tokens, lane 2r+1 the
+  // others.
+  Expr row = lane / 2, half = lane % 2;
+
+  k.when((s.length.above(s.budget)) & (first < s.length), [&] {
+    k.loop(lane, k.index(rowCount), k.index(warpSize), [&](Expr r) {
+      k.store(k.f32(-infinity), running, {warp, r, zero});
+      k.store(k.f32(0), running, {warp, r, one});
+    });
+    k.syncWarp();
+    Expr end = (first + splitTokens).min(s.length);
+    k.loop(first, end, k.index(LogitTile::tokens), [&](Expr base) {
+      tile.loadKeys(s.sequence, head, base, s.length);
+      k.loop(zero, k.index(tile.steps()), one, [&](Expr step) {
+        tile.compute(step);
+        Expr query = step * tile.queriesPerStep() + row / tile.paddedGroup;
+        // The query sees its own position and what is before it.
+        Expr seen = (s.length - queries + query + 1).min(s.length);
+        SmallVector<Expr> logits;
+        Expr m = k.f32(-infinity);
+        for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
+          Expr column = half * (LogitTile::tokens / 2) + c;
+          Expr z = (base + column < seen)
+                       .select(tile.at(row, column), k.f32(-infinity));
+          logits.push_back(z);
+          m = m.max(z);
+        }
+        Expr sum = k.f32(0);
+        Expr safe = (m == k.f32(-infinity)).select(k.f32(0), m);
+        for (Expr z : logits)
+          sum = sum + k.exp2(z - safe);
+        std::tie(m, sum) =
+            merge(k, m, sum, k.shuffleXor(m, 1), k.shuffleXor(sum, 1));
+        Expr slot = step * LogitTile::rows + row;
+        k.when(half == 0, [&] {
+          auto [newM, newS] = merge(k, k.load(running, {warp, slot, zero}),
+                                    k.load(running, {warp, slot, one}), m, sum);
+          k.store(newM, running, {warp, slot, zero});
+          k.store(newS, running, {warp, slot, one});
+        });
+        k.syncWarp();
+      });
+    });
+    k.loop(lane, k.index(rowCount), k.index(warpSize), [&](Expr r) {
+      Expr member = r % tile.paddedGroup, query = r / tile.paddedGroup;
+      k.when((member < k.shape.group) & (query < queries), [&] {
+        for (int64_t part : {0, 1})
+          k.store(k.load(running, {warp, r, k.index(part)}), partial,
+                  {s.sequence, head * k.shape.group + member, query, split,
+                   k.index(part)});
+      });
+    });
+  });
+}
+
+void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
+  auto op = *kernel.getBody().getOps<CombineStatisticsOp>().begin();
+  auto type = cast<RankedTensorType>(op.getType());
+  int64_t queries = type.getDimSize(1);
+  std::string out = scratchName(
+      cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
+  LaunchSpec spec;
+  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", site.inputs[0],
+               out};
+  spec.blockSize = warps * warpSize;
+  spec.grid = {"ceildiv(q_heads*" + std::to_string(queries) + "," +
+                   std::to_string(warps) + ")",
+               "1", "batch"};
+  KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
+
+  Buffer partial = partialBuffer(k, site.inputs[0], queries);
+  Expr heads = k.arg("kv_heads") * k.shape.group;
+  Buffer lse = k.buffer(out, {heads * queries, k.index(queries)});
+  auto s = openSequence(k, k.block(gpu::Dimension::z), {});
+  Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
+  Expr head = row / queries, query = row % queries;
+  k.when(s.length.above(s.budget) & (head < heads), [&] {
+    Expr splits = (s.length + (splitTokens - 1)) / splitTokens;
+    auto total = k.loop(
+        k.lane(), splits, k.index(warpSize), {k.f32(-infinity), k.f32(0)},
+        [&](Expr split, ArrayRef<Expr> carried) {
+          auto read = [&](int64_t part) {
+            return k.load(partial,
+                          {s.sequence, head, query, split, k.index(part)});
+          };
+          auto [m, sum] = merge(k, carried[0], carried[1], read(0), read(1));
+          return KernelBuilder::Values{m, sum};
+        });
+    Expr m = total[0], sum = total[1];
+    for (int64_t mask = 16; mask; mask /= 2)
+      std::tie(m, sum) =
+          merge(k, m, sum, k.shuffleXor(m, mask), k.shuffleXor(sum, mask));
+    k.when(k.lane() == 0, [&] {
+      k.store(m + k.log2(sum), lse, {s.sequence, head, query});
+    });
+  });
+}

@@ -1,0 +1,46 @@
+//===- ThreadBlock.h - what the threads of a block compute together -------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_THREADBLOCK_H
+#define KVC_CODEGEN_KERNELS_THREADBLOCK_H
+
+#include "codegen/PointEval.h"
+
+namespace kvc {
+
+/// Collectives of a block of up to 32 warps. Made at the top of a kernel: takes
+/// shared memory. Every thread of the block must call them, with barriers
+/// inside.
+class ThreadBlock {
+public:
+  ThreadBlock(KernelBuilder &k, int64_t threads);
+
+  const int64_t threads;
+
+  /// The reduction of every thread's value, in a fixed tree.
+  Expr reduce(ReduceKind kind, Expr value);
+  /// Sum of the values of the threads in front; i32.
+  Expr exclusiveSum(Expr value);
+  /// Sums of one i32 per warp (its lane 0's): of the warps in front, of all.
+  std::pair<Expr, Expr> warpSums(Expr value);
+
+private:
+  KernelBuilder &k;
+  Buffer floats, integers;
+};
+
+/// Walks `count` items in ascending order, each warp a contiguous segment, and
+/// calls `body` with an item, whether it exists, and values carried along. Every
+/// lane of a warp makes the same number of steps.
+KernelBuilder::Values
+walkSegment(KernelBuilder &k, int64_t threads, Expr count,
+            llvm::ArrayRef<Expr> carried,
+            llvm::function_ref<KernelBuilder::Values(Expr, Expr,
+                                                     llvm::ArrayRef<Expr>)>
+                body);
+
+/// The number of set bits of lower lanes.
+Expr bitsBelow(KernelBuilder &k, Expr ballot);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_THREADBLOCK_H

@@ -1,0 +1,16 @@
+//===- KVC.td - the kvc dialect, umbrella ----------------------------------===//
+//
+// Read in this order: the dialect's one page, its enums and attributes, the
+// interface through which axes are inferred, the ops in flow order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_TD
+#define KVC_TD
+
+include "dialect/KVCDialect.td"
+include "dialect/KVCAttrs.td"
+include "dialect/KVCInterfaces.td"
+include "dialect/KVCOps.td"
+
+#endif // KVC_TD

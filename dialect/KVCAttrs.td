@@ -1,0 +1,102 @@
+//===- KVCAttrs.td - enums and attributes ---------------------------------===//
+
+#ifndef KVC_ATTRS_TD
+#define KVC_ATTRS_TD
+
+include "dialect/KVCDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class KVC_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::kvc";
+  let genSpecializedAttr = 0;
+}
+
+def KVC_Axis : KVC_Enum<"Axis", "what one dimension of a tensor counts", [
+  I32EnumAttrCase<"QueryHeads", 0, "query_heads">,
+  I32EnumAttrCase<"KVHeads", 1, "kv_heads">,
+  I32EnumAttrCase<"OneHead", 2, "one_head">,
+  I32EnumAttrCase<"Window", 3, "window">,
+  I32EnumAttrCase<"Past", 4, "past">,
+  I32EnumAttrCase<"Kept", 5, "kept">,
+  I32EnumAttrCase<"Split", 6, "split">,
+  I32EnumAttrCase<"Pair", 7, "pair">
+]>;
+
+def KVC_ReduceKind : KVC_Enum<"ReduceKind", "how values are combined", [
+  I32EnumAttrCase<"Mean", 0, "mean">,
+  I32EnumAttrCase<"Sum", 1, "sum">,
+  I32EnumAttrCase<"Max", 2, "max">,
+  I32EnumAttrCase<"Min", 3, "min">,
+  I32EnumAttrCase<"Std", 4, "std">
+]>;
+def KVC_ReduceKindAttr : EnumAttr<KVC_Dialect, KVC_ReduceKind, "reduce_kind">;
+
+def KVC_ReduceAxis : KVC_Enum<"ReduceAxis", "what is reduced away", [
+  I32EnumAttrCase<"Window", 0, "window">,
+  I32EnumAttrCase<"Group", 1, "group">,
+  I32EnumAttrCase<"Heads", 2, "heads">,
+  I32EnumAttrCase<"Tokens", 3, "tokens">
+]>;
+def KVC_ReduceAxisAttr : EnumAttr<KVC_Dialect, KVC_ReduceAxis, "reduce_axis">;
+
+def KVC_PoolKind : KVC_Enum<"PoolKind", "how neighbours are combined", [
+  I32EnumAttrCase<"Max", 0, "max">,
+  I32EnumAttrCase<"Mean", 1, "mean">
+]>;
+def KVC_PoolKindAttr : EnumAttr<KVC_Dialect, KVC_PoolKind, "pool_kind">;
+
+def KVC_NormKind : KVC_Enum<"NormKind", "vector norm", [
+  I32EnumAttrCase<"L1", 0, "l1">,
+  I32EnumAttrCase<"L2", 1, "l2">
+]>;
+def KVC_NormKindAttr : EnumAttr<KVC_Dialect, KVC_NormKind, "norm_kind">;
+
+def KVC_CacheSide : KVC_Enum<"CacheSide", "keys or values of the cache", [
+  I32EnumAttrCase<"Key", 0, "key">,
+  I32EnumAttrCase<"Value", 1, "value">
+]>;
+def KVC_CacheSideAttr : EnumAttr<KVC_Dialect, KVC_CacheSide, "cache_side">;
+
+def KVC_Allocation : KVC_Enum<"Allocation", "rule that shares the budget", [
+  I32EnumAttrCase<"Uniform", 0, "uniform">
+]>;
+def KVC_AllocationAttr : EnumAttr<KVC_Dialect, KVC_Allocation, "allocation">;
+
+def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
+  I32EnumAttrCase<"Statistics", 0, "statistics">,
+  I32EnumAttrCase<"Combine", 1, "combine">,
+  I32EnumAttrCase<"Columns", 2, "columns">,
+  I32EnumAttrCase<"Rows", 3, "rows">,
+  I32EnumAttrCase<"Compact", 4, "compact">
+]>;
+def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
+
+def KVC_AxesAttr : AttrDef<KVC_Dialect, "Axes"> {
+  let mnemonic = "axes";
+  let summary = "the axes of a tensor, as its type's encoding";
+  let description = [{
+    Written by `kvc-infer-axes`, read by everything behind it. Tensors of one
+    rank whose axes differ have different types, so the verifiers of `arith`
+    and `math` then also check that axes agree.
+
+    Example: `tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::kvc::Axis">:$axes);
+  let assemblyFormat = "`<` $axes `>`";
+}
+
+def KVC_BufferAttr : AttrDef<KVC_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "one scratch buffer: index, first and last kernel that needs it";
+  let description = [{
+    Written by `kvc-plan-scratch` on the op whose result lives in the buffer.
+    Its size follows from the result's type. Buffers whose lives do not overlap
+    may share memory; the runtime places them when lengths are known.
+  }];
+  let parameters = (ins "unsigned":$index, "unsigned":$first, "unsigned":$last);
+  let assemblyFormat = "`<` $index `,` `live` `=` $first `to` $last `>`";
+}
+
+#endif // KVC_ATTRS_TD

@@ -1,0 +1,139 @@
+//===- KVCAxes.cpp - axis helpers and the inference of each op ------------===//
+
+#include "dialect/KVCDialect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+bool kvc::isHeads(Axis axis) {
+  return axis == Axis::QueryHeads || axis == Axis::KVHeads ||
+         axis == Axis::OneHead;
+}
+
+Axis kvc::joinHeads(Axis a, Axis b) {
+  if (a == Axis::QueryHeads || b == Axis::QueryHeads)
+    return Axis::QueryHeads;
+  return a == Axis::KVHeads || b == Axis::KVHeads ? Axis::KVHeads
+                                                  : Axis::OneHead;
+}
+
+AxisList kvc::axesOf(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    if (auto axes = dyn_cast_or_null<AxesAttr>(tensor.getEncoding()))
+      return AxisList(axes.getAxes());
+  return {};
+}
+
+Axis kvc::headsOf(Type type) {
+  AxisList axes = axesOf(type);
+  return axes.empty() ? Axis::OneHead : axes.front();
+}
+
+RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
+                               int64_t window) {
+  SmallVector<int64_t> shape;
+  for (Axis axis : axes)
+    shape.push_back(axis == Axis::Pair       ? 2
+                    : axis == Axis::Window && window ? window
+                    : axis == Axis::OneHead  ? 1
+                                             : ShapedType::kDynamic);
+  return RankedTensorType::get(shape, type.getElementType(),
+                               AxesAttr::get(type.getContext(), axes));
+}
+
+//===----------------------------------------------------------------------===//
+// Inference
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::QueryHeads, Axis::Window, Axis::Past};
+  return success();
+}
+
+LogicalResult NormOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::KVHeads, Axis::Past};
+  return success();
+}
+
+LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::OneHead, Axis::Past};
+  return success();
+}
+
+LogicalResult BroadcastOp::inferAxes(ArrayRef<AxisList> operands,
+                                     AxisList &result) {
+  Axis heads = operands[0].empty() ? Axis::OneHead : operands[0].front();
+  switch (cast<RankedTensorType>(getType()).getRank()) {
+  case 1:
+    result = {heads};
+    return success();
+  case 2:
+    result = {heads, Axis::Past};
+    return success();
+  case 3:
+    result = {heads, Axis::Window, Axis::Past};
+    return success();
+  }
+  return emitOpError("result must have rank 1, 2 or 3, got ") << getType();
+}
+
+LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
+                                  AxisList &result) {
+  result = operands[0];
+  switch (getAxis()) {
+  case ReduceAxis::Window:
+    result.erase(result.begin() + 1);
+    return success();
+  case ReduceAxis::Group:
+    if (result.front() != Axis::QueryHeads) // C4
+      return emitOpError("group needs a value per query head, got a value per ")
+             << (result.front() == Axis::KVHeads ? "KV head" : "token alone");
+    result.front() = Axis::KVHeads;
+    return success();
+  case ReduceAxis::Heads:
+    result.front() = Axis::OneHead;
+    return success();
+  case ReduceAxis::Tokens:
+    result.pop_back();
+    return success();
+  }
+  return failure();
+}
+
+LogicalResult PoolOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
+  result = operands[0];
+  return success();
+}
+
+LogicalResult AllocateOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::KVHeads};
+  return success();
+}
+
+LogicalResult TopkOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
+  for (auto [axes, what] :
+       llvm::zip(operands, ArrayRef<StringRef>{"score", "count"}))
+    if (axes.front() == Axis::QueryHeads) // C1
+      return emitOpError(what)
+             << " must be per KV head, got a value per query head; reduce it "
+                "over the group first";
+  result = {Axis::KVHeads, Axis::Past};
+  return success();
+}
+
+LogicalResult RowStatisticsOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair};
+  return success();
+}
+
+LogicalResult CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
+                                             AxisList &result) {
+  result = {Axis::QueryHeads, Axis::Window};
+  return success();
+}
+
+LogicalResult StageOp::inferAxes(ArrayRef<AxisList> operands,
+                                 AxisList &result) {
+  result = operands[0];
+  return success();
+}

@@ -1,0 +1,33 @@
+//===- KVCDialect.h - the dialect, its attributes and ops -----------------===//
+
+#ifndef KVC_DIALECT_KVCDIALECT_H
+#define KVC_DIALECT_KVCDIALECT_H
+
+#include "dialect/KVCAxes.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/KVCDialect.h.inc"
+#include "dialect/KVCInterfaces.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialect/KVCAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialect/KVCOps.h.inc"
+
+namespace kvc {
+
+/// The number of queries of an attention op, once parameters are bound; 0 when
+/// it is not a constant.
+int64_t constantOf(mlir::Value value);
+
+} // namespace kvc
+
+#endif // KVC_DIALECT_KVCDIALECT_H

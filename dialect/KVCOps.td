@@ -1,0 +1,395 @@
+//===- KVCOps.td - ops in flow order --------------------------------------===//
+
+#ifndef KVC_OPS_TD
+#define KVC_OPS_TD
+
+include "dialect/KVCDialect.td"
+include "dialect/KVCAttrs.td"
+include "dialect/KVCInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+
+class KVC_Op<string mnemonic, list<Trait> traits = []>
+    : Op<KVC_Dialect, mnemonic, traits>;
+
+// An op on tensors that knows its axes.
+class KVC_TensorOp<string mnemonic, list<Trait> traits = []>
+    : KVC_Op<mnemonic, !listconcat([Pure,
+        DeclareOpInterfaceMethods<KVC_AxesOpInterface>], traits)>;
+
+def KVC_Scores : TensorRankOf<[F32], [2]>;
+def KVC_Rows : TensorRankOf<[F32], [3]>;
+def KVC_Values : TensorRankOf<[F32], [2, 3]>;
+def KVC_Mask : TensorRankOf<[I1], [2]>;
+def KVC_Counts : TensorRankOf<[I32], [1]>;
+
+//===----------------------------------------------------------------------===//
+// The policy and its symbolic scalars
+//===----------------------------------------------------------------------===//
+
+def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
+                                     NoRegionArguments]> {
+  let summary = "define an eviction policy";
+  let description = [{
+    The body runs once per layer, after the layer's attention. At level
+    `policy` it ends in `kvc.keep`, at level `fused` in `kvc.done`.
+
+    Constraints:
+    - C1: the body ends in `kvc.keep` or `kvc.done`.
+
+    Example:
+    ```mlir
+    kvc.policy @full {
+      %true = arith.constant true
+      %all = kvc.broadcast %true : i1 to tensor<?x?xi1>
+      kvc.keep %all : tensor<?x?xi1>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def KVC_ParamOp : KVC_Op<"param", [Pure, HasParent<"PolicyOp">,
+    TypesMatchWith<"result type is the default's type", "value", "result",
+                   "$_self">]> {
+  let summary = "read a named parameter that the user may override";
+  let description = [{
+    `--param NAME=VALUE` of the compiler overrides the default; the pass
+    `kvc-bind-params` replaces the op with a constant.
+
+    Constraints:
+    - C1: the value is an integer of type `index` or a float of type `f32`.
+
+    Example: `%window = kvc.param "window" = 32 : index`
+  }];
+  let arguments = (ins StrAttr:$name, TypedAttrInterface:$value);
+  let results = (outs AnyTypeOf<[Index, F32]>:$result);
+  let assemblyFormat = "$name `=` $value attr-dict";
+  let hasVerifier = 1;
+}
+
+def KVC_BudgetOp : KVC_Op<"budget", [Pure]> {
+  let summary = "read B, the budget of one KV head in tokens";
+  let description = [{
+    The window is included. Known when the policy is launched, one number for
+    each sequence.
+
+    Example: `%b = kvc.budget`
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def KVC_LengthOp : KVC_Op<"length", [Pure]> {
+  let summary = "read T, the tokens of the sequence";
+  let description = [{ Example: `%t = kvc.length` }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// From the cache to scores
+//===----------------------------------------------------------------------===//
+
+def KVC_AttentionOp : KVC_TensorOp<"attention"> {
+  let summary = "read attention rows of the last queries";
+  let description = [{
+    `A[h, i, t] = exp(scale * q[h, T - n + i] . k[h / G, t] - lse[h, i])` for
+    the last `n` queries `i` and past tokens `t`; 0 where the query is older
+    than the token. `lse` is the row's log-sum-exp over **all** tokens that the
+    query sees, window included. fp32; with `rounded` each weight is rounded to
+    the model's type. The rows are never stored: a value that depends on them
+    must be reduced over the window.
+
+    At level `fused` the log-sum-exp is an operand; the engine's attention
+    usually has it, else two kernels make it.
+
+    Constraints:
+    - C1: `last` is a constant of 1 to 1024 after parameters are bound
+      (checked by `kvc-check-policy`).
+
+    Example: `%rows = kvc.attention last(%window) : tensor<?x?x?xf32>`
+  }];
+  let arguments = (ins Index:$last, Optional<KVC_Scores>:$lse,
+                       UnitAttr:$rounded);
+  let results = (outs KVC_Rows:$result);
+  let assemblyFormat = [{
+    `last` `(` $last `)` (`lse` `(` $lse^ `:` type($lse) `)`)?
+    (`rounded` $rounded^)? attr-dict `:` type($result)
+  }];
+}
+
+def KVC_NormOp : KVC_TensorOp<"norm"> {
+  let summary = "compute the norm of each past key or value";
+  let description = [{
+    `N[g, t] = ||k[g, t, :]||` (keys after RoPE) or `||v[g, t, :]||`, in fp32.
+
+    Example: `%n = kvc.norm l2 key : tensor<?x?xf32>`
+  }];
+  let arguments = (ins KVC_NormKindAttr:$kind, KVC_CacheSideAttr:$side);
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = "$kind $side attr-dict `:` type($result)";
+}
+
+def KVC_PositionOp : KVC_TensorOp<"position"> {
+  let summary = "read the index t of each past token";
+  let description = [{
+    One row for all heads.
+
+    Example: `%p = kvc.position : tensor<?x?xi32>`
+  }];
+  let results = (outs TensorRankOf<[I32], [2]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
+  let summary = "repeat a scalar or a per-head value";
+  let description = [{
+    From a scalar to any tensor, or from heads to heads x past. Between head
+    axes the value of head `h / G` is repeated; `kvc-infer-axes` inserts that
+    form where an elementwise op mixes head axes.
+
+    Constraints:
+    - C1: the element types are equal.
+    - C2: the operand's rank is at most the result's; a scalar of type `index`
+      is repeated as `i32`.
+
+    Example: `%eps = kvc.broadcast %c : f32 to tensor<?x?xf32>`
+  }];
+  let arguments = (ins AnyType:$value);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// From scores to scores
+//===----------------------------------------------------------------------===//
+
+def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
+  let summary = "reduce over the window, a group of heads, all heads or tokens";
+  let description = [{
+    | axis | from | to |
+    |---|---|---|
+    | `window` | heads x window x past | heads x past |
+    | `group` | query heads x ... | KV heads x ... |
+    | `heads` | any heads x ... | one head x ... |
+    | `tokens` | heads x past | heads |
+
+    `mean` divides by the number of values, `std` is the population standard
+    deviation. The order of accumulation is fixed. NaN propagates, also through
+    `max` and `min`.
+
+    Constraints:
+    - C1: `window` needs rank 3, `tokens` rank 2, `group` and `heads` rank 2 or
+      3.
+    - C2: the result's rank is one less for `window` and `tokens`, else equal.
+    - C3: `std` goes with `tokens` only.
+    - C4: `group` needs query heads (checked by `kvc-infer-axes`).
+
+    Example: `%m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>`
+  }];
+  let arguments = (ins KVC_ReduceKindAttr:$kind, KVC_ReduceAxisAttr:$axis,
+                       KVC_Values:$value);
+  let results = (outs TensorRankOf<[F32], [1, 2, 3]>:$result);
+  let assemblyFormat = [{
+    $kind $axis $value attr-dict `:` type($value) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>]> {
+  let summary = "combine each token's score with its neighbours'";
+  let description = [{
+    `S'[h, t] = combine over |u - t| <= width / 2 of S[h, u]`, `u` in the past.
+    `max` ignores positions that do not exist; `mean` divides by the number of
+    positions that exist, or by `width` with `count_padding`.
+
+    Constraints:
+    - C1: `width` is an odd constant of 1 to 255 after parameters are bound
+      (checked by `kvc-check-policy`).
+    - C2: `count_padding` goes with `mean` only.
+
+    Example: `%p = kvc.pool max %s width(%width) : tensor<?x?xf32>`
+  }];
+  let arguments = (ins KVC_PoolKindAttr:$kind, KVC_Scores:$value, Index:$width,
+                       UnitAttr:$count_padding);
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = [{
+    $kind $value `width` `(` $width `)`
+    (`count_padding` $count_padding^)? attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// From scores to the kept set
+//===----------------------------------------------------------------------===//
+
+def KVC_AllocateOp : KVC_TensorOp<"allocate"> {
+  let summary = "share the layer's budget among the KV heads";
+  let description = [{
+    How many tokens of the past each KV head keeps. `uniform` gives every head
+    `B - min(w, B)`.
+
+    Example: `%n = kvc.allocate uniform : tensor<?xi32>`
+  }];
+  let arguments = (ins KVC_AllocationAttr:$rule);
+  let results = (outs KVC_Counts:$result);
+  let assemblyFormat = "$rule attr-dict `:` type($result)";
+}
+
+def KVC_TopkOp : KVC_TensorOp<"topk"> {
+  let summary = "mark the largest scores of each KV head";
+  let description = [{
+    `M[g, t]` is true for exactly `min(count[g], T - w')` tokens: those with the
+    largest score. Exact; of equal scores the smaller token wins; -0 equals +0;
+    NaN ranks below -inf. A mask can be combined with others (`arith.ori`) or
+    force tokens in a later stage (`arith.select` of +inf).
+
+    Constraints:
+    - C1: scores and counts are per KV head (checked by `kvc-infer-axes`; scores
+      of one head serve every KV head).
+
+    Example: `%m = kvc.topk %score, %n : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>`
+  }];
+  let arguments = (ins KVC_Scores:$score, KVC_Counts:$count);
+  let results = (outs KVC_Mask:$result);
+  let assemblyFormat = [{
+    $score `,` $count attr-dict `:` type($score) `,` type($count) `->`
+    type($result)
+  }];
+}
+
+def KVC_KeepOp : KVC_Op<"keep", [Terminator, HasParent<"PolicyOp">]> {
+  let summary = "keep the marked tokens and the last ones, drop the rest";
+  let description = [{
+    Ends a policy. The kept set of KV head `g` is `{t : M[g, t]}` and the last
+    `min(w, B)` tokens, `w = protect_last` (0 when absent). Kept indices are in
+    ascending order; keys keep the rotation of their original position.
+
+    Example: `kvc.keep %mask protect_last(%window) : tensor<?x?xi1>`
+  }];
+  let arguments = (ins KVC_Mask:$mask, Optional<Index>:$protect_last);
+  let assemblyFormat = [{
+    $mask (`protect_last` `(` $protect_last^ `)`)? attr-dict `:` type($mask)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Level fused: kernels
+//===----------------------------------------------------------------------===//
+
+def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
+                                     HasParent<"PolicyOp">]> {
+  let summary = "one launch";
+  let description = [{
+    Made by `kvc-form-kernels`, lowered by `convert-kvc-to-gpu`. Operands are
+    scratch buffers that earlier kernels filled, results are buffers that this
+    one fills. The body holds the very ops of the policy; inside, only operands
+    and results are in memory.
+
+    | kind | parallel over | holds |
+    |---|---|---|
+    | `statistics`, `combine` | query rows | the log-sum-exp; skipped when the caller has it |
+    | `columns` | past tokens | attention, norms, and what is pointwise in tokens |
+    | `rows` | KV heads | pooling, statistics over tokens, selection |
+    | `compact` | kept rows | the gather of K and V |
+
+    `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:
+    `protect_last` is the policy's, as a constant or as an op in the body.
+
+    Constraints:
+    - C1: the body's arguments have the operands' types.
+    - C2: the body ends in `kvc.yield` of the results' types.
+  }];
+  let arguments = (ins KVC_KernelKindAttr:$kind, StrAttr:$name,
+                       Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $kind $name `(` $inputs `)` attr-dict-with-keyword `:`
+    functional-type($inputs, $outputs) $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def KVC_YieldOp : KVC_Op<"yield", [AttrSizedOperandSegments, Terminator,
+    HasParent<"KernelOp">]> {
+  let summary = "end a kernel";
+  let description = [{
+    `protect_last` repeats what the policy protects, so that every kernel
+    knows the past.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$values,
+                       Optional<Index>:$protect_last);
+  let assemblyFormat = [{
+    (`protect_last` `(` $protect_last^ `)`)? ($values^ `:` type($values))?
+    attr-dict
+  }];
+}
+
+def KVC_RowStatisticsOp : KVC_TensorOp<"row_statistics"> {
+  let summary = "compute partial softmax statistics of the last queries";
+  let description = [{
+    For each query row and each split of the tokens: the maximum logit and the
+    sum of exponentials relative to it, base 2. Over all T tokens, causal.
+  }];
+  let arguments = (ins Index:$last);
+  let results = (outs TensorRankOf<[F32], [4]>:$result);
+  let assemblyFormat = "`last` `(` $last `)` attr-dict `:` type($result)";
+}
+
+def KVC_CombineStatisticsOp : KVC_TensorOp<"combine_statistics"> {
+  let summary = "combine partial statistics into the log-sum-exp, base 2";
+  let description = [{ In ascending order of the splits, lane by lane. }];
+  let arguments = (ins TensorRankOf<[F32], [4]>:$partial);
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = "$partial attr-dict `:` type($partial) `->` type($result)";
+}
+
+def KVC_StageOp : KVC_TensorOp<"stage", [AllTypesMatch<["value", "result"]>]> {
+  let summary = "write a value of a rows kernel to scratch before going on";
+  let description = [{
+    Inserted where an op needs a value at more than one token: in front of
+    `kvc.pool` and `kvc.topk`.
+  }];
+  let arguments = (ins AnyRankedTensor:$value);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def KVC_ListKeptOp : KVC_Op<"list_kept", [Pure]> {
+  let summary = "list the kept tokens of each KV head, ascending";
+  let description = [{ The selected tokens of the past, then the window. }];
+  let arguments = (ins KVC_Mask:$mask);
+  let results = (outs TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
+  let assemblyFormat = [{
+    $mask attr-dict `:` type($mask) `->` type($indices) `,` type($counts)
+  }];
+}
+
+def KVC_CompactOp : KVC_Op<"compact", []> {
+  let summary = "gather the kept rows of K and V into the ragged cache";
+  let description = [{
+    Not pure: it writes the caller's cache. Head after head, `slack` free rows
+    behind each.
+  }];
+  let arguments = (ins TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
+  let assemblyFormat = [{
+    $indices `,` $counts attr-dict `:` type($indices) `,` type($counts)
+  }];
+}
+
+def KVC_DoneOp : KVC_Op<"done", [Terminator, HasParent<"PolicyOp">]> {
+  let summary = "end a fused policy";
+  let assemblyFormat = "attr-dict";
+}
+
+#endif // KVC_OPS_TD

@@ -1,0 +1,80 @@
+//===- KVCVerifiers.cpp - the invariants of the ops -----------------------===//
+//
+// The labels C1, C2 ... are those of the ops' descriptions and of the tests.
+// What needs the whole policy is checked by kvc-check-policy instead.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/KVCDialect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+LogicalResult PolicyOp::verifyRegions() {
+  Operation *last = getBody().front().empty() ? nullptr : &getBody().front().back();
+  if (!isa_and_nonnull<KeepOp, DoneOp>(last)) { // C1
+    InFlightDiagnostic diag =
+        emitOpError("body must end in kvc.keep, got ");
+    return last ? diag << last->getName() : diag << "an empty body";
+  }
+  return success();
+}
+
+LogicalResult ParamOp::verify() {
+  if (!isa<IntegerAttr, FloatAttr>(getValue())) // C1
+    return emitOpError("value must be a number, got ") << getValue();
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  Type from = getValue().getType();
+  auto tensor = dyn_cast<RankedTensorType>(from);
+  Type element = tensor ? tensor.getElementType() : from;
+  Type wanted = cast<RankedTensorType>(getType()).getElementType();
+  if (element.isIndex() && !tensor)
+    element = IntegerType::get(getContext(), 32);
+  if (element != wanted) // C1
+    return emitOpError("element types must be equal, got ")
+           << element << " and " << wanted;
+  int64_t rank = cast<RankedTensorType>(getType()).getRank();
+  if (tensor && tensor.getRank() > rank) // C2
+    return emitOpError("cannot broadcast rank ")
+           << tensor.getRank() << " to rank " << rank;
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  int64_t from = cast<RankedTensorType>(getValue().getType()).getRank();
+  int64_t to = cast<RankedTensorType>(getType()).getRank();
+  bool window = getAxis() == ReduceAxis::Window;
+  bool tokens = getAxis() == ReduceAxis::Tokens;
+  if ((window && from != 3) || (tokens && from != 2)) // C1
+    return emitOpError("over ")
+           << stringifyReduceAxis(getAxis()) << " needs rank "
+           << (window ? 3 : 2) << ", got " << getValue().getType();
+  int64_t want = window || tokens ? from - 1 : from;
+  if (to != want) // C2
+    return emitOpError("result must have rank ") << want << ", got " << getType();
+  if (getKind() == ReduceKind::Std && !tokens) // C3
+    return emitOpError("std goes with tokens, got ")
+           << stringifyReduceAxis(getAxis());
+  return success();
+}
+
+LogicalResult PoolOp::verify() {
+  if (getCountPadding() && getKind() != PoolKind::Mean) // C2
+    return emitOpError("count_padding goes with mean, got ")
+           << stringifyPoolKind(getKind());
+  return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) // C1
+    return emitOpError("body arguments must have the operands' types");
+  auto yield = dyn_cast<YieldOp>(block.back());
+  if (!yield || !llvm::equal(yield.getValues().getTypes(),
+                             getOutputs().getTypes())) // C2
+    return emitOpError("body must end in kvc.yield of the results' types");
+  return success();
+}

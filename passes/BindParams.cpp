@@ -1,0 +1,79 @@
+//===- BindParams.cpp - kvc-bind-params -----------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_BINDPARAMS
+#include "passes/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+/// Parses `text` as a number of the default's type; null if it is none.
+TypedAttr parseValue(StringRef text, TypedAttr like) {
+  if (auto integer = dyn_cast<IntegerAttr>(like)) {
+    int64_t value;
+    if (text.getAsInteger(10, value) || value < 0)
+      return {};
+    return IntegerAttr::get(integer.getType(), value);
+  }
+  double value;
+  if (text.getAsDouble(value))
+    return {};
+  return FloatAttr::get(like.getType(), value);
+}
+
+struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
+  using BindParamsBase::BindParamsBase;
+
+  void runOnOperation() override {
+    PolicyOp policy = getOperation();
+    llvm::StringMap<StringRef> given;
+    for (const std::string &value : values) {
+      auto [name, text] = StringRef(value).split('=');
+      if (text.empty()) {
+        policy.emitError("a parameter is given as NAME=VALUE, got '")
+            << value << "'";
+        return signalPassFailure();
+      }
+      given[name] = text;
+    }
+
+    llvm::StringMap<bool> known;
+    WalkResult result = policy.walk([&](ParamOp param) {
+      known[param.getName()] = true;
+      TypedAttr value = param.getValue();
+      if (auto it = given.find(param.getName()); it != given.end()) {
+        value = parseValue(it->second, value);
+        if (!value) {
+          param.emitError("parameter '")
+              << param.getName() << "' must be a non-negative number of type "
+              << param.getType() << ", got '" << it->second << "'";
+          return WalkResult::interrupt();
+        }
+      }
+      OpBuilder builder(param);
+      param.replaceAllUsesWith(
+          arith::ConstantOp::create(builder, param.getLoc(), value)
+              .getOperation());
+      param.erase();
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return signalPassFailure();
+    for (auto &entry : given)
+      if (!known.count(entry.getKey())) {
+        policy.emitError("policy '") << policy.getSymName()
+                                     << "' has no parameter '"
+                                     << entry.getKey() << "'";
+        return signalPassFailure();
+      }
+  }
+};
+
+} // namespace

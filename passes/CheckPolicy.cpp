@@ -1,0 +1,88 @@
+//===- CheckPolicy.cpp - kvc-check-policy ---------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_CHECKPOLICY
+#include "passes/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+constexpr int64_t maxQueries = 1024;
+constexpr int64_t maxWidth = 255;
+
+/// The types that kernels compute with.
+bool isComputable(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    return !tensor.getElementType().isIndex() &&
+           isComputable(tensor.getElementType());
+  return type.isIndex() || type.isF32() || type.isInteger(32) ||
+         type.isInteger(1);
+}
+
+/// math ops that are lowered the same way on every target.
+bool isLowered(Operation *op) {
+  return isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op,
+             math::Log1pOp, math::ExpM1Op, math::SqrtOp, math::RsqrtOp,
+             math::AbsFOp, math::AbsIOp, math::TanhOp, math::FmaOp,
+             math::FloorOp, math::CeilOp, math::PowFOp, math::CopySignOp>(op);
+}
+
+LogicalResult checkRange(Operation *op, StringRef what, Value value,
+                         int64_t most) {
+  int64_t constant = constantOf(value);
+  if (constant >= 1 && constant <= most)
+    return success();
+  InFlightDiagnostic diag = op->emitOpError()
+                            << what << " must be a constant of 1 to " << most
+                            << " after parameters are bound, got ";
+  if (constantOf(value) || value.getDefiningOp<arith::ConstantOp>())
+    return diag << constant;
+  return diag << "a value that is known at launch only";
+}
+
+LogicalResult checkOp(Operation *op) {
+  StringRef dialect = op->getName().getDialectNamespace();
+  if (dialect != "kvc" && dialect != "arith" && dialect != "math")
+    return op->emitError("a policy may use ops of kvc, arith and math, got ")
+           << op->getName();
+  if (isa<math::MathDialect>(op->getDialect()) && !isLowered(op))
+    return op->emitError("no lowering for ") << op->getName();
+  bool onTensors = llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
+  if (dialect != "kvc" && onTensors && !op->hasTrait<OpTrait::Elementwise>())
+    return op->emitError("an op of ")
+           << dialect << " on tensors must be elementwise, got "
+           << op->getName();
+  for (Value value : op->getResults())
+    if (!isComputable(value.getType()))
+      return op->emitError("values must be index, f32, i32, i1 or tensors of "
+                           "the last three, got ")
+             << value.getType();
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return checkRange(op, "last", attention.getLast(), maxQueries);
+  if (auto pool = dyn_cast<PoolOp>(op)) {
+    if (failed(checkRange(op, "width", pool.getWidth(), maxWidth)))
+      return failure();
+    if (constantOf(pool.getWidth()) % 2 == 0)
+      return op->emitOpError("width must be odd, got ")
+             << constantOf(pool.getWidth());
+  }
+  return success();
+}
+
+struct CheckPolicyPass : public kvc::impl::CheckPolicyBase<CheckPolicyPass> {
+  void runOnOperation() override {
+    for (Operation &op : getOperation().getBody().front())
+      if (failed(checkOp(&op)))
+        return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace

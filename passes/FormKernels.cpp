@@ -1,0 +1,341 @@
+//===- FormKernels.cpp - kvc-form-kernels ---------------------------------===//
+//
+// Stages, not patterns: each op gets the earliest stage in which it can run,
+// and the ops of a stage are a kernel. No policy is recognised as a whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "passes/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+bool hasWindow(Type type) {
+  return llvm::is_contained(axesOf(type), Axis::Window);
+}
+
+/// Ops that only a columns kernel can run: they read K or V, or rows that are
+/// never stored.
+bool needsColumns(Operation *op) {
+  if (isa<AttentionOp, NormOp>(op))
+    return true;
+  auto windowed = [](Value value) { return hasWindow(value.getType()); };
+  return llvm::any_of(op->getOperands(), windowed) ||
+         llvm::any_of(op->getResults(), windowed);
+}
+
+/// Ops that need a whole row of tokens.
+bool needsRows(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getAxis() == ReduceAxis::Tokens;
+  return isa<PoolOp, TopkOp, KeepOp>(op);
+}
+
+/// "4*q_heads*tokens": the bytes of a tensor, as a remark says them.
+std::string bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t bytes = std::max(1u, tensor.getElementTypeBitWidth() / 8);
+  std::string text;
+  for (auto [axis, extent] : llvm::zip(axesOf(type), tensor.getShape())) {
+    if (!ShapedType::isDynamic(extent))
+      bytes *= extent;
+    else if (axis == Axis::QueryHeads)
+      text += "*q_heads";
+    else if (axis == Axis::KVHeads)
+      text += "*kv_heads";
+    else
+      text += "*tokens";
+  }
+  return std::to_string(bytes) + text;
+}
+
+class KernelFormer {
+public:
+  explicit KernelFormer(PolicyOp policy)
+      : policy(policy), keep(cast<KeepOp>(policy.getBody().front().back())),
+        builder(policy->getContext()) {}
+
+  LogicalResult run() {
+    for (Operation &op : policy.getBody().front())
+      assignStage(&op);
+    if (failed(checkRowsStay()))
+      return failure();
+    old.takeBody(policy.getBody());
+    policy.getBody().emplaceBlock();
+    builder.setInsertionPointToStart(&policy.getBody().front());
+    makeStatistics();
+    for (int stage = 0; stage <= stageOf[keep]; ++stage)
+      makeKernel(stage);
+    DoneOp::create(builder, policy.getLoc());
+    return success();
+  }
+
+private:
+  PolicyOp policy;
+  KeepOp keep;
+  OpBuilder builder;
+  Region old;
+  /// Stage of every op that is not cheap.
+  llvm::MapVector<Operation *, int> stageOf;
+  /// Old value -> the kernel result that holds it.
+  IRMapping stored;
+  /// The log-sum-exp of the last `queries` queries; null without attention.
+  Value lse;
+  int64_t queries = 0;
+
+  MLIRContext &getContext() { return *policy.getContext(); }
+
+  /// Cheap ops are cloned into every kernel that uses them.
+  bool isCheap(Operation *op) const { return !stageOf.count(op); }
+
+  bool computeCheap(Operation *op) {
+    if (needsColumns(op) || needsRows(op))
+      return false;
+    return llvm::all_of(op->getOperands(), [&](Value value) {
+      return isCheap(value.getDefiningOp());
+    });
+  }
+
+  void assignStage(Operation *op) {
+    if (computeCheap(op))
+      return;
+    int stage = needsRows(op) ? 1 : 0;
+    for (Value value : op->getOperands()) {
+      auto it = stageOf.find(value.getDefiningOp());
+      if (it == stageOf.end())
+        continue;
+      int before = it->second;
+      auto reduce = dyn_cast<ReduceOp>(op);
+      bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
+      // Another head's row is another block's work: read it from memory.
+      if (before % 2 == 1 && (acrossHeads || needsColumns(op)))
+        ++before;
+      stage = std::max(stage, before);
+    }
+    if (needsRows(op) && stage % 2 == 0)
+      ++stage;
+    if (needsColumns(op) && stage % 2 == 1)
+      ++stage;
+    stageOf[op] = stage;
+  }
+
+  /// Values with a window axis must be used in their own stage only.
+  LogicalResult checkRowsStay() {
+    for (auto [op, stage] : stageOf)
+      for (Value result : op->getResults())
+        for (Operation *user : result.getUsers())
+          if (hasWindow(result.getType()) && stageOf.lookup(user) != stage)
+            return op->emitError("attention rows cannot be stored: reduce them "
+                                 "over the window before they are used by ")
+                   << user->getName();
+    return success();
+  }
+
+  /// Statistics and combine kernels for the largest window.
+  void makeStatistics() {
+    Location loc = policy.getLoc();
+    for (auto [op, stage] : stageOf)
+      if (auto attention = dyn_cast<AttentionOp>(op)) {
+        queries = std::max(queries, constantOf(attention.getLast()));
+        loc = attention.getLoc();
+      }
+    if (!queries)
+      return;
+    auto f32 = builder.getF32Type();
+    auto bare = RankedTensorType::get({1, 1}, f32);
+    auto partialType = withAxes(
+        bare, {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair},
+        queries);
+    auto lseType = withAxes(bare, {Axis::QueryHeads, Axis::Window}, queries);
+    Value partial =
+        openKernel(loc, KernelKind::Statistics, "statistics", {}, {partialType},
+                   [&](ValueRange) -> SmallVector<Value> {
+                     Value last = arith::ConstantIndexOp::create(builder, loc,
+                                                                 queries);
+                     return {RowStatisticsOp::create(builder, loc, partialType,
+                                                     last)};
+                   })
+            .getResult(0);
+    lse = openKernel(loc, KernelKind::Combine, "combine", {partial}, {lseType},
+                     [&](ValueRange args) -> SmallVector<Value> {
+                       return {CombineStatisticsOp::create(builder, loc,
+                                                           lseType, args[0])};
+                     })
+              .getResult(0);
+  }
+
+  /// Creates a kernel; `fill` builds its body and returns what it yields.
+  KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
+                      ValueRange inputs, TypeRange outputs,
+                      llvm::function_ref<SmallVector<Value>(ValueRange)> fill) {
+    auto kernel =
+        KernelOp::create(builder, loc, outputs, kind, name, inputs);
+    OpBuilder::InsertionGuard guard(builder);
+    Block *block = builder.createBlock(
+        &kernel.getBody(), {}, inputs.getTypes(),
+        SmallVector<Location>(inputs.size(), loc));
+    SmallVector<Value> results = fill(block->getArguments());
+    Value protect;
+    if (keep.getProtectLast() && kind != KernelKind::Compact &&
+        kind != KernelKind::Combine)
+      protect = cloneCheap(keep.getProtectLast(), bodyMapping);
+    YieldOp::create(builder, loc, results, protect);
+    bodyMapping.clear();
+    return kernel;
+  }
+  /// Old value -> value in the kernel that is being filled.
+  IRMapping bodyMapping;
+
+  /// `value` in the current kernel, cloning what is cheap.
+  Value cloneCheap(Value value, IRMapping &mapping) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    Operation *op = value.getDefiningOp();
+    for (Value operand : op->getOperands())
+      cloneCheap(operand, mapping);
+    return builder.clone(*op, mapping)->getResult(
+        cast<OpResult>(value).getResultNumber());
+  }
+
+  void makeKernel(int stage) {
+    SmallVector<Operation *> ops;
+    for (auto [op, at] : stageOf)
+      if (at == stage)
+        ops.push_back(op);
+    if (ops.empty())
+      return;
+
+    // What the kernel reads and what later kernels read of it.
+    llvm::SetVector<Value> inputs, outputs;
+    bool usesAttention = false;
+    for (Operation *op : ops) {
+      usesAttention |= isa<AttentionOp>(op);
+      collectInputs(op, stage, inputs);
+      for (Value result : op->getResults())
+        for (Operation *user : result.getUsers())
+          if (neededAfter(user, stage))
+            outputs.insert(result);
+    }
+    SmallVector<Value> operands;
+    for (Value input : inputs)
+      operands.push_back(stored.lookup(input));
+    if (usesAttention)
+      operands.push_back(lse);
+
+    bool last = ops.back() == keep;
+    SmallVector<Type> types(ValueRange(outputs.getArrayRef()).getTypes());
+    if (last) {
+      auto i32 = RankedTensorType::get({1}, builder.getI32Type());
+      types.push_back(withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0));
+      types.push_back(withAxes(i32, {Axis::KVHeads}, 0));
+    }
+    bool columns = stage % 2 == 0;
+    std::string name =
+        (columns ? "columns" : "rows") + std::to_string(stage / 2);
+    KernelOp kernel = openKernel(
+        ops.front()->getLoc(),
+        columns ? KernelKind::Columns : KernelKind::Rows, name, operands, types,
+        [&](ValueRange args) {
+          for (auto [input, arg] : llvm::zip(inputs, args))
+            bodyMapping.map(input, arg);
+          for (Operation *op : ops)
+            if (op != keep)
+              cloneInto(op, args);
+          for (Operation *op : ops)
+            remarkFused(op, name, outputs);
+          SmallVector<Value> results;
+          for (Value output : outputs)
+            results.push_back(bodyMapping.lookup(output));
+          if (last) {
+            auto list = ListKeptOp::create(
+                builder, keep.getLoc(), types[types.size() - 2], types.back(),
+                cloneCheap(keep.getMask(), bodyMapping));
+            results.append({list.getIndices(), list.getCounts()});
+          }
+          return results;
+        });
+    for (auto [output, result] : llvm::zip(outputs, kernel.getOutputs()))
+      stored.map(output, result);
+    if (last)
+      makeCompact(kernel);
+  }
+
+  void makeCompact(KernelOp rows) {
+    ValueRange kept = rows.getOutputs().take_back(2);
+    openKernel(keep.getLoc(), KernelKind::Compact, "compact", kept, {},
+               [&](ValueRange args) -> SmallVector<Value> {
+                 CompactOp::create(builder, keep.getLoc(), args[0], args[1]);
+                 return {};
+               });
+  }
+
+  /// True if `user`, or a cheap op that it stands for, runs in a later kernel.
+  bool neededAfter(Operation *user, int stage) {
+    return !isCheap(user) && stageOf.lookup(user) > stage;
+  }
+
+  void collectInputs(Operation *op, int stage,
+                     llvm::SetVector<Value> &inputs) {
+    for (Value operand : op->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (isCheap(def))
+        continue;
+      if (stageOf.lookup(def) < stage)
+        inputs.insert(operand);
+    }
+  }
+
+  /// Clones one op, staging what it needs at several tokens.
+  void cloneInto(Operation *op, ValueRange args) {
+    for (Value operand : op->getOperands())
+      cloneCheap(operand, bodyMapping);
+    Operation *clone = builder.clone(*op, bodyMapping);
+    if (auto attention = dyn_cast<AttentionOp>(clone))
+      attention.getLseMutable().assign(args.back());
+    if (isa<PoolOp, TopkOp>(clone)) {
+      Value value = clone->getOperand(0);
+      if (!isa<BlockArgument>(value) && !value.getDefiningOp<StageOp>()) {
+        builder.setInsertionPoint(clone);
+        clone->setOperand(0, StageOp::create(builder, op->getLoc(),
+                                             value.getType(), value));
+        builder.setInsertionPointAfter(clone);
+      }
+    }
+  }
+
+  /// Says which tensors are never stored, and how many bytes that saves.
+  void remarkFused(Operation *op, StringRef name,
+                   const llvm::SetVector<Value> &outputs) {
+    for (Value result : op->getResults()) {
+      if (axesOf(result.getType()).size() < 2 || outputs.contains(result))
+        continue;
+      Value clone = bodyMapping.lookup(result);
+      if (llvm::none_of(clone.getUsers(), llvm::IsaPred<StageOp>))
+        op->emitRemark("fused into ")
+            << name << ": " << bytesOf(result.getType())
+            << " bytes are neither written nor read";
+    }
+  }
+};
+
+struct FormKernelsPass : public kvc::impl::FormKernelsBase<FormKernelsPass> {
+  void runOnOperation() override {
+    if (!isa<KeepOp>(getOperation().getBody().front().back()))
+      return; // already fused
+    if (failed(KernelFormer(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

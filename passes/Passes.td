@@ -1,0 +1,78 @@
+//===- Passes.td - from a policy to kernels, in the order they run --------===//
+
+#ifndef KVC_PASSES_TD
+#define KVC_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def BindParams : Pass<"kvc-bind-params", "::kvc::PolicyOp"> {
+  let summary = "replace parameters by constants";
+  let description = [{
+    Every `kvc.param` becomes a constant: the default, or the value given as
+    `NAME=VALUE`. A name that no parameter has and a value that is no number of
+    the parameter's type are errors.
+
+    Example: test/passes/kvc-bind-params.mlir
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string", "NAME=VALUE overrides">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def CheckPolicy : Pass<"kvc-check-policy", "::kvc::PolicyOp"> {
+  let summary = "check what no single op can see";
+  let description = [{
+    Runs after `kvc-bind-params`, changes nothing. It checks that window and
+    pool sizes are constants in range, that only ops with a meaning per token
+    appear, and that element types are those that kernels compute with. What
+    passes here can be lowered; the backend aborts on what it cannot select.
+
+    Example: test/passes/kvc-check-policy.mlir
+  }];
+}
+
+def InferAxes : Pass<"kvc-infer-axes", "::kvc::PolicyOp"> {
+  let summary = "write the axes of every tensor into its type";
+  let description = [{
+    Forward over the body. Elementwise ops join the head axes of their operands;
+    where they differ a `kvc.broadcast` is inserted.
+
+    Example: test/passes/kvc-infer-axes.mlir
+  }];
+}
+
+def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
+  let summary = "fuse the policy into kernels";
+  let description = [{
+    Gives every op the earliest stage in which it can run. Even stages are
+    `columns` kernels, parallel over tokens; odd stages are `rows` kernels, one
+    block per KV head:
+
+    - attention, norms and what still has a window axis: columns;
+    - pooling, statistics over tokens, top-k and the list of kept tokens: rows;
+    - what is pointwise in tokens: where its operands are;
+    - a reduction over all heads of something made in a rows kernel: the next
+      columns stage.
+
+    Ops of one stage are one kernel. What costs nothing to compute again
+    (constants, positions, allocations) is cloned into its users' kernels.
+    A value that stays inside a kernel is never stored; a remark tells the
+    bytes saved. Values with a window axis never leave a kernel: if one must,
+    it is an error.
+
+    Example: test/passes/kvc-form-kernels.mlir
+  }];
+}
+
+def PlanScratch : Pass<"kvc-plan-scratch", "::kvc::PolicyOp"> {
+  let summary = "number the scratch buffers and their lives";
+  let description = [{
+    Each kernel result that is not an output of the policy, and each
+    `kvc.stage`, gets a `#kvc.buffer`.
+
+    Example: test/passes/kvc-plan-scratch.mlir
+  }];
+}
+
+#endif // KVC_PASSES_TD

@@ -1,0 +1,54 @@
+//===- PlanScratch.cpp - kvc-plan-scratch ---------------------------------===//
+
+#include "passes/Passes.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_PLANSCRATCH
+#include "passes/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+/// Results of the last rows kernel are the policy's outputs, not scratch.
+bool isOutput(KernelOp kernel, Value result) {
+  auto yield = cast<YieldOp>(kernel.getBody().front().getTerminator());
+  Value inner = yield.getValues()[cast<OpResult>(result).getResultNumber()];
+  return inner.getDefiningOp<ListKeptOp>() != nullptr;
+}
+
+struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
+  void runOnOperation() override {
+    PolicyOp policy = getOperation();
+    llvm::DenseMap<Operation *, unsigned> order;
+    for (auto kernel : policy.getOps<KernelOp>())
+      order.try_emplace(kernel, order.size());
+
+    unsigned next = 0;
+    for (auto kernel : policy.getOps<KernelOp>()) {
+      unsigned at = order[kernel];
+      SmallVector<Attribute> buffers;
+      for (Value result : kernel.getOutputs()) {
+        if (isOutput(kernel, result))
+          continue;
+        unsigned last = at;
+        for (Operation *user : result.getUsers())
+          last = std::max(last, order.lookup(user));
+        buffers.push_back(BufferAttr::get(&getContext(), next++, at, last));
+      }
+      if (!buffers.empty())
+        kernel->setAttr("buffers", ArrayAttr::get(&getContext(), buffers));
+      kernel.getBody().walk([&](StageOp stage) {
+        // The last stage is what was ranked: alive to the end, so that a
+        // caller may read the scores.
+        unsigned last = order.size() - 1;
+        stage->setAttr("buffer",
+                       BufferAttr::get(&getContext(), next++, at, last));
+      });
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,54 @@
+/*===- simt.h - what a host kernel knows of its thread --------------------===*\
+ *
+ * The contract between host kernels (codegen/GPUToHost.cpp) and the emulation
+ * that runs them (runtime/simt). A kernel is the very GPU kernel: one call is
+ * one thread. Offsets are compiled into artefacts: change nothing here without
+ * raising KVC_ARTIFACT_VERSION.
+ *
+\*===----------------------------------------------------------------------===*/
+
+#ifndef KVC_SIMT_H
+#define KVC_SIMT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvc_simt_thread;
+
+/* Calls in which threads meet. All threads of the warp or block must make the
+ * same call. */
+typedef struct kvc_simt_ops {
+  void (*barrier)(struct kvc_simt_thread *);
+  void (*sync_warp)(struct kvc_simt_thread *);
+  uint32_t (*shuffle_xor)(struct kvc_simt_thread *, uint32_t value,
+                          uint32_t mask);
+  uint32_t (*shuffle_up)(struct kvc_simt_thread *, uint32_t value,
+                         uint32_t distance);
+  uint32_t (*ballot)(struct kvc_simt_thread *, uint32_t bit);
+  /* c[4] += a[4 * steps] * b[2 * steps], the fragments of m16n8k16; elements
+   * are bf16 if `bf16`, else f16. */
+  void (*mma)(struct kvc_simt_thread *, const uint32_t *a, const uint32_t *b,
+              float *c, uint32_t steps, uint32_t bf16);
+  float (*exp2)(float);
+  float (*log2)(float);
+} kvc_simt_ops;
+
+typedef struct kvc_simt_thread {
+  uint32_t thread;   /*  0: index in the block */
+  uint32_t block[3]; /*  4 */
+  void *shared;      /* 16: the block's memory */
+  const kvc_simt_ops *ops; /* 24 */
+} kvc_simt_thread;
+
+/* One thread of a kernel. Every argument fills one 64-bit slot: a pointer, an
+ * int64 or, in its low half, a float. */
+typedef void (*kvc_host_kernel)(kvc_simt_thread *, const uint64_t *args);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVC_SIMT_H */

@@ -1,0 +1,179 @@
+//===- Emit.cpp - kvc-opt as a compiler: --emit ---------------------------===//
+
+#include "tools/kvc-opt/Emit.h"
+
+#include "codegen/EmitObject.h"
+#include "codegen/EmitPTX.h"
+#include "codegen/Pipelines.h"
+#include "dialect/KVCDialect.h"
+#include "passes/PolicyPipeline.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+/// Prints each diagnostic as one line: where, how bad, what.
+class LinePrinter {
+public:
+  LinePrinter(MLIRContext &context, bool remarks)
+      : handler(&context, [remarks](Diagnostic &diagnostic) {
+          DiagnosticSeverity severity = diagnostic.getSeverity();
+          if (severity == DiagnosticSeverity::Remark && !remarks)
+            return;
+          if (auto where = diagnostic.getLocation()
+                               ->findInstanceOf<FileLineColLoc>())
+            if (where.getLine())
+              llvm::errs() << where.getFilename().getValue() << ":"
+                           << where.getLine() << ":" << where.getColumn()
+                           << ": ";
+          llvm::errs() << (severity == DiagnosticSeverity::Error ? "error: "
+                           : severity == DiagnosticSeverity::Warning
+                               ? "warning: "
+                               : "remark: ")
+                       << StringRef(diagnostic.str()).split('\n').first
+                       << "\n";
+        }) {}
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+int fail(const Twine &message) {
+  llvm::errs() << "error: " << message << "\n";
+  return 1;
+}
+
+int write(StringRef text, const std::string &path) {
+  std::string message;
+  auto file = openOutputFile(path, &message);
+  if (!file)
+    return fail(message);
+  file->os() << text;
+  file->os().flush();
+  if (file->os().has_error()) {
+    std::error_code code = file->os().error();
+    file->os().clear_error();
+    return fail("cannot write " + path + ": " + code.message());
+  }
+  file->keep();
+  return 0;
+}
+
+int writeExpected(llvm::Expected<std::string> text, const std::string &path) {
+  if (!text)
+    return fail(llvm::toString(text.takeError()));
+  return write(*text, path);
+}
+
+std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  stream << "\n";
+  return text;
+}
+
+/// One line on stderr if the module has not one policy.
+bool hasOnePolicy(ModuleOp module, const std::string &file) {
+  auto policies = module.getOps<PolicyOp>();
+  int64_t count = std::distance(policies.begin(), policies.end());
+  if (count == 1)
+    return true;
+  fail(file + ": must have one kvc.policy, got " + Twine(count));
+  return false;
+}
+
+} // namespace
+
+int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
+  Level level = options.level;
+  bool needsShape = level > Level::Fused;
+  std::vector<Shape> shapes;
+  auto add = [&](llvm::Expected<Shape> shape) -> int {
+    if (!shape)
+      return fail(llvm::toString(shape.takeError()));
+    if (!llvm::is_contained(shapes, *shape))
+      shapes.push_back(*shape);
+    return 0;
+  };
+  for (const std::string &text : options.shapes)
+    if (add(Shape::parse(text)))
+      return 1;
+  for (const std::string &dir : options.models)
+    if (add(Shape::fromModel(dir)))
+      return 1;
+  if (needsShape && shapes.empty())
+    return fail("--emit at this level needs --shape "
+                "head_dim=N,group=N,dtype=T or --model DIR");
+  std::vector<std::string> chips = options.chips;
+  bool artefact = level == Level::Object || level == Level::Library;
+  if (chips.empty())
+    chips = artefact ? std::vector<std::string>{"sm_80", "sm_90"}
+                     : std::vector<std::string>{"sm_90"};
+  if (level == Level::PTX && chips.size() > 1)
+    return fail("--emit=ptx takes one --chip, got " + Twine(chips.size()));
+  if (level == Level::Library && options.output == "-")
+    return fail("--emit=library needs -o FILE");
+
+  MLIRContext context(registry);
+  // Policies are small: starting threads costs more than they save.
+  context.disableMultithreading();
+  context.printOpOnDiagnostic(false);
+  LinePrinter printer(context, options.remarks);
+  std::string message;
+  auto file = openInputFile(options.input, &message);
+  if (!file)
+    return fail(message);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module || !hasOnePolicy(*module, options.input))
+    return 1;
+
+  PassManager manager(&context);
+  buildPolicyPipeline(manager, options.params);
+  if (level >= Level::Fused)
+    buildFusePipeline(manager);
+  if (needsShape)
+    buildGPUPipeline(manager, shapes);
+  if (failed(manager.run(*module)))
+    return 1;
+
+  ObjectOptions object;
+  object.hostCPU = options.hostCPU;
+  object.chips = chips;
+  object.library = level == Level::Library;
+  switch (level) {
+  case Level::None:
+  case Level::Policy:
+  case Level::Fused:
+  case Level::GPU:
+    return write(print(*module), options.output);
+  case Level::PTX:
+    return writeExpected(emitPTX(*module, chips.front()), options.output);
+  case Level::Host:
+    return writeExpected(emitHostIR(*module, object), options.output);
+  case Level::Manifest:
+    return write(manifestOf(*module) + "\n", options.output);
+  case Level::Header:
+    return write(emitHeader(*module), options.output);
+  case Level::Object:
+    return writeExpected(emitObject(*module, object), options.output);
+  case Level::Library:
+    break;
+  }
+  llvm::Expected<std::string> text = emitObject(*module, object);
+  if (!text)
+    return fail(llvm::toString(text.takeError()));
+  if (llvm::Error error = linkLibrary(*text, options.output))
+    return fail(llvm::toString(std::move(error)));
+  return 0;
+}

@@ -1,0 +1,42 @@
+//===- Emit.h - kvc-opt as a compiler: --emit -----------------------------===//
+
+#ifndef KVC_TOOLS_KVCOPT_EMIT_H
+#define KVC_TOOLS_KVCOPT_EMIT_H
+
+#include <string>
+#include <vector>
+
+namespace mlir {
+class DialectRegistry;
+}
+
+namespace kvc {
+
+enum class Level {
+  None, // an ordinary pass driver
+  Policy,
+  Fused,
+  GPU,
+  PTX,
+  Host,
+  Object,
+  Header,
+  Library,
+  Manifest
+};
+
+struct EmitOptions {
+  Level level = Level::None;
+  std::string input, output; // "-" is standard input or output
+  std::vector<std::string> shapes, models, chips, params;
+  std::string hostCPU;
+  bool remarks = false;
+};
+
+/// Compiles to the level. Errors are one line each on stderr; the result is the
+/// exit status. Nothing is written unless all went well.
+int emit(const EmitOptions &options, mlir::DialectRegistry &registry);
+
+} // namespace kvc
+
+#endif // KVC_TOOLS_KVCOPT_EMIT_H

@@ -1,0 +1,15 @@
+//===- Register.h - everything that a policy or a pass may name -----------===//
+
+#ifndef KVC_TOOLS_KVCOPT_REGISTER_H
+#define KVC_TOOLS_KVCOPT_REGISTER_H
+
+namespace mlir {
+class DialectRegistry;
+}
+
+namespace kvc {
+void registerDialects(mlir::DialectRegistry &registry);
+void registerPasses();
+} // namespace kvc
+
+#endif // KVC_TOOLS_KVCOPT_REGISTER_H

@@ -1,0 +1,71 @@
+//===- kvc-opt.cpp - the pass driver and the compiler ---------------------===//
+//
+// Without --emit an ordinary mlir-opt for the passes of this project.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/kvc-opt/Emit.h"
+#include "tools/kvc-opt/Register.h"
+
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+
+namespace cl = llvm::cl;
+using kvc::Level;
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::OptionCategory category("kvc-opt as a compiler");
+  cl::opt<Level> level(
+      "emit", cl::desc("Compile the policy to this level"),
+      cl::values(clEnumValN(Level::Policy, "policy", "parameters bound"),
+                 clEnumValN(Level::Fused, "fused", "kernels formed"),
+                 clEnumValN(Level::GPU, "gpu", "kernels built"),
+                 clEnumValN(Level::PTX, "ptx", "PTX of one chip"),
+                 clEnumValN(Level::Host, "host", "LLVM IR of the host kernels"),
+                 clEnumValN(Level::Object, "object", "object file to link"),
+                 clEnumValN(Level::Header, "header", "its C header"),
+                 clEnumValN(Level::Library, "library", "shared object"),
+                 clEnumValN(Level::Manifest, "manifest", "JSON")),
+      cl::init(Level::None), cl::cat(category));
+  cl::list<std::string> shapes("shape",
+                               cl::desc("head_dim=N,group=N,dtype=f32|f16|bf16 "
+                                        "(repeat for several variants)"),
+                               cl::cat(category));
+  cl::list<std::string> models("model",
+                               cl::desc("Read the shape from DIR/config.json"),
+                               cl::cat(category));
+  cl::list<std::string> chips("chip", cl::desc("GPU, sm_80 or later (repeat)"),
+                              cl::cat(category));
+  cl::list<std::string> params(
+      "param", cl::desc("NAME=VALUE, overrides a parameter (repeat)"),
+      cl::cat(category));
+  cl::opt<std::string> hostCPU(
+      "host-cpu", cl::desc("Processor of the host kernels: generic, native or "
+                           "a name that LLVM knows"),
+      cl::init("generic"), cl::cat(category));
+  cl::opt<bool> remarks("remarks", cl::desc("Print what was fused"),
+                        cl::cat(category));
+
+  mlir::DialectRegistry registry;
+  kvc::registerDialects(registry);
+  kvc::registerPasses();
+  auto [input, output] = mlir::registerAndParseCLIOptions(
+      argc, argv, "kvc: compiler for KV-cache eviction policies", registry);
+  if (level == Level::None)
+    return mlir::asMainReturnCode(
+        mlir::MlirOptMain(argc, argv, input, output, registry));
+  kvc::EmitOptions options;
+  options.level = level;
+  options.input = input;
+  options.output = output;
+  options.shapes = {shapes.begin(), shapes.end()};
+  options.models = {models.begin(), models.end()};
+  options.chips = {chips.begin(), chips.end()};
+  options.params = {params.begin(), params.end()};
+  options.hostCPU = hostCPU;
+  options.remarks = remarks;
+  return kvc::emit(options, registry);
+}
