@@ -30,6 +30,7 @@ static const ArgSpec table[] = {
     {"logit_scale", ArgKind::Float, true, "softmax scale times log2(e)"},
     {"indices", ArgKind::Integers, false, "[batch, Hkv, index_capacity] kept tokens"},
     {"counts", ArgKind::Integers, false, "[batch, Hkv] kept tokens per head"},
+    {"past", ArgKind::Integers, false, "[batch] tokens that were ranked, 0 if none"},
     {"index_capacity", ArgKind::Index, true, "rows per head in indices"},
     {"status", ArgKind::Integers, false, "[1] bits: 1 NaN score, 2 capacity exceeded"},
     {"k_out", ArgKind::Elements, false, "[batch, out_rows, d] ragged cache"},

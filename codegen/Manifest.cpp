@@ -4,6 +4,7 @@
 
 #include "codegen/kernels/Kernels.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -119,6 +120,18 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
               .getIndex();
   });
 
+  json::Value window = 0; // null: known at launch only
+  policy.walk([&](ListKeptOp list) {
+    Value protect =
+        cast<YieldOp>(list->getBlock()->getTerminator()).getProtectLast();
+    if (!protect)
+      return;
+    if (protect.getDefiningOp<arith::ConstantOp>())
+      window = constantOf(protect);
+    else
+      window = nullptr;
+  });
+
   json::Object params;
   if (auto bound = policy->getAttrOfType<DictionaryAttr>("params"))
     for (NamedAttribute param : bound) {
@@ -145,6 +158,7 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                         {"policy", policy.getSymName()},
                         {"params", std::move(params)},
                         {"queries", queries},
+                        {"window", std::move(window)},
                         {"lse_buffer", std::move(lse)},
                         {"scores", describeScores(policy)},
                         {"buffers", describeBuffers(policy)},

@@ -45,6 +45,7 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
     }
 
     llvm::StringMap<bool> known;
+    SmallVector<NamedAttribute> bound;
     WalkResult result = policy.walk([&](ParamOp param) {
       known[param.getName()] = true;
       TypedAttr value = param.getValue();
@@ -57,6 +58,7 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
           return WalkResult::interrupt();
         }
       }
+      bound.push_back({param.getNameAttr(), value});
       OpBuilder builder(param);
       param.replaceAllUsesWith(
           arith::ConstantOp::create(builder, param.getLoc(), value)
@@ -73,6 +75,9 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
                                      << entry.getKey() << "'";
         return signalPassFailure();
       }
+    // For the manifest: what the policy was compiled with.
+    if (!bound.empty())
+      policy->setAttr("params", DictionaryAttr::get(&getContext(), bound));
   }
 };
 

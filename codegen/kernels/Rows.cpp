@@ -69,7 +69,7 @@ private:
     LaunchSpec spec;
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", "status"};
     if (lists())
-      for (const char *arg : {"indices", "counts", "index_capacity"})
+      for (const char *arg : {"indices", "counts", "past", "index_capacity"})
         spec.args.push_back(arg);
     auto add = [&](const std::string &arg) {
       if (!llvm::is_contained(spec.args, arg))
@@ -267,6 +267,11 @@ private:
   }
 
   void writeCount(Expr count) {
+    k.when((head == 0) & (k.thread() == 0), [&] {
+      Expr ranked = s.length.above(s.budget) & s.budget.above(s.window);
+      Expr past = ranked.select(s.past, k.index(0));
+      k.store(past.toI32(), k.buffer("past", {}), {s.sequence});
+    });
     Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
     k.when(k.thread() == 0, [&] {
       Expr capacity = k.arg("index_capacity");

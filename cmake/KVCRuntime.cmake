@@ -1,0 +1,6 @@
+# What the runtime and the commands are built with. None of it is LLVM or CUDA.
+find_package(fmt REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(Boost REQUIRED COMPONENTS context)
+find_package(Threads REQUIRED)
+find_package(CLI11 REQUIRED)

@@ -1,0 +1,40 @@
+//===- CudaDriver.cpp - the driver library, opened at run time ------------===//
+
+#include "runtime/device/CudaDriver.h"
+
+#include "runtime/base/Failure.h"
+
+#include <dlfcn.h>
+
+using namespace kvc::rt;
+
+static CudaDriver open() {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw fail(KVC_DRIVER_ERROR, "no CUDA driver: {}", dlerror());
+  CudaDriver driver;
+#define KVC_CUDA_LOAD(name, ...)                                               \
+  driver.name = reinterpret_cast<std::type_identity_t<__VA_ARGS__>>(           \
+      dlsym(library, #name));                                                  \
+  if (!driver.name)                                                            \
+    throw fail(KVC_DRIVER_ERROR, "the CUDA driver has no symbol {}", #name);
+  KVC_CUDA_SYMBOLS(KVC_CUDA_LOAD)
+#undef KVC_CUDA_LOAD
+  driver.check(driver.cuInit(0), "cuInit");
+  return driver;
+}
+
+const CudaDriver &CudaDriver::get() {
+  static const CudaDriver driver = open();
+  return driver;
+}
+
+void CudaDriver::check(CUresult result, const std::string &call) const {
+  if (result == 0)
+    return;
+  const char *name = nullptr, *words = nullptr;
+  cuGetErrorName(result, &name);
+  cuGetErrorString(result, &words);
+  throw fail(KVC_DRIVER_ERROR, "{} failed with {} ({}): {}", call, result,
+             name ? name : "unknown", words ? words : "no description");
+}

@@ -1,0 +1,71 @@
+//===- CudaDriver.h - the driver library, opened at run time --------------===//
+//
+// No CUDA header is needed: the few types and values of the driver's ABI that
+// we use are written out here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_RUNTIME_DEVICE_CUDADRIVER_H
+#define KVC_RUNTIME_DEVICE_CUDADRIVER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+namespace kvc::rt {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUcontext = struct CUctx_st *;
+using CUmodule = struct CUmod_st *;
+using CUfunction = struct CUfunc_st *;
+using CUstream = struct CUstream_st *;
+
+/// One table of symbols: name in the library, type.
+struct CudaDriver {
+#define KVC_CUDA_SYMBOLS(X)                                                    \
+  X(cuInit, CUresult (*)(unsigned))                                            \
+  X(cuDeviceGetCount, CUresult (*)(int *))                                     \
+  X(cuDeviceGet, CUresult (*)(CUdevice *, int))                                \
+  X(cuDeviceGetName, CUresult (*)(char *, int, CUdevice))                      \
+  X(cuDeviceGetAttribute, CUresult (*)(int *, int, CUdevice))                  \
+  X(cuDevicePrimaryCtxRetain, CUresult (*)(CUcontext *, CUdevice))             \
+  X(cuDevicePrimaryCtxRelease_v2, CUresult (*)(CUdevice))                      \
+  X(cuCtxPushCurrent_v2, CUresult (*)(CUcontext))                              \
+  X(cuCtxPopCurrent_v2, CUresult (*)(CUcontext *))                             \
+  X(cuCtxSynchronize, CUresult (*)())                                          \
+  X(cuModuleLoadDataEx,                                                        \
+    CUresult (*)(CUmodule *, const void *, unsigned, int *, void **))          \
+  X(cuModuleUnload, CUresult (*)(CUmodule))                                    \
+  X(cuModuleGetFunction, CUresult (*)(CUfunction *, CUmodule, const char *))   \
+  X(cuLaunchKernel,                                                            \
+    CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                 unsigned, unsigned, CUstream, void **, void **))              \
+  X(cuMemAlloc_v2, CUresult (*)(CUdeviceptr *, size_t))                        \
+  X(cuMemFree_v2, CUresult (*)(CUdeviceptr))                                   \
+  X(cuMemcpyHtoD_v2, CUresult (*)(CUdeviceptr, const void *, size_t))          \
+  X(cuMemcpyDtoH_v2, CUresult (*)(void *, CUdeviceptr, size_t))                \
+  X(cuMemsetD8_v2, CUresult (*)(CUdeviceptr, unsigned char, size_t))           \
+  X(cuGetErrorName, CUresult (*)(CUresult, const char **))                     \
+  X(cuGetErrorString, CUresult (*)(CUresult, const char **))
+#define KVC_CUDA_DECLARE(name, ...) std::type_identity_t<__VA_ARGS__> name = nullptr;
+  KVC_CUDA_SYMBOLS(KVC_CUDA_DECLARE)
+#undef KVC_CUDA_DECLARE
+
+  /// The opened and initialised driver. Throws Failure (KVC_DRIVER_ERROR) that
+  /// says what is missing.
+  static const CudaDriver &get();
+  /// Throws unless `result` is success; the driver's own words are in the error.
+  void check(CUresult result, const std::string &call) const;
+};
+
+// cuDeviceGetAttribute
+constexpr int cudaMajor = 75, cudaMinor = 76;
+// cuModuleLoadDataEx
+constexpr int cudaErrorLog = 5, cudaErrorLogBytes = 6;
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_DEVICE_CUDADRIVER_H

@@ -1,0 +1,28 @@
+//===- Apply.h - one policy on given tensors, no model --------------------===//
+
+#ifndef KVC_RUNTIME_EXECUTOR_APPLY_H
+#define KVC_RUNTIME_EXECUTOR_APPLY_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvc::rt {
+
+struct ApplyOptions {
+  std::string policy;
+  std::vector<std::string> inputs, outputs; // as many outputs as inputs
+  std::string budget, keep;                 // exactly one is given
+  std::string target;                       // "", "host", "cuda"
+  std::string table;
+  bool scores = false;
+  uint64_t seed = 0; // order of emulated threads, 0 = ascending
+};
+
+/// Reads all inputs as one batch, evicts layer by layer, writes all outputs or
+/// none. Returns what should be said on stderr. Throws Failure.
+std::vector<std::string> apply(const ApplyOptions &options);
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_EXECUTOR_APPLY_H

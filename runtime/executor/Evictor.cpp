@@ -1,0 +1,210 @@
+//===- Evictor.cpp - a policy applied to layers that live on the host -----===//
+
+#include "runtime/executor/Evictor.h"
+
+#include "runtime/base/Failure.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace kvc::rt;
+
+kvc_target kvc::rt::chooseTarget(const std::string &name, uint64_t seed) {
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  target.seed = seed;
+  if (name == "cuda" || (name.empty() && kvc_cuda_device_count() > 0))
+    target.kind = KVC_CUDA;
+  else if (name != "host" && !name.empty())
+    throw fail(KVC_BAD_ARGUMENT, "target must be host or cuda, got '{}'", name);
+  return target;
+}
+
+const char *kvc::rt::targetName(const kvc_target &target) {
+  return target.kind == KVC_CUDA ? "cuda" : "host";
+}
+
+namespace {
+
+/// Device memory of one call.
+class Arena {
+public:
+  explicit Arena(Device &device) : device(device) {}
+  ~Arena() {
+    for (void *memory : owned)
+      device.release(memory);
+  }
+  void *zeros(size_t bytes) {
+    void *memory = device.allocate(bytes);
+    owned.push_back(memory);
+    device.clear(memory, bytes);
+    return memory;
+  }
+  template <typename T> T *upload(const std::vector<T> &values) {
+    void *memory = zeros(values.size() * sizeof(T));
+    device.upload(memory, values.data(), values.size() * sizeof(T));
+    return static_cast<T *>(memory);
+  }
+  template <typename T>
+  std::vector<T> download(const void *memory, size_t count) {
+    std::vector<T> values(count);
+    device.download(values.data(), memory, count * sizeof(T));
+    return values;
+  }
+
+private:
+  Device &device;
+  std::vector<void *> owned;
+};
+
+} // namespace
+
+Evictor::Evictor(const std::string &library, const kvc_target &target)
+    : module(std::make_unique<kvc_module>(library, target)) {}
+Evictor::~Evictor() = default;
+
+void Evictor::plan(const kvc_plan_options &options) {
+  current = std::make_unique<kvc_plan>(*module, options);
+}
+
+KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
+                         bool scores) {
+  const kvc_plan_options &options = current->options;
+  Device &device = *module->device;
+  Arena arena(device);
+  size_t count = batch.size(), element = dtypeBytes(options.dtype);
+  size_t heads = options.kv_heads, row = options.head_dim * element;
+  uint32_t tokens = 0, capacity = 0, queries = module->manifest.queries;
+  bool lse = queries > 0;
+  std::vector<int32_t> lengths, budgets;
+  for (const LayerSequence &sequence : batch) {
+    tokens = std::max(tokens, sequence.tokens);
+    lengths.push_back(int32_t(sequence.tokens));
+    budgets.push_back(int32_t(std::min<uint32_t>(sequence.budget, INT32_MAX)));
+    lse &= sequence.lse != nullptr;
+  }
+  // A head never keeps more than all; most policies keep B.
+  capacity = tokens;
+
+  // Rows of a sequence are packed as [head][row], padded to the longest.
+  auto pack = [&](size_t packedHeads, size_t rows, size_t rowBytes,
+                  auto pointer, auto have) {
+    auto *memory =
+        static_cast<std::byte *>(arena.zeros(count * packedHeads * rows * rowBytes));
+    for (size_t s = 0; s < count; ++s) {
+      const std::byte *from = pointer(batch[s]);
+      size_t present = have(batch[s]), used = std::min(present, rows);
+      for (size_t h = 0; from && h < packedHeads; ++h)
+        device.upload(memory + ((s * packedHeads + h) * rows + rows - used) * rowBytes,
+                      from + (h * present + present - used) * rowBytes,
+                      used * rowBytes);
+    }
+    return memory;
+  };
+  // Cache rows begin at token 0 of each head.
+  auto packCache = [&](const std::byte *LayerSequence::*member) {
+    auto *memory =
+        static_cast<std::byte *>(arena.zeros(count * heads * tokens * row));
+    for (size_t s = 0; s < count; ++s)
+      for (size_t h = 0; h < heads; ++h)
+        device.upload(memory + (s * heads + h) * tokens * row,
+                      batch[s].*member + h * batch[s].tokens * row,
+                      batch[s].tokens * row);
+    return memory;
+  };
+
+  kvc_layer_args args = {};
+  args.struct_size = sizeof args;
+  args.batch = uint32_t(count);
+  args.tokens = tokens;
+  args.lengths = arena.upload(lengths);
+  args.budgets = arena.upload(budgets);
+  auto rows = [&](const void *data, size_t rowHeads, size_t rowCount) {
+    int64_t d = options.head_dim;
+    return kvc_rows{data, int64_t(rowHeads * rowCount) * d,
+                    int64_t(rowCount) * d, d};
+  };
+  args.k = rows(packCache(&LayerSequence::k), heads, tokens);
+  args.v = rows(packCache(&LayerSequence::v), heads, tokens);
+  if (queries) {
+    auto have = [](const LayerSequence &s) { return size_t(s.queries); };
+    args.q = rows(pack(options.q_heads, queries, row,
+                       [](const LayerSequence &s) { return s.q; }, have),
+                  options.q_heads, queries);
+    args.q_rows = queries;
+    if (lse) {
+      args.lse = reinterpret_cast<float *>(
+          pack(options.q_heads, queries, sizeof(float),
+               [](const LayerSequence &s) {
+                 return reinterpret_cast<const std::byte *>(s.lse);
+               },
+               have));
+      args.lse_rows = queries;
+      args.lse_head_stride = queries;
+      args.lse_batch_stride = int64_t(queries) * options.q_heads;
+    }
+  }
+  args.scale = scale;
+  args.index_capacity = capacity;
+  args.indices = static_cast<int32_t *>(arena.zeros(count * heads * capacity * 4));
+  args.counts = static_cast<int32_t *>(arena.zeros(count * heads * 4));
+  args.past = static_cast<int32_t *>(arena.zeros(count * 4));
+  args.status = static_cast<int32_t *>(arena.zeros(4));
+  args.offsets = static_cast<int32_t *>(arena.zeros(count * heads * 4));
+  kvc_plan_info info = current->query();
+  args.workspace = arena.zeros(info.workspace_bytes);
+  args.workspace_bytes = info.workspace_bytes;
+  // First the sizes, then a cache that is just as large.
+  current->enqueue(args, Phase::Score, Phase::Select, nullptr);
+  device.synchronize();
+  auto counts = arena.download<int32_t>(args.counts, count * heads);
+  size_t outRows = 1;
+  for (size_t s = 0; s < count; ++s) {
+    size_t sum = 0;
+    for (size_t h = 0; h < heads; ++h)
+      sum += size_t(counts[s * heads + h]);
+    outRows = std::max(outRows, sum);
+  }
+  args.out_rows = uint32_t(outRows);
+  args.k_out = arena.zeros(count * outRows * row);
+  args.v_out = arena.zeros(count * outRows * row);
+  current->enqueue(args, Phase::Compact, Phase::Compact, nullptr);
+  device.synchronize();
+
+  KeptLayer result;
+  auto status = arena.download<int32_t>(args.status, 1)[0];
+  if (status & KVC_DATA_CAPACITY)
+    throw fail(KVC_INTERNAL_ERROR, "a head kept more rows than it has tokens");
+  result.nanScores = status & KVC_DATA_NAN;
+  auto past = arena.download<int32_t>(args.past, count);
+  for (size_t s = 0; s < count; ++s) {
+    KeptSequence kept;
+    kept.counts.assign(counts.begin() + s * heads,
+                       counts.begin() + (s + 1) * heads);
+    size_t sum = 0;
+    for (size_t h = 0; h < heads; ++h) {
+      auto list = arena.download<int32_t>(
+          args.indices + (s * heads + h) * capacity, size_t(kept.counts[h]));
+      kept.indices.insert(kept.indices.end(), list.begin(), list.end());
+      sum += list.size();
+    }
+    auto cache = [&](void *out) {
+      return arena.download<std::byte>(
+          static_cast<std::byte *>(out) + s * outRows * row, sum * row);
+    };
+    kept.k = cache(args.k_out);
+    kept.v = cache(args.v_out);
+    kept.past = uint32_t(past[s]);
+    if (scores && info.scores_offset >= 0 && kept.past)
+      for (size_t h = 0; h < heads; ++h) {
+        size_t from = s * info.scores_heads + std::min<size_t>(h, info.scores_heads - 1);
+        auto line = arena.download<float>(
+            static_cast<std::byte *>(args.workspace) + info.scores_offset +
+                from * tokens * sizeof(float),
+            kept.past);
+        kept.scores.insert(kept.scores.end(), line.begin(), line.end());
+      }
+    result.sequences.push_back(std::move(kept));
+  }
+  return result;
+}

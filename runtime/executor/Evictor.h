@@ -1,0 +1,70 @@
+//===- Evictor.h - a policy applied to layers that live on the host -------===//
+//
+// What `kvc-run` needs on top of the C ABI: device memory, copies, and results
+// as vectors. It knows policies through kvc/kvc.h only.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_RUNTIME_EXECUTOR_EVICTOR_H
+#define KVC_RUNTIME_EXECUTOR_EVICTOR_H
+
+#include "runtime/plan/Plan.h"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kvc::rt {
+
+/// Where the policy runs: "host", "cuda", or "" for cuda where a device answers.
+/// Throws Failure for another name.
+kvc_target chooseTarget(const std::string &name, uint64_t seed = 0);
+const char *targetName(const kvc_target &target);
+
+/// One sequence of one layer: rows of elements of the plan's type.
+struct LayerSequence {
+  uint32_t tokens = 0;           // T
+  const std::byte *k = nullptr;  // [Hkv, T, d]
+  const std::byte *v = nullptr;  // [Hkv, T, d]
+  const std::byte *q = nullptr;  // [Hq, queries, d], the last queries
+  uint32_t queries = 0;
+  const float *lse = nullptr;    // [Hq, queries], natural; or null
+  uint32_t budget = 0;           // B
+};
+
+struct KeptSequence {
+  std::vector<int32_t> counts;   // [Hkv]
+  std::vector<int32_t> indices;  // [sum of counts]
+  std::vector<std::byte> k, v;   // [sum of counts, d]
+  uint32_t past = 0;             // tokens ranked, 0 if none were
+  std::vector<float> scores;     // [Hkv, past]
+};
+
+struct KeptLayer {
+  std::vector<KeptSequence> sequences;
+  bool nanScores = false;
+};
+
+class Evictor {
+public:
+  /// Throws Failure.
+  Evictor(const std::string &library, const kvc_target &target);
+  ~Evictor();
+
+  /// Must be called before evict; limits as in kvc_plan_options.
+  void plan(const kvc_plan_options &options);
+  /// One layer of a batch. `scores` asks for the scores too.
+  KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
+                  bool scores);
+
+  const Manifest &manifest() const { return module->manifest; }
+
+private:
+  std::unique_ptr<kvc_module> module;
+  std::unique_ptr<kvc_plan> current;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_EXECUTOR_EVICTOR_H

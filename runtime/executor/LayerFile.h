@@ -1,0 +1,43 @@
+//===- LayerFile.h - the input of `apply`: layers of one sequence ---------===//
+
+#ifndef KVC_RUNTIME_EXECUTOR_LAYERFILE_H
+#define KVC_RUNTIME_EXECUTOR_LAYERFILE_H
+
+#include "kvc/kvc.h"
+#include "runtime/io/Safetensors.h"
+
+#include <optional>
+
+namespace kvc::rt {
+
+struct LayerTensors {
+  const TensorView *k, *v;      // [Hkv, T, d]
+  const TensorView *q = nullptr; // [Hq, Tq, d]
+  const TensorView *lse = nullptr; // [Hq, Tq]
+};
+
+/// Shapes are checked against each other when the file is opened; no tensor
+/// holds NaN.
+class LayerFile {
+public:
+  /// Throws Failure that names file, tensor, rule and value.
+  explicit LayerFile(const std::string &path);
+
+  std::vector<LayerTensors> layers;
+  uint32_t kvHeads = 0, headDim = 0, tokens = 0;
+  uint32_t qHeads = 0, queries = 0; // 0 without queries
+  kvc_dtype dtype = KVC_F32;
+  float scale = 0; // 0: the default
+  const std::string &path() const { return file.path; }
+
+private:
+  void readLayer(size_t index);
+  void readScale();
+  const TensorView &tensor(size_t layer, const char *name, size_t rank);
+
+  SafetensorsFile file;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_EXECUTOR_LAYERFILE_H

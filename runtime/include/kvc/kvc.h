@@ -1,0 +1,168 @@
+/*===- kvc.h - the C ABI: eviction inside an engine's prefill -------------===*\
+ *
+ * A compiled policy is opened as a module, planned once for the engine's limits,
+ * and enqueued once per layer. Rules that hold for every function:
+ *
+ * - The caller owns all device memory: cache, workspace, outputs. On the host
+ *   target "device" is the process's own memory and a call returns when done.
+ * - kvc_layer_* and kvc_compact never allocate device memory, never synchronise
+ *   and never read back, so they can be captured in a CUDA graph.
+ * - A plan is immutable: several threads may use it on several streams with
+ *   workspaces of their own.
+ * - Strides are in elements, sizes in bytes. Every struct begins with its size.
+ * - Nothing aborts. A function that fails returns a negative status and leaves
+ *   one line in kvc_last_error. Faults in the data (NaN scores) set bits of the
+ *   status word.
+ * - Ties go to the smaller token; the same input gives the same bytes.
+ *
+ * The kept cache must not be registered as a reusable prefix, and the position
+ * of the next token stays its true position, whatever the number of rows.
+ *
+\*===----------------------------------------------------------------------===*/
+
+#ifndef KVC_KVC_H
+#define KVC_KVC_H
+
+#include "kvc/artifact.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KVC_ABI_VERSION 1u
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum kvc_status {
+  KVC_OK = 0,
+  KVC_BAD_ARGUMENT = -1,
+  KVC_UNSUPPORTED = -2,
+  KVC_EXCEEDS_LIMITS = -3,
+  KVC_WORKSPACE_TOO_SMALL = -4,
+  KVC_MISALIGNED = -5,
+  KVC_ABI_MISMATCH = -6,
+  KVC_BAD_ARTIFACT = -7,
+  KVC_DRIVER_ERROR = -8,
+  KVC_INTERNAL_ERROR = -9
+} kvc_status;
+
+/* Bits of the status word. */
+enum {
+  KVC_DATA_NAN = 1,     /* a score was NaN; it ranks below every number */
+  KVC_DATA_CAPACITY = 2 /* a head kept more than index_capacity rows */
+};
+
+typedef enum kvc_dtype { KVC_F32 = 0, KVC_F16 = 1, KVC_BF16 = 2 } kvc_dtype;
+typedef enum kvc_target_kind { KVC_HOST = 0, KVC_CUDA = 1 } kvc_target_kind;
+
+typedef struct kvc_module kvc_module;
+typedef struct kvc_plan kvc_plan;
+
+uint32_t kvc_abi_version(void);
+
+/* Copies the calling thread's last error, cut to `capacity` and terminated;
+ * returns its full length. */
+size_t kvc_last_error(char *text, size_t capacity);
+
+/* Number of CUDA devices that the driver reports, 0 without a driver. */
+int kvc_cuda_device_count(void);
+
+/*===--- modules ---------------------------------------------------------===*/
+
+typedef struct kvc_target {
+  size_t struct_size;
+  kvc_target_kind kind;
+  int device;        /* CUDA ordinal; its primary context is used */
+  unsigned threads;  /* host: operating-system threads, 0 = one per core */
+  uint64_t seed;     /* host: order of GPU threads, 0 = ascending */
+} kvc_target;
+
+/* Opens a policy that is linked into the program. The artifact must outlive the
+ * module. */
+kvc_status kvc_module_open(const kvc_artifact *artifact,
+                           const kvc_target *target, kvc_module **module);
+/* Opens a policy from a library that `kvc-opt --emit=library` made. */
+kvc_status kvc_module_load(const char *path, const kvc_target *target,
+                           kvc_module **module);
+void kvc_module_close(kvc_module *module);
+/* JSON, as long as the module is open. */
+const char *kvc_module_manifest(const kvc_module *module);
+
+/*===--- plans -----------------------------------------------------------===*/
+
+typedef struct kvc_plan_options {
+  size_t struct_size;
+  uint32_t head_dim, q_heads, kv_heads;
+  kvc_dtype dtype;
+  uint32_t max_batch;  /* sequences in one call */
+  uint32_t max_tokens; /* T of the longest */
+  int lse_given;       /* nonzero: every call brings the log-sum-exp */
+} kvc_plan_options;
+
+typedef struct kvc_plan_info {
+  size_t struct_size;
+  size_t workspace_bytes;
+  size_t workspace_alignment;
+  uint32_t launches;         /* per layer: score, select and compact */
+  uint32_t queries;          /* last queries that scoring reads, 0 if none */
+  uint32_t vector;           /* strides and bases are multiples of it */
+  int64_t scores_offset;     /* f32 in the workspace after select, -1 if none */
+  uint32_t scores_heads;     /* rows per sequence: kv_heads or 1 */
+} kvc_plan_info;
+
+kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,
+                           kvc_plan **plan);
+void kvc_plan_destroy(kvc_plan *plan);
+/* Sets `info` (struct_size filled in by the caller). */
+kvc_status kvc_plan_query(const kvc_plan *plan, kvc_plan_info *info);
+
+/*===--- one layer -------------------------------------------------------===*/
+
+typedef struct kvc_rows {
+  const void *data;
+  int64_t batch_stride, head_stride, row_stride; /* rows are contiguous */
+} kvc_rows;
+
+typedef struct kvc_layer_args {
+  size_t struct_size;
+  uint32_t batch;
+  uint32_t tokens;        /* host: upper bound of lengths in this call */
+  const int32_t *lengths; /* device [batch]: T */
+  const int32_t *budgets; /* device [batch]: B, at least 1 */
+  kvc_rows k, v;          /* [batch, kv_heads, T, d], keys after RoPE */
+  kvc_rows q;             /* [batch, q_heads, q_rows, d], the last queries */
+  uint32_t q_rows;
+  const float *lse;       /* [batch, q_heads, lse_rows] or null */
+  int64_t lse_batch_stride, lse_head_stride;
+  uint32_t lse_rows;      /* the last of them is the last query's */
+  int lse_base_2;         /* nonzero: base 2, else natural */
+  float scale;            /* of the logits; 0 means 1 / sqrt(d) */
+  int32_t *indices;       /* device [batch, kv_heads, index_capacity] */
+  uint32_t index_capacity;
+  int32_t *counts;        /* device [batch, kv_heads] */
+  int32_t *past;          /* device [batch]: tokens ranked, 0 if none were */
+  int32_t *status;        /* device [1]; the caller clears it */
+  void *k_out, *v_out;    /* device [batch, out_rows, d]: head after head */
+  int32_t *offsets;       /* device [batch, kv_heads]: first row of each head */
+  uint32_t out_rows;      /* rows per sequence; what does not fit is dropped */
+  uint32_t slack;         /* free rows left behind each head */
+  void *workspace;
+  size_t workspace_bytes;
+} kvc_layer_args;
+
+/* `stream` is a CUstream, ignored on the host. Score and select fill indices,
+ * counts, past; compact gathers; evict is all three. */
+kvc_status kvc_layer_score(const kvc_plan *, const kvc_layer_args *,
+                           void *stream);
+kvc_status kvc_layer_select(const kvc_plan *, const kvc_layer_args *,
+                            void *stream);
+kvc_status kvc_compact(const kvc_plan *, const kvc_layer_args *, void *stream);
+kvc_status kvc_layer_evict(const kvc_plan *, const kvc_layer_args *,
+                           void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVC_KVC_H */

@@ -1,0 +1,175 @@
+//===- Manifest.cpp - the manifest of an artefact, parsed and checked -----===//
+
+#include "runtime/plan/Manifest.h"
+
+#include "runtime/base/Failure.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace kvc::rt;
+using nlohmann::json;
+
+namespace {
+
+constexpr int supportedFormat = 1;
+
+/// Reads fields of one JSON object; the error names the path.
+class Reader {
+public:
+  Reader(const json &object, std::string path)
+      : object(object), path(std::move(path)) {
+    if (!object.is_object())
+      throw fail(KVC_BAD_ARTIFACT, "manifest: {} must be an object, got {}",
+                 this->path, object.dump());
+  }
+
+  const json &field(const char *name) const {
+    auto it = object.find(name);
+    if (it == object.end())
+      throw fail(KVC_BAD_ARTIFACT, "manifest: {}.{} is missing", path, name);
+    return *it;
+  }
+  uint64_t number(const char *name, uint64_t most = UINT32_MAX) const {
+    const json &value = field(name);
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > most)
+      throw bad(name, "a whole number up to " + std::to_string(most), value);
+    return value.get<uint64_t>();
+  }
+  std::string text(const char *name) const {
+    const json &value = field(name);
+    if (!value.is_string())
+      throw bad(name, "a text", value);
+    return value.get<std::string>();
+  }
+  bool flag(const char *name) const {
+    const json &value = field(name);
+    if (!value.is_boolean())
+      throw bad(name, "true or false", value);
+    return value.get<bool>();
+  }
+  const json &list(const char *name) const {
+    const json &value = field(name);
+    if (!value.is_array())
+      throw bad(name, "a list", value);
+    return value;
+  }
+  std::vector<std::string> texts(const char *name) const {
+    std::vector<std::string> result;
+    for (const json &item : list(name)) {
+      if (!item.is_string())
+        throw bad(name, "a list of texts", item);
+      result.push_back(item.get<std::string>());
+    }
+    return result;
+  }
+  Failure bad(const char *name, const std::string &rule,
+              const json &value) const {
+    return fail(KVC_BAD_ARTIFACT, "manifest: {}.{} must be {}, got {}", path,
+                name, rule, value.dump().substr(0, 80));
+  }
+
+private:
+  const json &object;
+  std::string path;
+};
+
+BufferSpec parseBuffer(const json &object, size_t index) {
+  Reader reader(object, "buffers[" + std::to_string(index) + "]");
+  const json &live = reader.list("live");
+  if (live.size() != 2 || !live[0].is_number_unsigned() ||
+      !live[1].is_number_unsigned() || live[0] > live[1])
+    throw reader.bad("live", "two kernels in order", live);
+  return {reader.number("bytes"), reader.texts("dims"),
+          live[0].get<unsigned>(), live[1].get<unsigned>()};
+}
+
+KernelSpec parseKernel(const json &object, const std::string &path) {
+  Reader reader(object, path);
+  KernelSpec kernel;
+  kernel.name = reader.text("name");
+  kernel.kind = reader.text("kind");
+  kernel.block = uint32_t(reader.number("block", 1024));
+  if (kernel.block == 0 || kernel.block % 32)
+    throw reader.bad("block", "a multiple of 32", kernel.block);
+  std::vector<std::string> grid = reader.texts("grid");
+  if (grid.size() != 3)
+    throw reader.bad("grid", "three extents", grid);
+  std::copy(grid.begin(), grid.end(), kernel.grid.begin());
+  kernel.args = reader.texts("args");
+  kernel.skippedWithLse = reader.flag("skipped_with_lse");
+  return kernel;
+}
+
+Variant parseVariant(const json &object, size_t index) {
+  std::string path = "variants[" + std::to_string(index) + "]";
+  Reader reader(object, path);
+  Variant variant;
+  variant.headDim = uint32_t(reader.number("head_dim"));
+  variant.group = uint32_t(reader.number("group"));
+  variant.vector = uint32_t(reader.number("vector"));
+  if (!variant.headDim || !variant.group || !variant.vector)
+    throw reader.bad("head_dim", "at least 1, as group and vector", object);
+  std::optional<kvc_dtype> dtype = parseDtype(reader.text("dtype"));
+  if (!dtype)
+    throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
+  variant.dtype = *dtype;
+  for (const json &kernel : reader.list("kernels"))
+    variant.kernels.push_back(parseKernel(
+        kernel,
+        path + ".kernels[" + std::to_string(variant.kernels.size()) + "]"));
+  return variant;
+}
+
+} // namespace
+
+const char *kvc::rt::dtypeName(kvc_dtype dtype) {
+  return dtype == KVC_F32 ? "f32" : dtype == KVC_F16 ? "f16" : "bf16";
+}
+
+size_t kvc::rt::dtypeBytes(kvc_dtype dtype) { return dtype == KVC_F32 ? 4 : 2; }
+
+std::optional<kvc_dtype> kvc::rt::parseDtype(const std::string &name) {
+  for (kvc_dtype dtype : {KVC_F32, KVC_F16, KVC_BF16})
+    if (name == dtypeName(dtype))
+      return dtype;
+  return std::nullopt;
+}
+
+Manifest Manifest::parse(const std::string &text) {
+  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded())
+    throw fail(KVC_BAD_ARTIFACT, "manifest: must be JSON, got '{}'",
+               text.substr(0, 40));
+  Reader reader(root, "root");
+  if (uint64_t format = reader.number("format"); format != supportedFormat)
+    throw fail(KVC_BAD_ARTIFACT,
+               "manifest: this runtime reads format {}, got format {}; compile "
+               "the policy again",
+               supportedFormat, format);
+  Manifest manifest;
+  manifest.policy = reader.text("policy");
+  manifest.queries = uint32_t(reader.number("queries"));
+  if (!reader.field("window").is_null())
+    manifest.window = uint32_t(reader.number("window"));
+  for (const json &buffer : reader.list("buffers"))
+    manifest.buffers.push_back(parseBuffer(buffer, manifest.buffers.size()));
+  if (!reader.field("lse_buffer").is_null())
+    manifest.lseBuffer = unsigned(reader.number("lse_buffer"));
+  if (const json &scores = reader.field("scores"); !scores.is_null()) {
+    Reader inner(scores, "scores");
+    manifest.scores = {unsigned(inner.number("buffer")),
+                       inner.text("heads") == "one_head"};
+  }
+  for (unsigned buffer : {manifest.lseBuffer.value_or(0),
+                          manifest.scores ? manifest.scores->buffer : 0})
+    if (buffer && buffer >= manifest.buffers.size())
+      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got index {}",
+                 manifest.buffers.size(), buffer);
+  for (auto &[name, value] : reader.field("params").items())
+    if (value.is_number())
+      manifest.params[name] = value.get<double>();
+  for (const json &variant : reader.list("variants"))
+    manifest.variants.push_back(
+        parseVariant(variant, manifest.variants.size()));
+  return manifest;
+}

@@ -1,0 +1,303 @@
+//===- Plan.cpp - a module, fitted to an engine's limits ------------------===//
+
+#include "runtime/plan/Plan.h"
+
+#include "runtime/base/Failure.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+using namespace kvc::rt;
+
+static constexpr uint64_t alignment = 256;
+
+kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
+    : module(module), options(options) {
+  if (!options.kv_heads || !options.q_heads ||
+      options.q_heads % options.kv_heads)
+    throw fail(KVC_BAD_ARGUMENT,
+               "q_heads must be a multiple of kv_heads, got {} and {}",
+               options.q_heads, options.kv_heads);
+  if (!options.max_batch || !options.max_tokens)
+    throw fail(KVC_BAD_ARGUMENT,
+               "max_batch and max_tokens must be at least 1, got {} and {}",
+               options.max_batch, options.max_tokens);
+  if (options.max_tokens > INT32_MAX || options.max_batch > 65535 ||
+      options.kv_heads > 65535)
+    throw fail(KVC_EXCEEDS_LIMITS,
+               "max_tokens must be below 2^31, max_batch and kv_heads below "
+               "2^16, got {}, {} and {}",
+               options.max_tokens, options.max_batch, options.kv_heads);
+  uint32_t group = options.q_heads / options.kv_heads;
+  variant = nullptr;
+  std::string known;
+  for (const Variant &v : module.manifest.variants) {
+    known += fmt::format("{}head_dim={},group={},dtype={}",
+                         known.empty() ? "" : "; ", v.headDim, v.group,
+                         dtypeName(v.dtype));
+    if (v.headDim == options.head_dim && v.group == group &&
+        v.dtype == options.dtype)
+      variant = &v;
+  }
+  if (!variant)
+    throw fail(KVC_UNSUPPORTED,
+               "policy '{}' is compiled for {}; got "
+               "head_dim={},group={},dtype={}",
+               module.manifest.policy, known, options.head_dim, group,
+               dtypeName(options.dtype));
+  placeBuffers();
+}
+
+Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
+                          uint32_t indexCapacity) const {
+  return {{"batch", batch},
+          {"q_heads", options.q_heads},
+          {"kv_heads", options.kv_heads},
+          {"tokens", tokens},
+          {"index_capacity", indexCapacity}};
+}
+
+/// Each buffer gets the lowest place that no buffer with an overlapping life
+/// has taken.
+void kvc_plan::placeBuffers() {
+  struct Placed {
+    uint64_t begin, end;
+    unsigned first, last;
+  };
+  std::vector<Placed> placed;
+  Symbols limits = symbols(options.max_batch, options.max_tokens, 0);
+  for (size_t i = 0; i < module.manifest.buffers.size(); ++i) {
+    const BufferSpec &buffer = module.manifest.buffers[i];
+    uint64_t bytes = buffer.bytes;
+    for (const std::string &dim : buffer.dims)
+      if (__builtin_mul_overflow(bytes, evaluateExtent(dim, limits), &bytes) ||
+          bytes > uint64_t(1) << 48)
+        throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    uint64_t begin = 0;
+    std::sort(placed.begin(), placed.end(),
+              [](auto &a, auto &b) { return a.begin < b.begin; });
+    for (const Placed &other : placed)
+      if (other.first <= buffer.last && buffer.first <= other.last &&
+          begin < other.end && other.begin < begin + bytes)
+        begin = other.end;
+    placed.push_back({begin, begin + bytes, buffer.first, buffer.last});
+    offsets.push_back(begin);
+    workspaceBytes = std::max(workspaceBytes, begin + bytes);
+  }
+}
+
+Phase kvc_plan::phaseOf(size_t kernel) const {
+  const std::vector<KernelSpec> &kernels = variant->kernels;
+  if (kernels[kernel].kind == "compact")
+    return Phase::Compact;
+  bool lists = std::find(kernels[kernel].args.begin(),
+                         kernels[kernel].args.end(),
+                         "indices") != kernels[kernel].args.end();
+  return lists ? Phase::Select : Phase::Score;
+}
+
+kvc_plan_info kvc_plan::query() const {
+  kvc_plan_info info = {};
+  info.struct_size = sizeof info;
+  info.workspace_bytes = workspaceBytes;
+  info.workspace_alignment = alignment;
+  for (const KernelSpec &kernel : variant->kernels)
+    info.launches += !(kernel.skippedWithLse && options.lse_given);
+  info.queries = module.manifest.queries;
+  info.vector = variant->vector;
+  info.scores_offset = -1;
+  if (module.manifest.scores) {
+    info.scores_offset = int64_t(offsets[module.manifest.scores->buffer]);
+    info.scores_heads = module.manifest.scores->oneHead ? 1 : options.kv_heads;
+  }
+  return info;
+}
+
+void kvc_plan::check(const kvc_layer_args &args, Phase first,
+                     Phase last) const {
+  auto present = [](const void *pointer, const char *name) {
+    if (!pointer)
+      throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);
+  };
+  auto atMost = [](uint64_t value, uint64_t most, const char *name,
+                   const char *limit) {
+    if (value == 0 || value > most)
+      throw fail(KVC_EXCEEDS_LIMITS, "{} must be 1 to {} ({}), got {}", name,
+                 most, limit, value);
+  };
+  atMost(args.batch, options.max_batch, "batch", "the plan's max_batch");
+  atMost(args.tokens, options.max_tokens, "tokens", "the plan's max_tokens");
+  uint64_t bytes = variant->vector * dtypeBytes(variant->dtype);
+  auto aligned = [&](const kvc_rows &rows, const char *name) {
+    present(rows.data, name);
+    if (reinterpret_cast<uintptr_t>(rows.data) % bytes)
+      throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
+                 bytes, rows.data);
+    for (int64_t stride :
+         {rows.batch_stride, rows.head_stride, rows.row_stride})
+      if (stride % int64_t(variant->vector))
+        throw fail(KVC_MISALIGNED,
+                   "strides of {} must be multiples of {} elements, got {}",
+                   name, variant->vector, stride);
+  };
+  present(args.lengths, "lengths");
+  present(args.budgets, "budgets");
+  aligned(args.k, "k");
+  if (first <= Phase::Select && workspaceBytes) {
+    present(args.workspace, "workspace");
+    if (args.workspace_bytes < workspaceBytes)
+      throw fail(KVC_WORKSPACE_TOO_SMALL,
+                 "workspace must have {} bytes, got {}", workspaceBytes,
+                 args.workspace_bytes);
+    if (reinterpret_cast<uintptr_t>(args.workspace) % alignment)
+      throw fail(KVC_MISALIGNED, "workspace must be aligned to {} bytes, got {}",
+                 alignment, args.workspace);
+  }
+  if (first == Phase::Score && module.manifest.queries) {
+    aligned(args.q, "q");
+    if (args.q_rows < module.manifest.queries)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "policy '{}' reads the last {} queries, got q_rows {}",
+                 module.manifest.policy, module.manifest.queries, args.q_rows);
+    if (options.lse_given)
+      present(args.lse, "lse");
+    if (args.lse && args.lse_rows < module.manifest.queries)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "policy '{}' reads the log-sum-exp of the last {} queries, got "
+                 "lse_rows {}",
+                 module.manifest.policy, module.manifest.queries,
+                 args.lse_rows);
+    if (!std::isfinite(args.scale))
+      throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
+  }
+  if (last >= Phase::Select) {
+    present(args.indices, "indices");
+    present(args.counts, "counts");
+    if (!args.index_capacity)
+      throw fail(KVC_BAD_ARGUMENT, "index_capacity must be at least 1, got 0");
+  }
+  if (first <= Phase::Select && last >= Phase::Select) {
+    present(args.past, "past");
+    present(args.status, "status");
+  }
+  if (last == Phase::Compact) {
+    aligned(args.v, "v");
+    present(args.k_out, "k_out");
+    present(args.v_out, "v_out");
+    present(args.offsets, "offsets");
+    for (void *out : {args.k_out, args.v_out})
+      if (reinterpret_cast<uintptr_t>(out) % bytes)
+        throw fail(KVC_MISALIGNED,
+                   "k_out and v_out must be aligned to {} bytes, got {}", bytes,
+                   out);
+  }
+}
+
+uint64_t kvc_plan::bind(const std::string &name,
+                        const kvc_layer_args &args) const {
+  auto pointer = [](const void *p) { return reinterpret_cast<uint64_t>(p); };
+  auto real = [](float x) { return uint64_t(std::bit_cast<uint32_t>(x)); };
+  auto scratch = [&](unsigned index) {
+    if (index >= offsets.size())
+      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got '{}'",
+                 offsets.size(), name);
+    return pointer(static_cast<char *>(args.workspace) + offsets[index]);
+  };
+  constexpr float log2e = 1.44269504088896340736f;
+  uint32_t queries = module.manifest.queries;
+  bool given = args.lse != nullptr;
+  if (name.starts_with("scratch."))
+    return scratch(unsigned(std::atoi(name.c_str() + 8)));
+  if (name == "lengths")
+    return pointer(args.lengths);
+  if (name == "budgets")
+    return pointer(args.budgets);
+  if (name == "kv_heads")
+    return options.kv_heads;
+  if (name == "max_tokens")
+    return args.tokens;
+  for (auto [prefix, rows] :
+       {std::pair{std::string("q"), &args.q}, {"k", &args.k}, {"v", &args.v}}) {
+    if (name == prefix)
+      return pointer(rows->data);
+    if (name == prefix + "_batch")
+      return uint64_t(rows->batch_stride);
+    if (name == prefix + "_head")
+      return uint64_t(rows->head_stride);
+    if (name == prefix + (prefix == "q" ? "_row" : "_token"))
+      return uint64_t(rows->row_stride);
+  }
+  if (name == "q_rows")
+    return args.q_rows;
+  if (name == "lse")
+    return given ? pointer(args.lse) : scratch(module.manifest.lseBuffer.value());
+  if (name == "lse_rows")
+    return given ? args.lse_rows : queries;
+  if (name == "lse_batch")
+    return given ? uint64_t(args.lse_batch_stride)
+                 : uint64_t(queries) * options.q_heads;
+  if (name == "lse_head")
+    return given ? uint64_t(args.lse_head_stride) : queries;
+  if (name == "lse_scale")
+    return real(given && !args.lse_base_2 ? log2e : 1.0f);
+  if (name == "logit_scale")
+    return real(float((args.scale != 0.0f
+                           ? double(args.scale)
+                           : 1.0 / std::sqrt(double(options.head_dim))) *
+                      1.44269504088896340736));
+  if (name == "indices")
+    return pointer(args.indices);
+  if (name == "counts")
+    return pointer(args.counts);
+  if (name == "past")
+    return pointer(args.past);
+  if (name == "index_capacity")
+    return args.index_capacity;
+  if (name == "status")
+    return pointer(args.status);
+  if (name == "k_out")
+    return pointer(args.k_out);
+  if (name == "v_out")
+    return pointer(args.v_out);
+  if (name == "offsets")
+    return pointer(args.offsets);
+  if (name == "out_rows")
+    return args.out_rows;
+  if (name == "slack")
+    return args.slack;
+  throw fail(KVC_BAD_ARTIFACT, "manifest: unknown kernel argument '{}'", name);
+}
+
+void kvc_plan::enqueue(const kvc_layer_args &args, Phase first, Phase last,
+                       void *stream) const {
+  check(args, first, last);
+  Symbols sizes = symbols(args.batch, args.tokens, args.index_capacity);
+  struct Ready {
+    const KernelSpec *kernel;
+    std::array<uint32_t, 3> grid;
+    std::vector<uint64_t> slots;
+  };
+  std::vector<Ready> ready;
+  for (size_t i = 0; i < variant->kernels.size(); ++i) {
+    const KernelSpec &kernel = variant->kernels[i];
+    Phase phase = phaseOf(i);
+    if (phase < first || phase > last || (kernel.skippedWithLse && args.lse))
+      continue;
+    Ready item{&kernel, {}, {}};
+    for (int axis = 0; axis < 3; ++axis) {
+      uint64_t extent = evaluateExtent(kernel.grid[axis], sizes);
+      if (extent == 0 || extent > (axis ? 65535u : 0x7fffffffu))
+        throw fail(KVC_EXCEEDS_LIMITS, "grid of {} must fit, got '{}' = {}",
+                   kernel.name, kernel.grid[axis], extent);
+      item.grid[axis] = uint32_t(extent);
+    }
+    for (const std::string &arg : kernel.args)
+      item.slots.push_back(bind(arg, args));
+    ready.push_back(std::move(item));
+  }
+  for (const Ready &item : ready)
+    module.device->launch(
+        {item.kernel->name, item.grid, item.kernel->block, item.slots}, stream);
+}

@@ -1,0 +1,48 @@
+//===- ApplyCommand.cpp - kvc-run apply -----------------------------------===//
+
+#include "runtime/executor/Apply.h"
+#include "tools/kvc-run/Commands.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
+  auto options = std::make_shared<ApplyOptions>();
+  CLI::App *command =
+      app.add_subcommand("apply", "Apply one policy to given tensors");
+  command->add_option("--policy", options->policy, "Library of kvc-opt")
+      ->required();
+  command->add_option("--input", options->inputs, "Layers, safetensors")
+      ->required()
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_option("--output", options->outputs, "Kept rows, one per input")
+      ->required()
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  auto *budget = command->add_option("--budget", options->budget,
+                                     "Tokens per KV head, window included");
+  auto *keep =
+      command->add_option("--keep", options->keep, "Share of the tokens");
+  budget->excludes(keep);
+  command->add_option("--target", options->target, "host or cuda");
+  command->add_option("--table", options->table, "Importance of heads");
+  command->add_flag("--scores", options->scores, "Write what was ranked");
+  command->add_option("--seed", options->seed,
+                      "Order of emulated threads (0: ascending)");
+  command->callback([options, budget, keep, &run] {
+    if (!*budget && !*keep)
+      throw CLI::RequiredError("--budget or --keep");
+    if (options->outputs.size() != options->inputs.size())
+      throw CLI::ValidationError("--output",
+                                 "must be given as often as --input");
+    run = [options] {
+      for (const std::string &note : apply(*options))
+        std::cerr << note << "\n";
+      return 0;
+    };
+  });
+}
