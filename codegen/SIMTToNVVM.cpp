@@ -55,10 +55,10 @@ struct LowerMma : public OpRewritePattern<simt::MmaOp> {
   }
 };
 
-/// An op with one operand becomes an intrinsic call.
+/// An op becomes a call of an intrinsic with the same operands.
 template <typename Op>
-struct LowerUnary : public OpRewritePattern<Op> {
-  LowerUnary(MLIRContext *context, StringRef name)
+struct LowerTo : public OpRewritePattern<Op> {
+  LowerTo(MLIRContext *context, StringRef name)
       : OpRewritePattern<Op>(context), name(name) {}
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
@@ -92,32 +92,21 @@ struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
   }
 };
 
-/// math ops that are exact on the device, kept away from libdevice.
-template <typename From, typename To>
-struct LowerExact : public OpRewritePattern<From> {
-  using OpRewritePattern<From>::OpRewritePattern;
-  LogicalResult matchAndRewrite(From op,
-                                PatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<To>(op, op.getType(), op->getOperands());
-    return success();
-  }
-};
-
 struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LowerMma, LowerBallot, LowerSyncWarp,
-                 LowerExact<math::SqrtOp, LLVM::SqrtOp>,
-                 LowerExact<math::AbsFOp, LLVM::FAbsOp>,
-                 LowerExact<math::FloorOp, LLVM::FFloorOp>,
-                 LowerExact<math::CeilOp, LLVM::FCeilOp>,
-                 LowerExact<math::FmaOp, LLVM::FMAOp>,
-                 LowerExact<math::CopySignOp, LLVM::CopySignOp>,
-                 LowerExact<math::CtPopOp, LLVM::CtPopOp>>(context);
-    patterns.add<LowerUnary<simt::Exp2Op>>(context,
-                                           "llvm.nvvm.ex2.approx.f32");
-    patterns.add<LowerUnary<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
+    patterns.add<LowerMma, LowerBallot, LowerSyncWarp>(context);
+    patterns.add<LowerTo<simt::Exp2Op>>(context, "llvm.nvvm.ex2.approx.f32");
+    patterns.add<LowerTo<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
+    // Exact on the device; as math ops they would be sent to libdevice.
+    patterns.add<LowerTo<math::SqrtOp>>(context, "llvm.sqrt.f32");
+    patterns.add<LowerTo<math::AbsFOp>>(context, "llvm.fabs.f32");
+    patterns.add<LowerTo<math::FloorOp>>(context, "llvm.floor.f32");
+    patterns.add<LowerTo<math::CeilOp>>(context, "llvm.ceil.f32");
+    patterns.add<LowerTo<math::FmaOp>>(context, "llvm.fma.f32");
+    patterns.add<LowerTo<math::CopySignOp>>(context, "llvm.copysign.f32");
+    patterns.add<LowerTo<math::CtPopOp>>(context, "llvm.ctpop.i32");
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

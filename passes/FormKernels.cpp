@@ -121,6 +121,10 @@ private:
       // Another head's row is another block's work: read it from memory.
       if (before % 2 == 1 && (acrossHeads || needsColumns(op)))
         ++before;
+      // One row for all heads is known only when a columns kernel has walked
+      // all heads: what it gives to each head comes after it.
+      else if (before % 2 == 0 && widensHeads(op, value))
+        ++before;
       stage = std::max(stage, before);
     }
     if (needsRows(op) && stage % 2 == 0)
@@ -128,6 +132,13 @@ private:
     if (needsColumns(op) && stage % 2 == 1)
       ++stage;
     stageOf[op] = stage;
+  }
+
+  static bool widensHeads(Operation *op, Value operand) {
+    return headsOf(operand.getType()) == Axis::OneHead &&
+           llvm::any_of(op->getResultTypes(), [](Type type) {
+             return headsOf(type) != Axis::OneHead;
+           });
   }
 
   /// Values with a window axis must be used in their own stage only.
