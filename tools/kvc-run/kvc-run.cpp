@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   std::function<int()> run;
   kvc::rt::addApply(app, run);
+  kvc::rt::addGenerate(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

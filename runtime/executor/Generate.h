@@ -1,0 +1,50 @@
+//===- Generate.h - a model, its prefill, the policy in it ----------------===//
+
+#ifndef KVC_RUNTIME_EXECUTOR_GENERATE_H
+#define KVC_RUNTIME_EXECUTOR_GENERATE_H
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kvc::rt {
+
+struct GenerateOptions {
+  std::string model;
+  std::string policy;         // empty: full cache
+  std::string budget, keep;   // exactly one with a policy
+  std::string prompt;         // text, used where `tokens` is empty
+  std::vector<uint32_t> tokens;
+  std::string question;       // read after the prompt has been compressed
+  uint32_t maxNewTokens = 64;
+  bool ignoreEos = false;
+  std::string target;
+  std::string dumpLayers;     // file for the prefill's activations
+  std::function<void(uint32_t done, uint32_t layers)> progress; // may be empty
+};
+
+struct GenerateResult {
+  std::vector<uint32_t> promptTokens, questionTokens, tokens;
+  std::string text;
+  /// The largest five logits at the prompt's last position.
+  std::vector<std::pair<uint32_t, float>> top;
+  std::string policy, target;
+  uint32_t budget = 0;
+  /// Kept rows per layer and KV head after eviction.
+  std::vector<std::vector<int32_t>> kept;
+  size_t cacheBytesFull = 0, cacheBytesKept = 0;
+  double prefillSeconds = 0, evictSeconds = 0, decodeSeconds = 0;
+  uint32_t decodedTokens = 0;
+  std::vector<std::string> warnings;
+};
+
+/// Throws Failure.
+GenerateResult generate(const GenerateOptions &options);
+
+/// The result as JSON.
+std::string formatResult(const GenerateResult &result);
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_EXECUTOR_GENERATE_H

@@ -1,0 +1,95 @@
+//===- GenerateCommand.cpp - kvc-run generate -----------------------------===//
+
+#include "runtime/base/Failure.h"
+#include "runtime/executor/Generate.h"
+#include "runtime/io/MappedFile.h"
+#include "runtime/io/Safetensors.h"
+#include "tools/kvc-run/Commands.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+#include <unistd.h>
+
+using namespace kvc::rt;
+
+namespace {
+
+struct Command {
+  GenerateOptions options;
+  std::string promptFile, json;
+};
+
+void printSummary(const GenerateResult &r) {
+  auto rate = [](size_t tokens, double seconds) {
+    return seconds > 0 ? double(tokens) / seconds : 0.0;
+  };
+  std::cerr << fmt::format(
+      "prefill {} tokens, {:.0f} tokens/s; eviction {:.1f} ms; decode {} "
+      "tokens, {:.0f} tokens/s; cache {} -> {} bytes ({:.1f} %)\n",
+      r.promptTokens.size(), rate(r.promptTokens.size(), r.prefillSeconds),
+      r.evictSeconds * 1e3, r.decodedTokens,
+      rate(r.decodedTokens, r.decodeSeconds), r.cacheBytesFull,
+      r.cacheBytesKept,
+      100.0 * double(r.cacheBytesKept) / double(r.cacheBytesFull));
+}
+
+int runGenerate(Command &command) {
+  GenerateOptions &options = command.options;
+  if (!command.promptFile.empty())
+    options.prompt = readText(command.promptFile);
+  if (isatty(STDERR_FILENO))
+    options.progress = [](uint32_t done, uint32_t layers) {
+      std::cerr << fmt::format("\rprefill: layer {} of {}{}", done, layers,
+                               done == layers ? "\r\033[K" : "")
+                << std::flush;
+    };
+  GenerateResult result = generate(options);
+  if (!command.json.empty())
+    writeFiles({{command.json, formatResult(result) + "\n"}});
+  std::cout << result.text << std::endl;
+  for (const std::string &warning : result.warnings)
+    std::cerr << "warning: " << warning << "\n";
+  if (!result.policy.empty())
+    std::cerr << fmt::format("policy {}, budget {} tokens per head, target {}\n",
+                             result.policy, result.budget, result.target);
+  printSummary(result);
+  return 0;
+}
+
+} // namespace
+
+void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
+  auto state = std::make_shared<Command>();
+  GenerateOptions &o = state->options;
+  CLI::App *command = app.add_subcommand(
+      "generate", "Generate text with a policy inside the prefill");
+  command->add_option("--model", o.model, "Hugging Face model directory")
+      ->required();
+  auto *policy = command->add_option("--policy", o.policy, "Library of kvc-opt");
+  auto *budget = command->add_option("--budget", o.budget,
+                                     "Tokens per KV head, window included");
+  auto *keep = command->add_option("--keep", o.keep, "Share of the prompt");
+  budget->excludes(keep)->needs(policy);
+  keep->needs(policy);
+  auto *prompt = command->add_option_group("prompt");
+  prompt->add_option("--prompt", o.prompt, "Text");
+  prompt->add_option("--prompt-file", state->promptFile, "File of text");
+  prompt->add_option("--tokens", o.tokens, "Token ids, 1,2,3")->delimiter(',');
+  prompt->require_option(1);
+  command->add_option("--question", o.question,
+                      "Read after the prompt has been compressed");
+  command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")
+      ->check(CLI::Range(1, 1 << 30));
+  command->add_flag("--ignore-eos", o.ignoreEos, "Go on behind end tokens");
+  command->add_option("--target", o.target, "host or cuda");
+  command->add_option("--json", state->json, "File for the same as data");
+  command->add_option("--dump-layers", o.dumpLayers,
+                      "File for the prefill's tensors, an input of apply");
+  command->callback([=, &run] {
+    if (*policy && !*budget && !*keep)
+      throw CLI::RequiredError("--policy: --budget or --keep");
+    run = [state] { return runGenerate(*state); };
+  });
+}
