@@ -17,7 +17,6 @@ target_include_directories(kvc_llvm SYSTEM INTERFACE
   ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_include_directories(kvc_llvm INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
-target_compile_options(kvc_llvm INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
 target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
 
 # kvc_tablegen(target td (gen-flag output)...) runs mlir-tblgen over one file.
@@ -35,6 +34,7 @@ endfunction()
 function(kvc_compiler_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;LINK" ${ARGN})
   kvc_library(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE -fno-exceptions)
   target_link_libraries(${name} PUBLIC kvc_llvm ${ARG_LINK})
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})

@@ -118,6 +118,9 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   if (chips.empty())
     chips = artefact ? std::vector<std::string>{"sm_80", "sm_90"}
                      : std::vector<std::string>{"sm_90"};
+  // "none": host kernels only.
+  if (artefact && chips == std::vector<std::string>{"none"})
+    chips.clear();
   if (level == Level::PTX && chips.size() > 1)
     return fail("--emit=ptx takes one --chip, got " + Twine(chips.size()));
   if (level == Level::Library && options.output == "-")

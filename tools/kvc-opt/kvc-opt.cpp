@@ -37,7 +37,8 @@ int main(int argc, char **argv) {
   cl::list<std::string> models("model",
                                cl::desc("Read the shape from DIR/config.json"),
                                cl::cat(category));
-  cl::list<std::string> chips("chip", cl::desc("GPU, sm_80 or later (repeat)"),
+  cl::list<std::string> chips("chip", cl::desc("GPU, sm_80 or later (repeat); none: "
+                                                "host kernels only"),
                               cl::cat(category));
   cl::list<std::string> params(
       "param", cl::desc("NAME=VALUE, overrides a parameter (repeat)"),

@@ -1,0 +1,373 @@
+//===- Interpreter.cpp - a policy, run op by op in double -----------------===//
+
+#include "dialect/reference/Interpreter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::reference;
+
+namespace {
+
+Reduction reductionOf(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Mean:
+    return Reduction::Mean;
+  case ReduceKind::Sum:
+    return Reduction::Sum;
+  case ReduceKind::Max:
+    return Reduction::Max;
+  case ReduceKind::Min:
+    return Reduction::Min;
+  case ReduceKind::Std:
+    return Reduction::Std;
+  }
+  return Reduction::Sum;
+}
+
+double maximum(double a, double b) {
+  return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
+}
+double minimum(double a, double b) {
+  return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b);
+}
+
+bool compare(arith::CmpFPredicate predicate, double a, double b) {
+  bool unordered = std::isnan(a) || std::isnan(b);
+  switch (predicate) {
+  case arith::CmpFPredicate::AlwaysFalse: return false;
+  case arith::CmpFPredicate::AlwaysTrue: return true;
+  case arith::CmpFPredicate::ORD: return !unordered;
+  case arith::CmpFPredicate::UNO: return unordered;
+  case arith::CmpFPredicate::OEQ: return !unordered && a == b;
+  case arith::CmpFPredicate::ONE: return !unordered && a != b;
+  case arith::CmpFPredicate::OGT: return !unordered && a > b;
+  case arith::CmpFPredicate::OGE: return !unordered && a >= b;
+  case arith::CmpFPredicate::OLT: return !unordered && a < b;
+  case arith::CmpFPredicate::OLE: return !unordered && a <= b;
+  case arith::CmpFPredicate::UEQ: return unordered || a == b;
+  case arith::CmpFPredicate::UNE: return unordered || a != b;
+  case arith::CmpFPredicate::UGT: return unordered || a > b;
+  case arith::CmpFPredicate::UGE: return unordered || a >= b;
+  case arith::CmpFPredicate::ULT: return unordered || a < b;
+  case arith::CmpFPredicate::ULE: return unordered || a <= b;
+  }
+  return false;
+}
+
+bool compare(arith::CmpIPredicate predicate, double a, double b) {
+  auto ua = uint32_t(int64_t(a)), ub = uint32_t(int64_t(b));
+  switch (predicate) {
+  case arith::CmpIPredicate::eq: return a == b;
+  case arith::CmpIPredicate::ne: return a != b;
+  case arith::CmpIPredicate::slt: return a < b;
+  case arith::CmpIPredicate::sle: return a <= b;
+  case arith::CmpIPredicate::sgt: return a > b;
+  case arith::CmpIPredicate::sge: return a >= b;
+  case arith::CmpIPredicate::ult: return ua < ub;
+  case arith::CmpIPredicate::ule: return ua <= ub;
+  case arith::CmpIPredicate::ugt: return ua > ub;
+  case arith::CmpIPredicate::uge: return ua >= ub;
+  }
+  return false;
+}
+
+/// One element of an op of arith or math; false if it has no meaning here.
+bool evaluate(Operation *op, ArrayRef<double> x, double &y) {
+  bool known = true;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<arith::AddFOp, arith::AddIOp>([&](auto) { y = x[0] + x[1]; })
+      .Case<arith::SubFOp, arith::SubIOp>([&](auto) { y = x[0] - x[1]; })
+      .Case<arith::MulFOp>([&](auto) { y = x[0] * x[1]; })
+      .Case<arith::MulIOp>([&](auto) {
+        y = op->getResult(0).getType().isInteger(1) ? x[0] && x[1]
+                                                    : x[0] * x[1];
+      })
+      .Case<arith::DivFOp>([&](auto) { y = x[0] / x[1]; })
+      .Case<arith::DivUIOp, arith::DivSIOp>(
+          [&](auto) { y = std::trunc(x[0] / x[1]); })
+      .Case<arith::CeilDivUIOp, arith::CeilDivSIOp>(
+          [&](auto) { y = std::ceil(x[0] / x[1]); })
+      .Case<arith::RemUIOp, arith::RemSIOp, arith::RemFOp>(
+          [&](auto) { y = std::fmod(x[0], x[1]); })
+      .Case<arith::NegFOp>([&](auto) { y = -x[0]; })
+      .Case<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>(
+          [&](auto) { y = maximum(x[0], x[1]); })
+      .Case<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>(
+          [&](auto) { y = minimum(x[0], x[1]); })
+      .Case<arith::MaxNumFOp>([&](auto) { y = std::fmax(x[0], x[1]); })
+      .Case<arith::MinNumFOp>([&](auto) { y = std::fmin(x[0], x[1]); })
+      .Case<arith::AndIOp>(
+          [&](auto) { y = double(int64_t(x[0]) & int64_t(x[1])); })
+      .Case<arith::OrIOp>(
+          [&](auto) { y = double(int64_t(x[0]) | int64_t(x[1])); })
+      .Case<arith::XOrIOp>(
+          [&](auto) { y = double(int64_t(x[0]) ^ int64_t(x[1])); })
+      .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
+        y = compare(cmp.getPredicate(), x[0], x[1]);
+      })
+      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
+        y = compare(cmp.getPredicate(), x[0], x[1]);
+      })
+      .Case<arith::SelectOp>([&](auto) { y = x[0] != 0 ? x[1] : x[2]; })
+      .Case<arith::SIToFPOp, arith::UIToFPOp, arith::ExtUIOp,
+            arith::IndexCastOp, arith::IndexCastUIOp>([&](auto) { y = x[0]; })
+      .Case<arith::FPToSIOp, arith::FPToUIOp>(
+          [&](auto) { y = std::trunc(x[0]); })
+      .Case<math::ExpOp>([&](auto) { y = std::exp(x[0]); })
+      .Case<math::Exp2Op>([&](auto) { y = std::exp2(x[0]); })
+      .Case<math::ExpM1Op>([&](auto) { y = std::expm1(x[0]); })
+      .Case<math::LogOp>([&](auto) { y = std::log(x[0]); })
+      .Case<math::Log2Op>([&](auto) { y = std::log2(x[0]); })
+      .Case<math::Log1pOp>([&](auto) { y = std::log1p(x[0]); })
+      .Case<math::SqrtOp>([&](auto) { y = std::sqrt(x[0]); })
+      .Case<math::RsqrtOp>([&](auto) { y = 1 / std::sqrt(x[0]); })
+      .Case<math::AbsFOp, math::AbsIOp>([&](auto) { y = std::abs(x[0]); })
+      .Case<math::TanhOp>([&](auto) { y = std::tanh(x[0]); })
+      .Case<math::FloorOp>([&](auto) { y = std::floor(x[0]); })
+      .Case<math::CeilOp>([&](auto) { y = std::ceil(x[0]); })
+      .Case<math::PowFOp>([&](auto) { y = std::pow(x[0], x[1]); })
+      .Case<math::CopySignOp>([&](auto) { y = std::copysign(x[0], x[1]); })
+      .Case<math::FmaOp>([&](auto) { y = x[0] * x[1] + x[2]; })
+      .Default([&](Operation *) { known = false; });
+  return known;
+}
+
+class Interpreter {
+public:
+  Interpreter(PolicyOp policy, const Layer &layer,
+              const std::map<std::string, double> &params)
+      : policy(policy), layer(layer), params(params) {}
+
+  FailureOr<Kept> run() {
+    Kept kept;
+    kept.tokens.resize(layer.kvHeads);
+    if (layer.tokens <= layer.budget) {
+      for (auto &list : kept.tokens)
+        for (int64_t t = 0; t < layer.tokens; ++t)
+          list.push_back(t);
+      return kept;
+    }
+    // What is protected decides what the past is, so scalars come first.
+    for (Operation &op : policy.getBody().front())
+      if (llvm::none_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
+          !isa<KeepOp>(op) && failed(runOp(&op)))
+        return failure();
+    auto keep = cast<KeepOp>(policy.getBody().front().back());
+    int64_t window =
+        keep.getProtectLast()
+            ? int64_t(values.at(keep.getProtectLast()).data[0])
+            : 0;
+    window = std::min({window, layer.budget, layer.tokens});
+    past = layer.tokens - window;
+    // Nothing is ranked where the window takes the whole budget.
+    bool ranks = layer.budget > window;
+    for (Operation &op : policy.getBody().front())
+      if (llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
+          failed(runOp(&op)))
+        return failure();
+    const Tensor &mask = values.at(keep.getMask());
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      int64_t row = g / (layer.kvHeads / mask.heads());
+      for (int64_t t = 0; t < past; ++t)
+        if (mask.data[row * past + t] != 0)
+          kept.tokens[g].push_back(t);
+      for (int64_t t = past; t < layer.tokens; ++t)
+        kept.tokens[g].push_back(t);
+    }
+    if (ranks && ranked) {
+      kept.past = past;
+      for (int64_t g = 0; g < layer.kvHeads; ++g)
+        kept.scores.emplace_back(ranked->data.begin() + g * past,
+                                 ranked->data.begin() + (g + 1) * past);
+    }
+    return kept;
+  }
+
+private:
+  PolicyOp policy;
+  const Layer &layer;
+  const std::map<std::string, double> &params;
+  int64_t past = 0;
+  std::optional<Tensor> ranked;
+  std::map<Value, Tensor, bool (*)(Value, Value)> values{
+      [](Value a, Value b) { return a.getImpl() < b.getImpl(); }};
+
+  static Tensor scalar(double x) { return {{}, {}, {x}}; }
+  const Tensor &get(Value value) { return values.at(value); }
+  int64_t whole(Value value) { return int64_t(get(value).data[0]); }
+
+  int64_t extent(Axis heads) const {
+    return heads == Axis::QueryHeads ? layer.qHeads
+           : heads == Axis::KVHeads  ? layer.kvHeads
+                                     : 1;
+  }
+
+  LogicalResult runOp(Operation *op) {
+    if (isa<KeepOp>(op))
+      return success();
+    FailureOr<Tensor> result = compute(op);
+    if (failed(result))
+      return failure();
+    values[op->getResult(0)] = std::move(*result);
+    return success();
+  }
+
+  FailureOr<Tensor> compute(Operation *op) {
+    if (auto param = dyn_cast<ParamOp>(op)) {
+      if (auto it = params.find(param.getName().str()); it != params.end())
+        return scalar(it->second);
+      if (auto integer = dyn_cast<IntegerAttr>(param.getValue()))
+        return scalar(double(integer.getInt()));
+      return scalar(cast<FloatAttr>(param.getValue()).getValueAsDouble());
+    }
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      return computeConstant(constant);
+    if (isa<BudgetOp>(op))
+      return scalar(double(layer.budget));
+    if (isa<LengthOp>(op))
+      return scalar(double(layer.tokens));
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return reference::attention(layer, whole(attention.getLast()), past,
+                                  attention.getRounded());
+    if (auto norm = dyn_cast<NormOp>(op))
+      return reference::norm(
+          layer, norm.getSide() == CacheSide::Key ? layer.k : layer.v, past,
+          norm.getKind() == NormKind::L2);
+    if (isa<PositionOp>(op))
+      return reference::position(past);
+    if (auto broadcast = dyn_cast<BroadcastOp>(op))
+      return computeBroadcast(broadcast);
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return computeReduce(reduce);
+    if (auto pool = dyn_cast<PoolOp>(op))
+      return reference::pool(get(pool.getValue()), whole(pool.getWidth()),
+                             pool.getKind() == PoolKind::Max,
+                             pool.getCountPadding());
+    if (isa<AllocateOp>(op)) {
+      double each = double(layer.budget - (layer.tokens - past));
+      return Tensor{{Axis::KVHeads},
+                    {layer.kvHeads},
+                    std::vector<double>(layer.kvHeads, each)};
+    }
+    if (auto topk = dyn_cast<TopkOp>(op))
+      return computeTopk(topk);
+    return computeElementwise(op);
+  }
+
+  FailureOr<Tensor> computeConstant(arith::ConstantOp op) {
+    if (auto integer = dyn_cast<IntegerAttr>(op.getValue()))
+      return scalar(integer.getType().isInteger(1)
+                        ? double(integer.getValue().getZExtValue())
+                        : double(integer.getInt()));
+    if (auto real = dyn_cast<FloatAttr>(op.getValue()))
+      return scalar(real.getValueAsDouble());
+    op.emitError("the reference has no meaning for this constant");
+    return failure();
+  }
+
+  FailureOr<Tensor> computeBroadcast(BroadcastOp op) {
+    const Tensor &value = get(op.getValue());
+    AxisList axes;
+    if (failed(op.inferAxes({value.axes}, axes)))
+      return failure();
+    std::vector<int64_t> shape{value.axes.empty() ? 1
+                                                  : extent(value.axes[0])};
+    // A window made from nothing has one row, which every row repeats.
+    if (axes.size() == 3)
+      shape.push_back(value.shape.size() == 3 ? value.shape[1] : 1);
+    if (axes.size() > 1)
+      shape.push_back(past);
+    return reference::broadcast(value, axes, shape);
+  }
+
+  FailureOr<Tensor> computeReduce(ReduceOp op) {
+    const Tensor &value = get(op.getValue());
+    Reduction kind = reductionOf(op.getKind());
+    switch (op.getAxis()) {
+    case ReduceAxis::Window:
+      return reference::reduce(value, 1, kind);
+    case ReduceAxis::Tokens:
+      return reference::reduce(value, 1, kind);
+    case ReduceAxis::Group:
+      return reference::reduceGroup(value, layer.kvHeads, kind);
+    case ReduceAxis::Heads:
+      return reference::reduceHeads(value, kind);
+    }
+    return failure();
+  }
+
+  FailureOr<Tensor> computeTopk(TopkOp op) {
+    AxisList axes{Axis::KVHeads, Axis::Past};
+    std::vector<int64_t> shape{layer.kvHeads, past};
+    ranked = reference::broadcast(get(op.getScore()), axes, shape);
+    const Tensor &count = get(op.getCount());
+    std::vector<int64_t> counts;
+    for (int64_t g = 0; g < layer.kvHeads; ++g)
+      counts.push_back(
+          int64_t(count.data[g / (layer.kvHeads / count.heads())]));
+    return reference::topk(*ranked, counts);
+  }
+
+  /// Operands are brought to the widest heads and the window, if one has it.
+  FailureOr<Tensor> computeElementwise(Operation *op) {
+    Tensor result = scalar(0);
+    for (Value operand : op->getOperands()) {
+      const Tensor &value = get(operand);
+      if (value.axes.empty())
+        continue;
+      if (result.axes.empty()) {
+        result.axes = value.axes;
+        result.shape = value.shape;
+      }
+      result.axes[0] = joinHeads(result.axes[0], value.axes[0]);
+      if (value.axes.size() == 3)
+        result.shape[1] = std::max(result.shape[1], value.shape[1]);
+    }
+    if (!result.axes.empty())
+      result.shape[0] = extent(result.axes[0]);
+    SmallVector<Tensor> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(result.axes.empty()
+                             ? get(operand)
+                             : stretch(get(operand), result));
+    size_t count = result.axes.empty() ? 1 : size_t(result.heads()) * size_t(result.perHead());
+    result.data.assign(count, 0);
+    for (size_t i = 0; i < count; ++i) {
+      SmallVector<double> x;
+      for (const Tensor &operand : operands)
+        x.push_back(operand.data[i]);
+      if (!evaluate(op, x, result.data[i])) {
+        op->emitError("the reference has no meaning for ") << op->getName();
+        return failure();
+      }
+    }
+    return result;
+  }
+
+  static Tensor stretch(const Tensor &value, const Tensor &like) {
+    if (value.shape == like.shape)
+      return value;
+    // One row of a window stands for every row.
+    if (value.shape.size() == 3 && value.shape[1] == 1 && like.shape[1] != 1) {
+      Tensor flat = value;
+      flat.axes.erase(flat.axes.begin() + 1);
+      flat.shape.erase(flat.shape.begin() + 1);
+      return reference::broadcast(flat, like.axes, like.shape);
+    }
+    return reference::broadcast(value, like.axes, like.shape);
+  }
+};
+
+} // namespace
+
+FailureOr<Kept>
+kvc::reference::interpret(PolicyOp policy, const Layer &layer,
+                          const std::map<std::string, double> &params) {
+  return Interpreter(policy, layer, params).run();
+}

@@ -1,0 +1,29 @@
+//===- Interpreter.h - a policy, run op by op in double -------------------===//
+
+#ifndef KVC_DIALECT_REFERENCE_INTERPRETER_H
+#define KVC_DIALECT_REFERENCE_INTERPRETER_H
+
+#include "dialect/KVCDialect.h"
+#include "dialect/reference/Meaning.h"
+
+#include <map>
+#include <string>
+
+namespace kvc::reference {
+
+struct Kept {
+  /// Kept tokens of each KV head, ascending.
+  std::vector<std::vector<int64_t>> tokens;
+  /// What the last top-k ranked, [Hkv][past]; empty if nothing was.
+  std::vector<std::vector<double>> scores;
+  int64_t past = 0;
+};
+
+/// Runs a policy (level policy, as parsed) on one layer. `params` override
+/// defaults. On an op that has no meaning here an error is emitted at it.
+mlir::FailureOr<Kept> interpret(PolicyOp policy, const Layer &layer,
+                                const std::map<std::string, double> &params);
+
+} // namespace kvc::reference
+
+#endif // KVC_DIALECT_REFERENCE_INTERPRETER_H

@@ -1,0 +1,200 @@
+//===- Meaning.cpp - what each op computes, plainly, in double ------------===//
+
+#include "dialect/reference/Meaning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace kvc;
+using namespace kvc::reference;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+int64_t Tensor::perHead() const {
+  return std::accumulate(shape.begin() + (shape.empty() ? 0 : 1), shape.end(),
+                         int64_t(1), std::multiplies<>());
+}
+
+Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
+                            bool rounded) {
+  int64_t d = layer.headDim, tokens = layer.tokens;
+  int64_t group = layer.qHeads / layer.kvHeads;
+  Tensor result{{Axis::QueryHeads, Axis::Window, Axis::Past},
+                {layer.qHeads, queries, past},
+                {}};
+  for (int64_t h = 0; h < layer.qHeads; ++h)
+    for (int64_t i = 0; i < queries; ++i) {
+      const double *q =
+          &layer.q[(h * layer.queries + layer.queries - queries + i) * d];
+      int64_t own = tokens - queries + i;
+      std::vector<double> logits(tokens, -infinity);
+      for (int64_t t = 0; t <= own; ++t) {
+        const double *k = &layer.k[((h / group) * tokens + t) * d];
+        logits[t] = layer.scale * std::inner_product(q, q + d, k, 0.0);
+      }
+      double most = -infinity;
+      for (double logit : logits)
+        most = std::isnan(logit) ? logit : std::max(most, logit);
+      double sum = 0;
+      for (double logit : logits)
+        sum += std::exp(logit - most);
+      for (int64_t t = 0; t < past; ++t) {
+        double weight = std::exp(logits[t] - most) / sum;
+        result.data.push_back(rounded ? layer.round(weight) : weight);
+      }
+    }
+  return result;
+}
+
+Tensor reference::norm(const Layer &layer, const std::vector<double> &rows,
+                       int64_t past, bool l2) {
+  int64_t d = layer.headDim;
+  Tensor result{{Axis::KVHeads, Axis::Past}, {layer.kvHeads, past}, {}};
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t t = 0; t < past; ++t) {
+      double sum = 0;
+      for (int64_t i = 0; i < d; ++i) {
+        double x = rows[(g * layer.tokens + t) * d + i];
+        sum += l2 ? x * x : std::abs(x);
+      }
+      result.data.push_back(l2 ? std::sqrt(sum) : sum);
+    }
+  return result;
+}
+
+Tensor reference::position(int64_t past) {
+  Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
+  for (int64_t t = 0; t < past; ++t)
+    result.data.push_back(double(t));
+  return result;
+}
+
+static double combine(const std::vector<double> &values, Reduction kind) {
+  if (kind == Reduction::Max || kind == Reduction::Min) {
+    double result = kind == Reduction::Max ? -infinity : infinity;
+    for (double value : values) {
+      if (std::isnan(value))
+        return value;
+      result = kind == Reduction::Max ? std::max(result, value)
+                                      : std::min(result, value);
+    }
+    return result;
+  }
+  double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  double count = double(values.size());
+  if (kind == Reduction::Sum)
+    return sum;
+  if (kind == Reduction::Mean)
+    return sum / count;
+  double squares = 0;
+  for (double value : values)
+    squares += (value - sum / count) * (value - sum / count);
+  return std::sqrt(squares / count);
+}
+
+Tensor reference::reduce(const Tensor &value, size_t dim, Reduction kind) {
+  int64_t extent = value.shape[dim], inner = 1;
+  for (size_t i = dim + 1; i < value.shape.size(); ++i)
+    inner *= value.shape[i];
+  Tensor result = value;
+  result.axes.erase(result.axes.begin() + dim);
+  result.shape.erase(result.shape.begin() + dim);
+  result.data.clear();
+  int64_t outer = int64_t(value.data.size()) / std::max<int64_t>(1, extent * inner);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      std::vector<double> values;
+      for (int64_t e = 0; e < extent; ++e)
+        values.push_back(value.data[(o * extent + e) * inner + i]);
+      result.data.push_back(combine(values, kind));
+    }
+  return result;
+}
+
+/// Heads in runs of `run`, each run to one.
+static Tensor reduceRuns(const Tensor &value, int64_t run, Axis axis,
+                         Reduction kind) {
+  Tensor result = value;
+  result.axes[0] = axis;
+  result.shape[0] = value.shape[0] / run;
+  result.data.clear();
+  int64_t inner = value.perHead();
+  for (int64_t h = 0; h < result.shape[0]; ++h)
+    for (int64_t i = 0; i < inner; ++i) {
+      std::vector<double> values;
+      for (int64_t j = 0; j < run; ++j)
+        values.push_back(value.data[(h * run + j) * inner + i]);
+      result.data.push_back(combine(values, kind));
+    }
+  return result;
+}
+
+Tensor reference::reduceGroup(const Tensor &value, int64_t kvHeads,
+                              Reduction kind) {
+  return reduceRuns(value, value.heads() / kvHeads, Axis::KVHeads, kind);
+}
+
+Tensor reference::reduceHeads(const Tensor &value, Reduction kind) {
+  return reduceRuns(value, value.heads(), Axis::OneHead, kind);
+}
+
+Tensor reference::pool(const Tensor &value, int64_t width, bool max,
+                       bool countPadding) {
+  Tensor result = value;
+  int64_t past = value.shape[1], half = width / 2;
+  for (int64_t h = 0; h < value.heads(); ++h)
+    for (int64_t t = 0; t < past; ++t) {
+      std::vector<double> near;
+      for (int64_t u = std::max<int64_t>(0, t - half);
+           u < std::min(past, t + half + 1); ++u)
+        near.push_back(value.data[h * past + u]);
+      double pooled = combine(near, max ? Reduction::Max : Reduction::Sum);
+      if (!max)
+        pooled /= countPadding ? double(width) : double(near.size());
+      result.data[h * past + t] = pooled;
+    }
+  return result;
+}
+
+Tensor reference::broadcast(const Tensor &value, const AxisList &axes,
+                            const std::vector<int64_t> &shape) {
+  Tensor result{axes, shape, {}};
+  int64_t past = shape.back();
+  int64_t inner = result.perHead();
+  for (int64_t h = 0; h < shape[0]; ++h)
+    for (int64_t i = 0; i < inner; ++i) {
+      int64_t from = 0;
+      if (!value.shape.empty()) {
+        int64_t head = h / (shape[0] / value.heads());
+        size_t rank = value.shape.size();
+        from = rank == 1              ? head
+               : rank == shape.size() ? head * inner + i
+                                      : head * past + i % past;
+      }
+      result.data.push_back(value.data[from]);
+    }
+  return result;
+}
+
+Tensor reference::topk(const Tensor &score, const std::vector<int64_t> &counts) {
+  Tensor result = score;
+  int64_t past = score.shape[1];
+  for (int64_t g = 0; g < score.heads(); ++g) {
+    const double *row = &score.data[g * past];
+    std::vector<int64_t> order(past);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      if (std::isnan(row[a]) != std::isnan(row[b]))
+        return std::isnan(row[b]);
+      if (!std::isnan(row[a]) && row[a] != row[b])
+        return row[a] > row[b];
+      return a < b;
+    });
+    int64_t count = std::clamp<int64_t>(counts[g], 0, past);
+    for (int64_t i = 0; i < past; ++i)
+      result.data[g * past + order[i]] = i < count;
+  }
+  return result;
+}

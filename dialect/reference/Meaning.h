@@ -1,0 +1,70 @@
+//===- Meaning.h - what each op computes, plainly, in double --------------===//
+//
+// The first judge: no code of passes or codegen, no fusion, no order tricks.
+// Everything is stored, everything is double.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_DIALECT_REFERENCE_MEANING_H
+#define KVC_DIALECT_REFERENCE_MEANING_H
+
+#include "dialect/KVCAxes.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace kvc::reference {
+
+/// One sequence of one layer, and what the policy is given for it.
+struct Layer {
+  int64_t qHeads, kvHeads, headDim;
+  int64_t tokens;  // T
+  int64_t queries; // rows per head in q, the last ones
+  int64_t budget;  // B
+  double scale;
+  std::vector<double> q; // [Hq, queries, d]
+  std::vector<double> k; // [Hkv, T, d]
+  std::vector<double> v; // [Hkv, T, d]
+  /// Rounds a softmax weight to the model's type.
+  double (*round)(double);
+};
+
+/// A value: extents as its axes have them, row-major. Masks are 0 and 1.
+struct Tensor {
+  AxisList axes; // empty: a scalar
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+
+  int64_t heads() const { return shape.empty() ? 1 : shape[0]; }
+  /// Elements behind one head.
+  int64_t perHead() const;
+};
+
+/// A[h, i, t] of the last `queries` queries and the first `past` tokens.
+Tensor attention(const Layer &layer, int64_t queries, int64_t past,
+                 bool rounded);
+/// ||row|| of keys or values; l1 or l2.
+Tensor norm(const Layer &layer, const std::vector<double> &rows, int64_t past,
+            bool l2);
+/// 0, 1, ... past - 1 for one head.
+Tensor position(int64_t past);
+
+enum class Reduction { Mean, Sum, Max, Min, Std };
+/// Reduces dimension `dim`; NaN propagates.
+Tensor reduce(const Tensor &value, size_t dim, Reduction kind);
+/// Query heads to KV heads.
+Tensor reduceGroup(const Tensor &value, int64_t kvHeads, Reduction kind);
+/// Any heads to one.
+Tensor reduceHeads(const Tensor &value, Reduction kind);
+/// Neighbours up to width / 2 away.
+Tensor pool(const Tensor &value, int64_t width, bool max, bool countPadding);
+/// Repeats heads and leading or trailing axes to the given shape.
+Tensor broadcast(const Tensor &value, const AxisList &axes,
+                 const std::vector<int64_t> &shape);
+/// Marks the counts[g] largest of each head: ties to the smaller token, NaN
+/// below everything.
+Tensor topk(const Tensor &score, const std::vector<int64_t> &counts);
+
+} // namespace kvc::reference
+
+#endif // KVC_DIALECT_REFERENCE_MEANING_H

@@ -1,0 +1,245 @@
+//===- MatrixTest.cpp - every policy against the reference ----------------===//
+//
+// Policies and held-out variants x shapes x lengths x budgets x ties: the host
+// run of the kernels must keep what the reference in double keeps, but for ties
+// within fp32 rounding, and copy K and V byte for byte. Batches have sequences of
+// different lengths.
+//
+// usage: matrix_test KVC_OPT WORK_DIR POLICY.mlir...
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/reference/Interpreter.h"
+#include "test/matrix/Problem.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+using namespace kvc;
+using namespace kvc::test;
+
+namespace {
+
+std::string compiler, workDir;
+
+/// Scores of fp32 kernels are sums of some hundred terms in another order than
+/// the reference's: 2^-24 each, with room. Rounding weights to the model's type
+/// moves single weights by a unit of that type when they lie on a boundary.
+double tolerance(const std::string &policy, kvc_dtype dtype) {
+  bool rounded = policy.find("kvpress") != std::string::npos;
+  return !rounded || dtype == KVC_F32 ? 3e-5 : dtype == KVC_F16 ? 1e-3 : 4e-3;
+}
+
+struct Case {
+  Shape shape;
+  std::vector<std::pair<int64_t, int64_t>> sequences; // T, B
+  Keys keys;
+};
+
+const Case cases[] = {
+    {{2, 4, 64, KVC_F32}, {{300, 100}}, Keys::Random},
+    {{2, 4, 64, KVC_F32}, {{130, 60}, {260, 60}, {40, 60}}, Keys::Repeated},
+    {{2, 4, 64, KVC_BF16}, {{500, 120}, {77, 70}}, Keys::Random},
+    {{2, 4, 64, KVC_BF16}, {{400, 90}}, Keys::Repeated},
+    {{1, 8, 128, KVC_BF16}, {{1030, 200}}, Keys::Random},
+    {{3, 1, 16, KVC_F16}, {{257, 80}, {100, 99}, {100, 100}}, Keys::Random},
+    {{2, 3, 96, KVC_F16}, {{150, 70}}, Keys::Repeated},
+    {{1, 7, 80, KVC_BF16}, {{200, 66}}, Keys::Random},
+    {{1, 5, 20, KVC_F16}, {{160, 70}}, Keys::Random},
+    {{2, 2, 32, KVC_F32}, {{200, 90}, {1, 1}, {33, 1}, {90, 32}}, Keys::Equal},
+    {{2, 2, 32, KVC_F32}, {{64, 63}, {64, 5}, {65, 33}, {8, 3}}, Keys::Random},
+};
+
+class PolicyTest : public testing::Test {
+public:
+  explicit PolicyTest(std::string file) : file(std::move(file)) {}
+
+  void TestBody() override {
+    context.loadDialect<KVCDialect, mlir::arith::ArithDialect,
+                        mlir::math::MathDialect>();
+    module = mlir::parseSourceFile<mlir::ModuleOp>(file, &context);
+    ASSERT_TRUE(module) << file;
+    policy = *module->getOps<PolicyOp>().begin();
+    for (const Case &c : cases) {
+      SCOPED_TRACE(testing::Message()
+                   << "head_dim " << c.shape.headDim << " group "
+                   << c.shape.group << " " << rt::dtypeName(c.shape.dtype)
+                   << " keys " << int(c.keys));
+      ASSERT_NO_FATAL_FAILURE(runCase(c));
+    }
+  }
+
+private:
+  std::string file;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  PolicyOp policy;
+
+  std::string library(const Shape &shape) {
+    std::string name = std::filesystem::path(file).stem().string();
+    std::string path = workDir + "/" + name + "_" +
+                       std::to_string(shape.headDim) + "_" +
+                       std::to_string(shape.group) + "_" +
+                       rt::dtypeName(shape.dtype) + ".so";
+    std::string command =
+        compiler + " " + file + " --emit=library --chip=none -o " + path +
+        " --shape head_dim=" + std::to_string(shape.headDim) +
+        ",group=" + std::to_string(shape.group) +
+        ",dtype=" + rt::dtypeName(shape.dtype);
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return path;
+  }
+
+  void runCase(const Case &c) {
+    std::vector<Problem> problems;
+    for (auto [tokens, budget] : c.sequences)
+      problems.emplace_back(c.shape, tokens, budget, c.keys,
+                            7 * tokens + budget);
+    std::string path = library(c.shape);
+    rt::KeptLayer first = evict(path, c, problems, 0, false);
+    for (size_t s = 0; s < problems.size(); ++s) {
+      SCOPED_TRACE(testing::Message()
+                   << "T " << c.sequences[s].first << " B "
+                   << c.sequences[s].second);
+      auto want = reference::interpret(policy, problems[s].layer, {});
+      ASSERT_TRUE(mlir::succeeded(want));
+      check(problems[s], first.sequences[s], *want);
+    }
+    // The same bytes whatever the order of threads; the same set, but for ties,
+    // with the log-sum-exp given.
+    for (uint64_t seed : {1, 2})
+      expectSame(first, evict(path, c, problems, seed, false));
+    rt::KeptLayer given = evict(path, c, problems, 0, true);
+    for (size_t s = 0; s < problems.size(); ++s) {
+      auto want = reference::interpret(policy, problems[s].layer, {});
+      check(problems[s], given.sequences[s], *want);
+    }
+  }
+
+  rt::KeptLayer evict(const std::string &path, const Case &c,
+                      const std::vector<Problem> &problems, uint64_t seed,
+                      bool lse) {
+    kvc_target target = {};
+    target.struct_size = sizeof target;
+    target.seed = seed;
+    rt::Evictor evictor(path, target);
+    kvc_plan_options options = {};
+    options.struct_size = sizeof options;
+    options.head_dim = uint32_t(c.shape.headDim);
+    options.kv_heads = uint32_t(c.shape.kvHeads);
+    options.q_heads = uint32_t(c.shape.kvHeads * c.shape.group);
+    options.dtype = c.shape.dtype;
+    options.max_batch = uint32_t(problems.size());
+    std::vector<rt::LayerSequence> batch;
+    for (const Problem &problem : problems) {
+      batch.push_back(problem.sequence());
+      if (lse)
+        batch.back().lse = problem.lse.data();
+      options.max_tokens =
+          std::max(options.max_tokens, uint32_t(problem.layer.tokens));
+    }
+    evictor.plan(options);
+    return evictor.evict(batch, 0, true);
+  }
+
+  void check(const Problem &problem, const rt::KeptSequence &got,
+             const reference::Kept &want) {
+    const reference::Layer &layer = problem.layer;
+    double slack = tolerance(file, problem.shape.dtype);
+    size_t row = size_t(layer.headDim) * rt::dtypeBytes(problem.shape.dtype);
+    size_t at = 0;
+    ASSERT_EQ(int64_t(got.past), want.past);
+    ASSERT_EQ(int64_t(got.scores.size()), want.past * layer.kvHeads);
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      SCOPED_TRACE(testing::Message() << "head " << g);
+      std::vector<int64_t> kept(got.indices.begin() + at,
+                                got.indices.begin() + at + got.counts[g]);
+      ASSERT_EQ(kept.size(), want.tokens[g].size());
+      ASSERT_TRUE(std::is_sorted(kept.begin(), kept.end()));
+      if (want.scores.empty())
+        EXPECT_EQ(kept, want.tokens[g]);
+      else
+        checkSelection(kept, want.tokens[g], want.scores[g], want.past, slack);
+      for (int64_t t = 0; t < want.past; ++t)
+        checkScore(got.scores[g * want.past + t], want.scores[g][t], slack);
+      for (size_t i = 0; i < kept.size(); ++i) {
+        size_t from = (g * layer.tokens + kept[i]) * row;
+        EXPECT_EQ(std::memcmp(&got.k[(at + i) * row], &problem.k[from], row), 0);
+        EXPECT_EQ(std::memcmp(&got.v[(at + i) * row], &problem.v[from], row), 0);
+      }
+      at += kept.size();
+    }
+    EXPECT_EQ(at, got.indices.size());
+  }
+
+  static void checkScore(float got, double want, double slack) {
+    if (std::isnan(want) || std::isinf(want))
+      EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : double(got) == want)
+          << got << " for " << want;
+    else
+      EXPECT_NEAR(got, want, 10 * slack * std::max(std::abs(want), 1e-6));
+  }
+
+  /// Tokens on which the two disagree have scores that fp32 cannot tell apart.
+  static void checkSelection(const std::vector<int64_t> &got,
+                             const std::vector<int64_t> &want,
+                             const std::vector<double> &scores, int64_t past,
+                             double slack) {
+    std::vector<int64_t> differ;
+    std::set_symmetric_difference(got.begin(), got.end(), want.begin(),
+                                  want.end(), std::back_inserter(differ));
+    double lowest = INFINITY;
+    for (int64_t t : want)
+      if (t < past)
+        lowest = std::min(lowest, scores[t]);
+    for (int64_t t : differ) {
+      ASSERT_LT(t, past) << "a window token was dropped";
+      EXPECT_NEAR(scores[t], lowest,
+                  slack * std::max(std::abs(lowest), 1e-6))
+          << "token " << t;
+    }
+  }
+
+  static void expectSame(const rt::KeptLayer &a, const rt::KeptLayer &b) {
+    for (size_t s = 0; s < a.sequences.size(); ++s) {
+      EXPECT_EQ(a.sequences[s].indices, b.sequences[s].indices);
+      EXPECT_EQ(a.sequences[s].counts, b.sequences[s].counts);
+      EXPECT_TRUE(a.sequences[s].k == b.sequences[s].k);
+      ASSERT_EQ(a.sequences[s].scores.size(), b.sequences[s].scores.size());
+      EXPECT_EQ(std::memcmp(a.sequences[s].scores.data(),
+                            b.sequences[s].scores.data(),
+                            a.sequences[s].scores.size() * 4),
+                0);
+    }
+  }
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc < 4) {
+    std::cerr << "usage: matrix_test KVC_OPT WORK_DIR POLICY.mlir...\n";
+    return 2;
+  }
+  compiler = argv[1];
+  workDir = argv[2];
+  std::filesystem::create_directories(workDir);
+  for (int i = 3; i < argc; ++i) {
+    std::string file = argv[i];
+    testing::RegisterTest(
+        "Policy", std::filesystem::path(file).stem().string().c_str(), nullptr,
+        nullptr, file.c_str(), 0,
+        [file]() -> testing::Test * { return new PolicyTest(file); });
+  }
+  return RUN_ALL_TESTS();
+}

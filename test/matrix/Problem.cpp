@@ -1,0 +1,121 @@
+//===- Problem.cpp - seeded inputs of the matrix test ---------------------===//
+
+#include "test/matrix/Problem.h"
+
+#include "runtime/base/Half.h"
+#include "runtime/model/RaggedCache.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace kvc;
+using namespace kvc::test;
+
+namespace {
+
+/// Standard normal numbers, the same on every platform.
+class Normal {
+public:
+  explicit Normal(uint64_t seed) : random(seed) {}
+  float operator()() {
+    double u = (double(random() >> 11) + 0.5) / double(1ull << 53);
+    double v = (double(random() >> 11) + 0.5) / double(1ull << 53);
+    return float(std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v));
+  }
+
+private:
+  std::mt19937_64 random;
+};
+
+template <kvc_dtype dtype> double roundTo(double x) {
+  auto bytes = float(x);
+  if (dtype == KVC_F32)
+    return bytes;
+  return dtype == KVC_F16 ? rt::fromF16(rt::toF16(bytes))
+                          : rt::fromBF16(rt::toBF16(bytes));
+}
+
+std::vector<double> widen(const std::vector<std::byte> &bytes,
+                          kvc_dtype dtype) {
+  std::vector<double> values;
+  size_t width = rt::dtypeBytes(dtype);
+  for (size_t i = 0; i < bytes.size(); i += width) {
+    float value;
+    uint16_t bits;
+    std::memcpy(&bits, &bytes[i], 2);
+    if (dtype == KVC_F32)
+      std::memcpy(&value, &bytes[i], 4);
+    else
+      value = dtype == KVC_F16 ? rt::fromF16(bits) : rt::fromBF16(bits);
+    values.push_back(value);
+  }
+  return values;
+}
+
+} // namespace
+
+Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
+                 uint64_t seed)
+    : shape(shape) {
+  Normal normal(seed);
+  int64_t d = shape.headDim, heads = shape.kvHeads * shape.group;
+  int64_t queries = std::min<int64_t>(tokens, 70);
+  std::vector<float> fq(heads * queries * d), fk(shape.kvHeads * tokens * d),
+      fv(fk.size());
+  for (float &x : fq)
+    x = 3 * normal(); // sharp enough that scores differ
+  for (float &x : fk)
+    x = keys == Keys::Equal ? 0.5f : normal();
+  for (float &x : fv)
+    x = normal();
+  if (keys == Keys::Repeated) // every token has a twin: exact ties
+    for (int64_t g = 0; g < shape.kvHeads; ++g)
+      for (int64_t t = tokens / 2; t < tokens; ++t) {
+        int64_t from = (g * tokens + t - tokens / 2) * d;
+        std::copy_n(&fk[from], d, &fk[(g * tokens + t) * d]);
+        std::copy_n(&fv[from], d, &fv[(g * tokens + t) * d]);
+      }
+  q = rt::narrow(fq.data(), fq.size(), shape.dtype);
+  k = rt::narrow(fk.data(), fk.size(), shape.dtype);
+  v = rt::narrow(fv.data(), fv.size(), shape.dtype);
+  layer.qHeads = heads;
+  layer.kvHeads = shape.kvHeads;
+  layer.headDim = d;
+  layer.tokens = tokens;
+  layer.queries = queries;
+  layer.budget = budget;
+  layer.scale = 1 / std::sqrt(double(d));
+  layer.q = widen(q, shape.dtype);
+  layer.k = widen(k, shape.dtype);
+  layer.v = widen(v, shape.dtype);
+  layer.round = shape.dtype == KVC_F32   ? roundTo<KVC_F32>
+                : shape.dtype == KVC_F16 ? roundTo<KVC_F16>
+                                         : roundTo<KVC_BF16>;
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < queries; ++i) {
+      double most = -INFINITY, sum = 0;
+      std::vector<double> logits;
+      for (int64_t t = 0; t <= tokens - queries + i; ++t) {
+        double logit = 0;
+        for (int64_t e = 0; e < d; ++e)
+          logit += layer.q[(h * queries + i) * d + e] *
+                   layer.k[((h / shape.group) * tokens + t) * d + e];
+        logits.push_back(logit * layer.scale);
+        most = std::max(most, logits.back());
+      }
+      for (double logit : logits)
+        sum += std::exp(logit - most);
+      lse.push_back(float(most + std::log(sum)));
+    }
+}
+
+rt::LayerSequence Problem::sequence() const {
+  rt::LayerSequence s;
+  s.tokens = uint32_t(layer.tokens);
+  s.k = k.data();
+  s.v = v.data();
+  s.q = q.data();
+  s.queries = uint32_t(layer.queries);
+  s.budget = uint32_t(layer.budget);
+  return s;
+}

@@ -1,0 +1,36 @@
+//===- Problem.h - seeded inputs of the matrix test -----------------------===//
+
+#ifndef KVC_TEST_MATRIX_PROBLEM_H
+#define KVC_TEST_MATRIX_PROBLEM_H
+
+#include "dialect/reference/Meaning.h"
+#include "runtime/executor/Evictor.h"
+
+#include <random>
+
+namespace kvc::test {
+
+/// How keys are made.
+enum class Keys { Random, Repeated, Equal };
+
+struct Shape {
+  int64_t kvHeads, group, headDim;
+  kvc_dtype dtype;
+};
+
+/// One sequence: the bytes the kernels read and the same numbers in double.
+struct Problem {
+  Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
+          uint64_t seed);
+
+  rt::LayerSequence sequence() const;
+
+  Shape shape;
+  reference::Layer layer;
+  std::vector<std::byte> q, k, v;
+  std::vector<float> lse; // natural, of all queries
+};
+
+} // namespace kvc::test
+
+#endif // KVC_TEST_MATRIX_PROBLEM_H
