@@ -47,6 +47,9 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   func.setKnownBlockSizeAttr(
       b.getDenseI32ArrayAttr({int32_t(spec.blockSize), 1, 1}));
+  // One block per multiprocessor may be enough: registers come before a second
+  // block, else the assembler spills a few to fit two.
+  func->setAttr("nvvm.minctasm", b.getI32IntegerAttr(1));
   SmallVector<Attribute> names, grid;
   for (auto [i, arg] : llvm::enumerate(spec.args)) {
     names.push_back(b.getStringAttr(arg));

@@ -32,13 +32,22 @@ void kvc::optimize(Module &module, TargetMachine &machine) {
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
   ModuleAnalysisManager modules;
-  PassBuilder builder(&machine);
+  // PTX is optimised once more by its assembler, which knows the registers:
+  // what LLVM unrolls and hoists beyond the first level costs compile time and
+  // has been seen to end in spills. Warps are the vectors of a GPU.
+  bool ptx = machine.getTargetTriple().isNVPTX();
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling =
+      tuning.LoopInterleaving = !ptx;
+  PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+  builder
+      .buildPerModuleDefaultPipeline(ptx ? OptimizationLevel::O1
+                                         : OptimizationLevel::O3)
       .run(module, modules);
 }
 

@@ -16,7 +16,7 @@ namespace kvc {
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
 
-/// Runs the default -O3 pipeline.
+/// Runs the default pipeline: -O3, for PTX -O1.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// Text or object file.

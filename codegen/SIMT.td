@@ -30,12 +30,15 @@ def SIMT_MmaOp : SIMT_Op<"mma", [AttrSizedOperandSegments]> {
     of `b` per step, each holding two elements of `bf16` or `f16`. All lanes of
     the warp take part (hence not pure).
   }];
-  let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, Variadic<F32>:$c,
-                       TypeAttr:$element);
-  let results = (outs Variadic<F32>:$d);
+  let arguments = (ins Variadic<I32>:$a, Variadic<I32>:$b, F32:$c0, F32:$c1,
+                       F32:$c2, F32:$c3, TypeAttr:$element);
+  let results = (outs F32:$d0, F32:$d1, F32:$d2, F32:$d3);
   let assemblyFormat = [{
-    $element `a` `(` $a `)` `b` `(` $b `)` `c` `(` $c `)` attr-dict `:`
-    type($a) `,` type($b) `,` type($c) `->` type($d)
+    $element `a` `(` $a `)` `b` `(` $b `)` `c` `(` $c0 `,` $c1 `,` $c2 `,` $c3
+    `)` attr-dict
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::OperandRange getC() { return getOperands().take_back(4); }
   }];
 }
 

@@ -99,10 +99,10 @@ void LogitTile::computeTensorCores(Expr step) {
   Type f32 = k.b.getF32Type();
   for (auto [block, fragment] : llvm::enumerate(keyFragments)) {
     SmallVector<Value> bFragment(fragment.begin(), fragment.end());
-    SmallVector<Value> zero(4, k.f32(0));
+    Value zero = k.f32(0);
     auto mma = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), a, bFragment,
-                                   zero,
-                                   TypeAttr::get(k.shape.elementType(k.b.getContext())));
+                                   zero, zero, zero, zero,
+                                   k.shape.elementType(k.b.getContext()));
     for (int64_t r = 0; r < 4; ++r)
       k.store(k.expr(mma.getResult(r)) * scale, tile,
               {k.warp(), low + (r / 2) * 8,

@@ -1,6 +1,6 @@
 //===- Rows.cpp - what needs a whole row of tokens ------------------------===//
 //
-// grid (1, Hkv, batch), 1024 threads: one block per KV head and sequence. Walks
+// grid (1, Hkv, batch), 512 threads: one block per KV head and sequence. Walks
 // the body in order; staged values, statistics and top-k are loops of the whole
 // block with barriers between them, everything else is pulled in at the points
 // where it is needed. At the end the kept tokens are listed in ascending order:
@@ -18,7 +18,7 @@ using namespace kvc;
 
 namespace {
 
-constexpr int64_t threads = 1024;
+constexpr int64_t threads = 512;
 /// Bits of the status word.
 constexpr int64_t statusNaN = 1, statusCapacity = 2;
 
@@ -268,7 +268,10 @@ private:
 
   void writeCount(Expr count) {
     k.when((head == 0) & (k.thread() == 0), [&] {
-      Expr ranked = s.length.above(s.budget) & s.budget.above(s.window);
+      bool ranks = false;
+      kernel->getParentOfType<PolicyOp>().walk([&](TopkOp) { ranks = true; });
+      Expr ranked = s.length.above(s.budget) & s.budget.above(s.window) &
+                    k.boolean(ranks);
       Expr past = ranked.select(s.past, k.index(0));
       k.store(past.toI32(), k.buffer("past", {}), {s.sequence});
     });
