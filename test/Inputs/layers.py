@@ -1,0 +1,84 @@
+"""Makes and reads safetensors files for the command tests; standard library only.
+
+  layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
+                     [queries=40] [seed=1] [without=q] [nan=k] [shape-v=...]
+  layers.py show FILE     every tensor: name, type, shape, and small ones whole
+"""
+import json
+import random
+import struct
+import sys
+
+
+def element(dtype, value):
+    if dtype == "F32":
+        return struct.pack("<f", value)
+    if dtype == "F16":
+        return struct.pack("<e", value)
+    return struct.pack("<f", value)[2:]  # BF16, truncated
+
+
+def save(path, tensors, metadata=None):
+    header, data = {}, b""
+    if metadata:
+        header["__metadata__"] = metadata
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def load(path):
+    with open(path, "rb") as file:
+        raw = file.read()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8:8 + length])
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            tensors[name] = (entry["dtype"], entry["shape"],
+                             raw[8 + length + begin:8 + length + end])
+    return tensors
+
+
+def make(path, options):
+    get = lambda name, default: int(options.get(name, default))
+    tokens, heads, group, dim = get("T", 64), get("heads", 2), get("group", 2), get("d", 32)
+    queries, dtype = min(get("queries", 40), tokens), options.get("dtype", "F32")
+    random.seed(get("seed", 1))
+    tensors = {}
+    for layer in range(get("layers", 1)):
+        shapes = {"q": [heads * group, queries, dim], "k": [heads, tokens, dim],
+                  "v": [heads, tokens, dim]}
+        for name, shape in shapes.items():
+            if options.get("without") == name:
+                continue
+            count = shape[0] * shape[1] * shape[2]
+            values = [random.gauss(0, 1) for _ in range(count)]
+            if options.get("nan") == name:
+                values[count // 2] = float("nan")
+            raw = b"".join(element(dtype, value) for value in values)
+            tensors[f"layers.{layer}.{name}"] = (dtype, shape, raw)
+    metadata = {"scale": options["scale"]} if "scale" in options else None
+    save(path, tensors, metadata)
+
+
+def show(path):
+    formats = {"I32": "<%di", "F32": "<%df"}
+    for name, (dtype, shape, raw) in sorted(load(path).items()):
+        line = f"{name} {dtype} {shape}"
+        count = len(raw) // 4
+        if dtype in formats and 0 < count <= 200:
+            line += " " + " ".join(f"{x:g}" for x in struct.unpack(formats[dtype] % count, raw))
+        print(line)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(sys.argv[2], dict(item.split("=", 1) for item in sys.argv[3:]))
+    else:
+        show(sys.argv[2])

@@ -1,0 +1,91 @@
+// RUN: kvc-opt %s --split-input-file --verify-diagnostics
+
+// PolicyOp C1
+// expected-error @+1 {{body must end in kvc.keep, got kvc.budget}}
+kvc.policy @no_keep {
+  %b = kvc.budget
+}
+
+// -----
+
+// BroadcastOp C1
+kvc.policy @broadcast_types {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{element types must be equal, got 'i32' and 'f32'}}
+  %x = kvc.broadcast %c : i32 to tensor<?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// BroadcastOp C2
+kvc.policy @broadcast_rank {
+  %p = kvc.position : tensor<?x?xi32>
+  // expected-error @+1 {{cannot broadcast rank 2 to rank 1}}
+  %x = kvc.broadcast %p : tensor<?x?xi32> to tensor<?xi32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ReduceOp C1
+kvc.policy @reduce_window_rank {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{over window needs rank 3, got 'tensor<?x?xf32>'}}
+  %x = kvc.reduce mean window %n : tensor<?x?xf32> -> tensor<?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ReduceOp C2
+kvc.policy @reduce_result_rank {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{result must have rank 1, got 'tensor<?x?xf32>'}}
+  %x = kvc.reduce mean tokens %n : tensor<?x?xf32> -> tensor<?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ReduceOp C3
+kvc.policy @reduce_std {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{std goes with tokens, got heads}}
+  %x = kvc.reduce std heads %n : tensor<?x?xf32> -> tensor<?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// PoolOp C2
+kvc.policy @pool_padding {
+  %w = arith.constant 7 : index
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{count_padding goes with mean, got max}}
+  %x = kvc.pool max %n width(%w) count_padding : tensor<?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ParamOp C1
+kvc.policy @param_type {
+  // expected-error @+1 {{result #0 must be index or 32-bit float, but got 'i64'}}
+  %w = kvc.param "window" = 32 : i64
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}

@@ -1,0 +1,41 @@
+// RUN: kvc-opt %s | kvc-opt | FileCheck %s
+// RUN: kvc-opt %s --mlir-print-op-generic | kvc-opt | FileCheck %s
+
+// Every op of level policy, in its own syntax.
+// CHECK-LABEL: kvc.policy @all_ops
+kvc.policy @all_ops {
+  // CHECK: kvc.param "window" = 32 : index
+  %w = kvc.param "window" = 32 : index
+  // CHECK: kvc.param "alpha" = 5.000000e-01 : f32
+  %alpha = kvc.param "alpha" = 0.5 : f32
+  // CHECK: kvc.budget
+  %b = kvc.budget
+  // CHECK: kvc.length
+  %t = kvc.length
+  // CHECK: kvc.attention last(%{{.*}}) : tensor<?x?x?xf32>
+  %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
+  // CHECK: kvc.attention last(%{{.*}}) rounded : tensor<?x?x?xf32>
+  %r2 = kvc.attention last(%w) rounded : tensor<?x?x?xf32>
+  // CHECK: kvc.norm l1 value : tensor<?x?xf32>
+  %n = kvc.norm l1 value : tensor<?x?xf32>
+  // CHECK: kvc.position : tensor<?x?xi32>
+  %p = kvc.position : tensor<?x?xi32>
+  // CHECK: kvc.broadcast %{{.*}} : f32 to tensor<?x?xf32>
+  %a = kvc.broadcast %alpha : f32 to tensor<?x?xf32>
+  // CHECK: kvc.reduce mean window %{{.*}} : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.reduce max group %{{.*}} : tensor<?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce max group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.reduce std tokens %{{.*}} : tensor<?x?xf32> -> tensor<?xf32>
+  %s = kvc.reduce std tokens %g : tensor<?x?xf32> -> tensor<?xf32>
+  // CHECK: kvc.pool max %{{.*}} width(%{{.*}}) : tensor<?x?xf32>
+  %max = kvc.pool max %g width(%w) : tensor<?x?xf32>
+  // CHECK: kvc.pool mean %{{.*}} width(%{{.*}}) count_padding : tensor<?x?xf32>
+  %avg = kvc.pool mean %g width(%w) count_padding : tensor<?x?xf32>
+  // CHECK: kvc.allocate uniform : tensor<?xi32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // CHECK: kvc.topk %{{.*}}, %{{.*}} : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  %k = kvc.topk %avg, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  // CHECK: kvc.keep %{{.*}} protect_last(%{{.*}}) : tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) : tensor<?x?xi1>
+}

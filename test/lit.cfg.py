@@ -1,0 +1,27 @@
+"""lit configuration: every .mlir and .test file is a test."""
+import os
+
+import lit.formats
+
+config.name = "kvc"
+config.test_format = lit.formats.ShTest(True)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["variants", "Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.kvc_build, "test", "lit")
+path = [config.kvc_opt_dir, config.kvc_run_dir, config.llvm_tools]
+config.environment["PATH"] = os.pathsep.join(path + [os.environ["PATH"]])
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=error"
+config.substitutions += [
+    ("%policies", os.path.join(config.kvc_source, "policies")),
+    ("%models", os.path.join(config.kvc_source, "models")),
+    ("%layers", "python3 " + os.path.join(config.test_source_root, "Inputs", "layers.py")),
+    ("%python", "python3"),
+    ("%inputs", os.path.join(config.test_source_root, "Inputs")),
+]
+if config.ptxas:
+    config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", config.ptxas))

@@ -1,0 +1,65 @@
+// RUN: kvc-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(kvc.policy(kvc-bind-params,canonicalize,kvc-check-policy))"
+
+// AttentionOp C1: more queries than a kernel can hold.
+kvc.policy @too_many_queries {
+  %n = arith.constant 2000 : index
+  // expected-error @+1 {{last must be a constant of 1 to 1024 after parameters are bound, got 2000}}
+  %rows = kvc.attention last(%n) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// AttentionOp C1: known at launch only.
+kvc.policy @budget_many_queries {
+  %n = kvc.budget
+  // expected-error @+1 {{got a value that is known at launch only}}
+  %rows = kvc.attention last(%n) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// PoolOp C1: even width.
+kvc.policy @even_pool {
+  %w = arith.constant 6 : index
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{width must be odd, got 6}}
+  %p = kvc.pool max %n width(%w) : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %p, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// An op that no kernel computes.
+kvc.policy @sine {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{no lowering for math.sin}}
+  %s = math.sin %n : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// A type that no kernel computes with.
+kvc.policy @double {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{got 'tensor<?x?xf64>'}}
+  %d = arith.extf %n : tensor<?x?xf32> to tensor<?x?xf64>
+  %f = arith.truncf %d : tensor<?x?xf64> to tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %f, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

@@ -1,0 +1,187 @@
+#include "kvc/kvc.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+void nothing(kvc_simt_thread *, const uint64_t *) {}
+
+const char manifest[] = R"({"format": 1, "policy": "test", "queries": 4,
+  "window": 4, "lse_buffer": 0, "scores": null, "params": {},
+  "buffers": [{"bytes": 4, "dims": ["batch", "q_heads"], "live": [0, 1]},
+              {"bytes": 100, "dims": ["tokens"], "live": [2, 2]}],
+  "variants": [{"head_dim": 64, "group": 2, "dtype": "f32", "vector": 4,
+    "kernels": [{"name": "score", "kind": "columns", "block": 32,
+                 "grid": ["1", "1", "batch"], "args": ["k", "q", "scratch.1"],
+                 "skipped_with_lse": false},
+                {"name": "select", "kind": "rows", "block": 32,
+                 "grid": ["1", "kv_heads", "batch"], "args": ["indices"],
+                 "skipped_with_lse": false}]}]})";
+const kvc_host_entry kernels[] = {{"score", nothing, 0}, {"select", nothing, 0}};
+
+kvc_artifact artifactOf(const char *text) {
+  kvc_artifact artifact = {};
+  std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
+  artifact.version = KVC_ARTIFACT_VERSION;
+  artifact.kernel_count = 2;
+  artifact.kernels = kernels;
+  artifact.manifest = text;
+  artifact.manifest_size = std::strlen(text);
+  return artifact;
+}
+
+kvc_target host() {
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  return target;
+}
+
+std::string error() {
+  char text[512];
+  kvc_last_error(text, sizeof text);
+  return text;
+}
+
+kvc_plan_options limits() {
+  kvc_plan_options options = {};
+  options.struct_size = sizeof options;
+  options.head_dim = 64;
+  options.q_heads = 4;
+  options.kv_heads = 2;
+  options.max_batch = 1;
+  options.max_tokens = 100;
+  return options;
+}
+
+/// A module and a plan, and arguments that are all right.
+class Layer : public testing::Test {
+public:
+  void SetUp() override {
+    artifact = artifactOf(manifest);
+    kvc_target target = host();
+    ASSERT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK) << error();
+    kvc_plan_options options = limits();
+    ASSERT_EQ(kvc_plan_create(module, &options, &plan), KVC_OK) << error();
+    kvc_plan_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_EQ(kvc_plan_query(plan, &info), KVC_OK);
+    EXPECT_EQ(info.workspace_bytes, 10240u); // 100 * 100, aligned; lives apart
+    args.struct_size = sizeof args;
+    args.batch = 1;
+    args.tokens = 100;
+    args.lengths = args.budgets = &number;
+    args.k = args.v = args.q = {memory, 0, 0, 64};
+    args.q_rows = 4;
+    args.indices = args.counts = args.past = args.status = args.offsets =
+        &number;
+    args.index_capacity = 100;
+    args.k_out = args.v_out = memory;
+    args.out_rows = 100;
+    args.workspace = memory;
+    args.workspace_bytes = info.workspace_bytes;
+  }
+  void TearDown() override {
+    kvc_plan_destroy(plan);
+    kvc_module_close(module);
+  }
+  kvc_status evict() { return kvc_layer_evict(plan, &args, nullptr); }
+
+  kvc_artifact artifact;
+  kvc_module *module = nullptr;
+  kvc_plan *plan = nullptr;
+  kvc_layer_args args = {};
+  int32_t number = 1;
+  alignas(256) char memory[16384];
+};
+
+} // namespace
+
+TEST(CApi, RefusesOtherArtifacts) {
+  kvc_target target = host();
+  kvc_module *module = nullptr;
+  kvc_artifact artifact = artifactOf(manifest);
+  artifact.version = 99;
+  EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
+  EXPECT_EQ(error(), "this runtime reads artifact version 1, got version 99; "
+                     "compile the policy again");
+  artifact = artifactOf(manifest);
+  artifact.magic[0] = 'x';
+  EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
+  artifact = artifactOf(manifest);
+  artifact.kernel_count = 1;
+  EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
+  EXPECT_EQ(error(), "artifact has no host kernel 'select'");
+  EXPECT_EQ(kvc_module_open(nullptr, &target, &module), KVC_BAD_ARGUMENT);
+  target.struct_size = 3;
+  artifact = artifactOf(manifest);
+  EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_ABI_MISMATCH);
+}
+
+TEST(CApi, RefusesPlansThatDoNotFit) {
+  kvc_target target = host();
+  kvc_module *module = nullptr;
+  kvc_artifact artifact = artifactOf(manifest);
+  ASSERT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK);
+  kvc_plan *plan = nullptr;
+  kvc_plan_options options = limits();
+  options.head_dim = 32;
+  EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_UNSUPPORTED);
+  EXPECT_EQ(error(), "policy 'test' is compiled for head_dim=64,group=2,dtype=f32; "
+                     "got head_dim=32,group=2,dtype=f32");
+  options = limits();
+  options.q_heads = 3;
+  EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_BAD_ARGUMENT);
+  options = limits();
+  options.max_tokens = 0;
+  EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_BAD_ARGUMENT);
+  kvc_module_close(module);
+}
+
+// On a machine without a driver this says so; with one the ordinal is refused.
+TEST(CApi, SaysWhyThereIsNoDevice) {
+  kvc_target target = host();
+  target.kind = KVC_CUDA;
+  target.device = 1000;
+  kvc_module *module = nullptr;
+  kvc_artifact artifact = artifactOf(manifest);
+  kvc_status status = kvc_module_open(&artifact, &target, &module);
+  EXPECT_TRUE(status == KVC_DRIVER_ERROR || status == KVC_BAD_ARGUMENT);
+  EXPECT_NE(error().find("CUDA"), std::string::npos) << error();
+}
+
+TEST_F(Layer, Runs) { EXPECT_EQ(evict(), KVC_OK) << error(); }
+
+TEST_F(Layer, ChecksEveryArgument) {
+  kvc_layer_args good = args;
+  auto refuses = [&](kvc_status status, const std::string &text) {
+    EXPECT_EQ(evict(), status);
+    EXPECT_NE(error().find(text), std::string::npos) << error();
+    args = good;
+  };
+  args.tokens = 101;
+  refuses(KVC_EXCEEDS_LIMITS, "tokens must be 1 to 100 (the plan's max_tokens), "
+                              "got 101");
+  args.batch = 0;
+  refuses(KVC_EXCEEDS_LIMITS, "batch must be 1 to 1");
+  args.lengths = nullptr;
+  refuses(KVC_BAD_ARGUMENT, "lengths must not be null");
+  args.k.data = memory + 4;
+  refuses(KVC_MISALIGNED, "k must be aligned to 16 bytes");
+  args.q.row_stride = 66;
+  refuses(KVC_MISALIGNED, "strides of q must be multiples of 4 elements, got 66");
+  args.q_rows = 3;
+  refuses(KVC_BAD_ARGUMENT, "reads the last 4 queries, got q_rows 3");
+  args.workspace_bytes = 10;
+  refuses(KVC_WORKSPACE_TOO_SMALL, "workspace must have 10240 bytes, got 10");
+  args.struct_size = 8;
+  refuses(KVC_ABI_MISMATCH, "args.struct_size must be");
+  args.scale = NAN;
+  refuses(KVC_BAD_ARGUMENT, "scale must be finite");
+  args.index_capacity = 0;
+  refuses(KVC_BAD_ARGUMENT, "index_capacity must be at least 1, got 0");
+}
