@@ -1,9 +1,9 @@
 // RUN: kvc-opt %s --split-input-file --verify-diagnostics
 
 // PolicyOp C1
-// expected-error @+1 {{body must end in kvc.keep, got kvc.budget}}
+// expected-error @+1 {{body must end in kvc.keep, got llvm.unreachable}}
 kvc.policy @no_keep {
-  %b = kvc.budget
+  llvm.unreachable
 }
 
 // -----

@@ -58,7 +58,8 @@ kvc.policy @double {
   %n = kvc.norm l2 key : tensor<?x?xf32>
   // expected-error @+1 {{got 'tensor<?x?xf64>'}}
   %d = arith.extf %n : tensor<?x?xf32> to tensor<?x?xf64>
-  %f = arith.truncf %d : tensor<?x?xf64> to tensor<?x?xf32>
+  %e = arith.mulf %d, %d : tensor<?x?xf64>
+  %f = arith.truncf %e : tensor<?x?xf64> to tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %f, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>

@@ -1,0 +1,18 @@
+# What is installed: headers, the runtime, the tools, the policies, and a package
+# file for find_package(kvc).
+include(CMakePackageConfigHelpers)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/kvc
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/policies
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kvc FILES_MATCHING PATTERN "*.mlir")
+install(TARGETS kvc_runtime EXPORT kvcTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/kvc)
+install(EXPORT kvcTargets NAMESPACE kvc:: DESTINATION ${package})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/kvcConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/kvcConfig.cmake INSTALL_DESTINATION ${package}
+  PATH_VARS CMAKE_INSTALL_DATADIR CMAKE_INSTALL_BINDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/kvcConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/kvcConfig.cmake
+  ${PROJECT_BINARY_DIR}/kvcConfigVersion.cmake DESTINATION ${package})

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# embed.sh BUILD SOURCE C CXX: installs the build, builds examples/embed against
+# the installation with find_package, runs it.
+set -euo pipefail
+build=$1 source=$2
+work=$build/test/package
+rm -rf "$work"
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+cmake -S "$source/examples/embed" -B "$work/embed" -G Ninja \
+  -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$3" \
+  -DCMAKE_CXX_COMPILER="$4" >/dev/null
+cmake --build "$work/embed" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+output=$("$work/embed/embed")
+echo "$output"
+grep -q 'head 0 keeps 96 of 512 tokens, from row 0:' <<<"$output"
+grep -q 'head 1 keeps 96 of 512 tokens, from row 96:.* 511$' <<<"$output"
