@@ -20,6 +20,7 @@ config.substitutions += [
     ("%models", os.path.join(config.kvc_source, "models")),
     ("%layers", "python3 " + os.path.join(config.test_source_root, "Inputs", "layers.py")),
     ("%python", "python3"),
+    ("%build", config.kvc_build),
     ("%inputs", os.path.join(config.test_source_root, "Inputs")),
 ]
 if config.ptxas:

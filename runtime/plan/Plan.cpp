@@ -47,6 +47,11 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                module.manifest.policy, known, options.head_dim, group,
                dtypeName(options.dtype));
   placeBuffers();
+  // Names that this runtime does not know are refused here, not in mid-prefill.
+  kvc_layer_args none = {};
+  for (const KernelSpec &kernel : variant->kernels)
+    for (const std::string &arg : kernel.args)
+      bind(arg, none);
 }
 
 Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
@@ -231,8 +236,12 @@ uint64_t kvc_plan::bind(const std::string &name,
   }
   if (name == "q_rows")
     return args.q_rows;
-  if (name == "lse")
-    return given ? pointer(args.lse) : scratch(module.manifest.lseBuffer.value());
+  if (name == "lse") {
+    if (!module.manifest.lseBuffer)
+      throw fail(KVC_BAD_ARTIFACT,
+                 "manifest: a kernel reads lse, but lse_buffer is null");
+    return given ? pointer(args.lse) : scratch(*module.manifest.lseBuffer);
+  }
   if (name == "lse_rows")
     return given ? args.lse_rows : queries;
   if (name == "lse_batch")
