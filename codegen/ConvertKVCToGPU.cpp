@@ -27,6 +27,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildColumns(kernel, site);
   case KernelKind::Rows:
     return buildRows(kernel, site);
+  case KernelKind::Sequence:
+    return buildSequence(kernel, site);
   case KernelKind::Compact:
     return buildCompact(kernel, site);
   }

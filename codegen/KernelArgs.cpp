@@ -9,6 +9,8 @@ static const ArgSpec table[] = {
     {"budgets", ArgKind::Integers, true, "[batch] B of each sequence"},
     {"kv_heads", ArgKind::Index, true, "Hkv"},
     {"max_tokens", ArgKind::Index, true, "row length of token buffers in scratch"},
+    {"layer", ArgKind::Index, true, "index of the layer, from 0"},
+    {"layers", ArgKind::Index, true, "number of layers"},
     {"q", ArgKind::Elements, true, "queries after RoPE, the last q_rows of each sequence"},
     {"q_rows", ArgKind::Index, true, "queries per head in q"},
     {"q_batch", ArgKind::Index, true, "stride in elements"},

@@ -2,6 +2,8 @@
 
 #include "codegen/PointEval.h"
 
+#include "codegen/kernels/Allocation.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -36,6 +38,10 @@ Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
     return s.budget;
   if (isa<LengthOp>(op))
     return s.length;
+  if (isa<LayerOp>(op))
+    return k.arg("layer");
+  if (isa<LayersOp>(op))
+    return k.arg("layers");
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, evalScalar(k, s, operand));
@@ -87,8 +93,16 @@ Expr PointEval::compute(Value value, int member) {
     return norm(norms);
   if (isa<PositionOp>(op))
     return point.token.toI32();
-  if (isa<AllocateOp>(op)) // uniform, the only rule without operands
+  if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
+  if (auto layers = dyn_cast<AllocateLayersOp>(op))
+    return allocateLayers(k, s, layers);
+  if (auto scale = dyn_cast<ScaleCountOp>(op)) {
+    auto [numerator, denominator] =
+        scale.getShare().getDefiningOp<FractionOp>().getRatio();
+    Expr count = (*this)(scale.getCount(), member).toIndex();
+    return (count * numerator / denominator).toI32();
+  }
   return cloneScalar(op, member);
 }
 

@@ -1,6 +1,6 @@
 //===- KVC.td - the kvc dialect, umbrella ----------------------------------===//
 //
-// Read in this order: the dialect's one page, its enums and attributes, the
+// Read in this order: the dialect's one page, its type, enums and attributes, the
 // interface through which axes are inferred, the ops in flow order.
 //
 //===----------------------------------------------------------------------===//
@@ -9,6 +9,7 @@
 #define KVC_TD
 
 include "dialect/KVCDialect.td"
+include "dialect/KVCTypes.td"
 include "dialect/KVCAttrs.td"
 include "dialect/KVCInterfaces.td"
 include "dialect/KVCOps.td"

@@ -59,17 +59,13 @@ def KVC_CacheSide : KVC_Enum<"CacheSide", "keys or values of the cache", [
 ]>;
 def KVC_CacheSideAttr : EnumAttr<KVC_Dialect, KVC_CacheSide, "cache_side">;
 
-def KVC_Allocation : KVC_Enum<"Allocation", "rule that shares the budget", [
-  I32EnumAttrCase<"Uniform", 0, "uniform">
-]>;
-def KVC_AllocationAttr : EnumAttr<KVC_Dialect, KVC_Allocation, "allocation">;
-
 def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Statistics", 0, "statistics">,
   I32EnumAttrCase<"Combine", 1, "combine">,
   I32EnumAttrCase<"Columns", 2, "columns">,
   I32EnumAttrCase<"Rows", 3, "rows">,
-  I32EnumAttrCase<"Compact", 4, "compact">
+  I32EnumAttrCase<"Sequence", 4, "sequence">,
+  I32EnumAttrCase<"Compact", 5, "compact">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

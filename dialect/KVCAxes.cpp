@@ -110,9 +110,34 @@ LogicalResult AllocateOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   return success();
 }
 
+LogicalResult AllocateLayersOp::inferAxes(ArrayRef<AxisList>,
+                                          AxisList &result) {
+  result = {Axis::KVHeads};
+  return success();
+}
+
+LogicalResult AllocateHeadsOp::inferAxes(ArrayRef<AxisList> operands,
+                                         AxisList &result) {
+  const char *const names[] = {"score", "base"};
+  for (auto [axes, what] : llvm::zip(operands, names))
+    if (axes.front() != Axis::KVHeads) // C1
+      return emitOpError(what) << " must be per KV head, got a value per "
+                               << (axes.front() == Axis::OneHead
+                                       ? "token alone"
+                                       : "query head");
+  result = {Axis::KVHeads};
+  return success();
+}
+
+LogicalResult ScaleCountOp::inferAxes(ArrayRef<AxisList> operands,
+                                      AxisList &result) {
+  result = operands[0];
+  return success();
+}
+
 LogicalResult TopkOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
-  for (auto [axes, what] :
-       llvm::zip(operands, ArrayRef<StringRef>{"score", "count"}))
+  const char *const names[] = {"score", "count"};
+  for (auto [axes, what] : llvm::zip(operands, names))
     if (axes.front() == Axis::QueryHeads) // C1
       return emitOpError(what)
              << " must be per KV head, got a value per query head; reduce it "

@@ -8,17 +8,26 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <numeric>
+
 using namespace mlir;
+using namespace kvc;
 
 #include "dialect/KVCDialect.cpp.inc"
 #include "dialect/KVCEnums.cpp.inc"
 #include "dialect/KVCInterfaces.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/KVCTypes.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/KVCAttrs.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialect/KVCOps.cpp.inc"
 
 void kvc::KVCDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialect/KVCTypes.cpp.inc"
+      >();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialect/KVCAttrs.cpp.inc"
@@ -34,4 +43,60 @@ int64_t kvc::constantOf(Value value) {
   if (value && matchPattern(value, m_ConstantInt(&constant)))
     return constant.getSExtValue();
   return 0;
+}
+
+std::optional<std::pair<int64_t, int64_t>>
+kvc::parseFraction(llvm::StringRef text) {
+  auto [whole, places] = text.split('.');
+  int64_t numerator, denominator = 1;
+  if (places.size() > 4 || (whole.empty() && places.empty()) ||
+      (whole + places).str().find_first_not_of("0123456789") !=
+          std::string::npos ||
+      llvm::StringRef((whole + places).str()).getAsInteger(10, numerator))
+    return std::nullopt;
+  for (size_t i = 0; i < places.size(); ++i)
+    denominator *= 10;
+  if (numerator / denominator >= 1024)
+    return std::nullopt;
+  int64_t common = std::gcd(numerator, denominator);
+  return std::make_pair(numerator / common, denominator / common);
+}
+
+std::pair<int64_t, int64_t> FractionOp::getRatio() {
+  return *parseFraction(getText());
+}
+
+//===----------------------------------------------------------------------===//
+// kvc.param: the default's type is the result's; a decimal text is a fraction
+//===----------------------------------------------------------------------===//
+
+ParseResult ParamOp::parse(OpAsmParser &parser, OperationState &state) {
+  StringAttr name;
+  TypedAttr value;
+  if (parser.parseAttribute(name, "name", state.attributes) ||
+      parser.parseEqual())
+    return failure();
+  std::string text;
+  Type type;
+  if (succeeded(parser.parseOptionalString(&text))) {
+    if (parser.parseColonType(type))
+      return failure();
+    value = StringAttr::get(text, type);
+  } else {
+    if (parser.parseAttribute(value))
+      return failure();
+    type = value.getType();
+  }
+  state.addAttribute("value", value);
+  state.addTypes(type);
+  return parser.parseOptionalAttrDict(state.attributes);
+}
+
+void ParamOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getNameAttr() << " = ";
+  if (auto text = dyn_cast<StringAttr>(getValue()))
+    printer << '"' << text.getValue() << "\" : " << getType();
+  else
+    printer << getValue();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"name", "value"});
 }

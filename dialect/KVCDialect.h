@@ -17,6 +17,8 @@
 
 #include "dialect/KVCDialect.h.inc"
 #include "dialect/KVCInterfaces.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/KVCTypes.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/KVCAttrs.h.inc"
 #define GET_OP_CLASSES
@@ -27,6 +29,10 @@ namespace kvc {
 /// The number of queries of an attention op, once parameters are bound; 0 when
 /// it is not a constant.
 int64_t constantOf(mlir::Value value);
+
+/// Numerator and denominator of a decimal text, reduced; nothing if the text
+/// is no decimal of at most 4 places, is negative or not below 1024.
+std::optional<std::pair<int64_t, int64_t>> parseFraction(llvm::StringRef text);
 
 } // namespace kvc
 

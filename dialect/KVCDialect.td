@@ -46,6 +46,7 @@ def KVC_Dialect : Dialect {
     the second half. No `kvc` op is left at level `gpu`.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

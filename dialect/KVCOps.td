@@ -4,6 +4,7 @@
 #define KVC_OPS_TD
 
 include "dialect/KVCDialect.td"
+include "dialect/KVCTypes.td"
 include "dialect/KVCAttrs.td"
 include "dialect/KVCInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
@@ -55,23 +56,44 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
   let hasRegionVerifier = 1;
 }
 
-def KVC_ParamOp : KVC_Op<"param", [Pure, HasParent<"PolicyOp">,
-    TypesMatchWith<"result type is the default's type", "value", "result",
-                   "$_self">]> {
+def KVC_ParamOp : KVC_Op<"param", [Pure, HasParent<"PolicyOp">]> {
   let summary = "read a named parameter that the user may override";
   let description = [{
     `--param NAME=VALUE` of the compiler overrides the default; the pass
     `kvc-bind-params` replaces the op with a constant.
 
     Constraints:
-    - C1: the value is an integer of type `index` or a float of type `f32`.
+    - C1: the value is an integer of type `index`, a float of type `f32`, or a
+      decimal text of type `!kvc.fraction`.
 
-    Example: `%window = kvc.param "window" = 32 : index`
+    Examples:
+    ```mlir
+    %window = kvc.param "window" = 32 : index
+    %share  = kvc.param "safeguard" = "0.2" : !kvc.fraction
+    ```
   }];
   let arguments = (ins StrAttr:$name, TypedAttrInterface:$value);
-  let results = (outs AnyTypeOf<[Index, F32]>:$result);
-  let assemblyFormat = "$name `=` $value attr-dict";
+  let results = (outs AnyTypeOf<[Index, F32, KVC_Fraction]>:$result);
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+}
+
+def KVC_FractionOp : KVC_Op<"fraction", [Pure]> {
+  let summary = "an exact fraction";
+  let description = [{
+    Constraints:
+    - C1: the text is a decimal of at most 4 places, 0 or more and below 1024.
+
+    Example: `%f = kvc.fraction "0.2"`
+  }];
+  let arguments = (ins StrAttr:$text);
+  let results = (outs KVC_Fraction:$result);
+  let assemblyFormat = "$text attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Numerator and denominator, reduced.
+    std::pair<int64_t, int64_t> getRatio();
+  }];
 }
 
 def KVC_BudgetOp : KVC_Op<"budget", [Pure]> {
@@ -89,6 +111,20 @@ def KVC_BudgetOp : KVC_Op<"budget", [Pure]> {
 def KVC_LengthOp : KVC_Op<"length", [Pure]> {
   let summary = "read T, the tokens of the sequence";
   let description = [{ Example: `%t = kvc.length` }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def KVC_LayerOp : KVC_Op<"layer", [Pure]> {
+  let summary = "read the index of the layer, from 0";
+  let description = [{ Example: `%l = kvc.layer` }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def KVC_LayersOp : KVC_Op<"layers", [Pure]> {
+  let summary = "read L, the number of layers";
+  let description = [{ Example: `%n = kvc.layers` }];
   let results = (outs Index:$result);
   let assemblyFormat = "attr-dict";
 }
@@ -233,16 +269,73 @@ def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>]> {
 //===----------------------------------------------------------------------===//
 
 def KVC_AllocateOp : KVC_TensorOp<"allocate"> {
-  let summary = "share the layer's budget among the KV heads";
+  let summary = "give every KV head the same share of the past";
   let description = [{
-    How many tokens of the past each KV head keeps. `uniform` gives every head
-    `B - min(w, B)`.
+    How many tokens of the past each KV head keeps: `B - min(w, B)`, the number
+    that the other allocation ops redistribute.
 
     Example: `%n = kvc.allocate uniform : tensor<?xi32>`
   }];
-  let arguments = (ins KVC_AllocationAttr:$rule);
   let results = (outs KVC_Counts:$result);
-  let assemblyFormat = "$rule attr-dict `:` type($result)";
+  let assemblyFormat = "`uniform` attr-dict `:` type($result)";
+}
+
+def KVC_AllocateLayersOp : KVC_TensorOp<"allocate_layers"> {
+  let summary = "let the share of a layer fall along a straight line";
+  let description = [{
+    With `b` the uniform share: the last layer gets `lo = b / ratio`, the first
+    `hi = 2b - lo`; if `hi > T - w'` then `hi = T - w'`, `lo = 2b - hi`; layers
+    between them lie on the line. Rounded by largest remainder over the layers
+    (ties to the smaller), so that all layers together keep `L * b` per head.
+    One layer: `b`. Exact: integers over a common denominator (Cai et al. 2024).
+
+    Constraints:
+    - C1: `ratio` is a `kvc.fraction` of at least 1 after parameters are bound
+      (checked by `kvc-check-policy`).
+
+    Example: `%n = kvc.allocate_layers ratio(%beta) : tensor<?xi32>`
+  }];
+  let arguments = (ins KVC_Fraction:$ratio);
+  let results = (outs KVC_Counts:$result);
+  let assemblyFormat = "`ratio` `(` $ratio `)` attr-dict `:` type($result)";
+}
+
+def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
+    [AllTypesMatch<["base", "result"]>]> {
+  let summary = "share the heads' budgets by where the best scores are";
+  let description = [{
+    `f[g]` is the number of KV head `g`'s entries among the `sum(base)` largest of
+    all scores of the layer (ties to the smaller token, then to the smaller head;
+    NaN below everything). Head `g` gets `(1 - s) * f[g] + s * base[g]`, `s` the
+    safeguard, rounded by largest remainder (ties to the smaller head): the total
+    stays `sum(base)`. Exact: integers over a common denominator (Feng et al. 2024).
+
+    Constraints:
+    - C1: scores and base are per KV head (checked by `kvc-infer-axes`).
+    - C2: `safeguard` is a `kvc.fraction` of at most 1 after parameters are bound
+      (checked by `kvc-check-policy`).
+
+    Example: `%n = kvc.allocate_heads %score base(%b) safeguard(%s) : tensor<?x?xf32>, tensor<?xi32>`
+  }];
+  let arguments = (ins KVC_Scores:$score, KVC_Counts:$base,
+                       KVC_Fraction:$safeguard);
+  let results = (outs KVC_Counts:$result);
+  let assemblyFormat = [{
+    $score `base` `(` $base `)` `safeguard` `(` $safeguard `)` attr-dict `:`
+    type($score) `,` type($result)
+  }];
+}
+
+def KVC_ScaleCountOp : KVC_TensorOp<"scale_count", [AllTypesMatch<["count", "result"]>]> {
+  let summary = "take an exact share of a count, rounded down";
+  let description = [{
+    `floor(share * count)`, computed in integers.
+
+    Example: `%half = kvc.scale_count %n by(%alpha) : tensor<?xi32>`
+  }];
+  let arguments = (ins KVC_Counts:$count, KVC_Fraction:$share);
+  let results = (outs KVC_Counts:$result);
+  let assemblyFormat = "$count `by` `(` $share `)` attr-dict `:` type($result)";
 }
 
 def KVC_TopkOp : KVC_TensorOp<"topk"> {
@@ -300,6 +393,7 @@ def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
     | `statistics`, `combine` | query rows | the log-sum-exp; skipped when the caller has it |
     | `columns` | past tokens | attention, norms, and what is pointwise in tokens |
     | `rows` | KV heads | pooling, statistics over tokens, selection |
+    | `sequence` | sequences | what looks at all heads' rows at once: allocation |
     | `compact` | kept rows | the gather of K and V |
 
     `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:

@@ -21,8 +21,23 @@ LogicalResult PolicyOp::verifyRegions() {
 }
 
 LogicalResult ParamOp::verify() {
-  if (!isa<IntegerAttr, FloatAttr>(getValue())) // C1
-    return emitOpError("value must be a number, got ") << getValue();
+  if (getValue().getType() != getType() ||
+      !isa<IntegerAttr, FloatAttr, StringAttr>(getValue())) // C1
+    return emitOpError("value must be a number of the result's type, got ")
+           << getValue();
+  if (auto text = dyn_cast<StringAttr>(getValue()))
+    if (!isa<FractionType>(getType()) || !parseFraction(text.getValue()))
+      return emitOpError("a fraction must be a decimal of at most 4 places, 0 or "
+                         "more and below 1024, got '")
+             << text.getValue() << "'";
+  return success();
+}
+
+LogicalResult FractionOp::verify() {
+  if (!parseFraction(getText())) // C1
+    return emitOpError("must be a decimal of at most 4 places, 0 or more and "
+                       "below 1024, got '")
+           << getText() << "'";
   return success();
 }
 

@@ -22,6 +22,9 @@ TypedAttr parseValue(StringRef text, TypedAttr like) {
       return {};
     return IntegerAttr::get(integer.getType(), value);
   }
+  if (isa<StringAttr>(like))
+    return parseFraction(text) ? StringAttr::get(text, like.getType())
+                               : TypedAttr();
   double value;
   if (text.getAsDouble(value))
     return {};
@@ -60,9 +63,13 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
       }
       bound.push_back({param.getNameAttr(), value});
       OpBuilder builder(param);
-      param.replaceAllUsesWith(
-          arith::ConstantOp::create(builder, param.getLoc(), value)
-              .getOperation());
+      Operation *constant;
+      if (auto text = dyn_cast<StringAttr>(value))
+        constant = FractionOp::create(builder, param.getLoc(), text.getType(),
+                                      text.getValue());
+      else
+        constant = arith::ConstantOp::create(builder, param.getLoc(), value);
+      param.replaceAllUsesWith(constant);
       param.erase();
       return WalkResult::advance();
     });

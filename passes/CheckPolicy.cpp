@@ -22,7 +22,7 @@ bool isComputable(Type type) {
   if (auto tensor = dyn_cast<RankedTensorType>(type))
     return !tensor.getElementType().isIndex() &&
            isComputable(tensor.getElementType());
-  return type.isIndex() || type.isF32() || type.isInteger(32) ||
+  return type.isIndex() || isa<FractionType>(type) || type.isF32() || type.isInteger(32) ||
          type.isInteger(1);
 }
 
@@ -47,6 +47,17 @@ LogicalResult checkRange(Operation *op, StringRef what, Value value,
   return diag << "a value that is known at launch only";
 }
 
+/// A fraction between two whole numbers.
+LogicalResult checkFraction(Operation *op, StringRef what, Value value,
+                            int64_t least, int64_t most) {
+  auto [numerator, denominator] = value.getDefiningOp<FractionOp>().getRatio();
+  if (numerator >= least * denominator && numerator <= most * denominator)
+    return success();
+  return op->emitOpError() << what << " must be " << least << " to " << most
+                           << " after parameters are bound, got "
+                           << value.getDefiningOp<FractionOp>().getText();
+}
+
 LogicalResult checkOp(Operation *op) {
   StringRef dialect = op->getName().getDialectNamespace();
   if (dialect != "kvc" && dialect != "arith" && dialect != "math")
@@ -66,6 +77,10 @@ LogicalResult checkOp(Operation *op) {
              << value.getType();
   if (auto attention = dyn_cast<AttentionOp>(op))
     return checkRange(op, "last", attention.getLast(), maxQueries);
+  if (auto layers = dyn_cast<AllocateLayersOp>(op))
+    return checkFraction(op, "ratio", layers.getRatio(), 1, 1000000);
+  if (auto heads = dyn_cast<AllocateHeadsOp>(op))
+    return checkFraction(op, "safeguard", heads.getSafeguard(), 0, 1);
   if (auto pool = dyn_cast<PoolOp>(op)) {
     if (failed(checkRange(op, "width", pool.getWidth(), maxWidth)))
       return failure();

@@ -35,11 +35,30 @@ bool needsColumns(Operation *op) {
          llvm::any_of(op->getResults(), windowed);
 }
 
-/// Ops that need a whole row of tokens.
+/// Ops that need a whole row of tokens, or make a value per head.
 bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
   return isa<PoolOp, TopkOp, KeepOp>(op);
+}
+
+/// Ops that look at the rows of all heads at once.
+bool needsSequence(Operation *op) { return isa<AllocateHeadsOp>(op); }
+
+bool makesHeadValue(Operation *op) {
+  return op->getNumResults() == 1 &&
+         axesOf(op->getResult(0).getType()).size() == 1;
+}
+
+/// Stages come in threes: columns, rows, sequence.
+constexpr int stageKinds = 3;
+enum StageKind { ColumnsStage, RowsStage, SequenceStage };
+StageKind kindOf(int stage) { return StageKind(stage % stageKinds); }
+
+int nextStage(int stage, StageKind kind) {
+  while (kindOf(stage) != kind)
+    ++stage;
+  return stage;
 }
 
 /// "4*q_heads*tokens": the bytes of a tensor, as a remark says them.
@@ -100,7 +119,7 @@ private:
   bool isCheap(Operation *op) const { return !stageOf.count(op); }
 
   bool computeCheap(Operation *op) {
-    if (needsColumns(op) || needsRows(op))
+    if (needsColumns(op) || needsRows(op) || needsSequence(op))
       return false;
     return llvm::all_of(op->getOperands(), [&](Value value) {
       return isCheap(value.getDefiningOp());
@@ -110,27 +129,34 @@ private:
   void assignStage(Operation *op) {
     if (computeCheap(op))
       return;
-    int stage = needsRows(op) ? 1 : 0;
+    auto reduce = dyn_cast<ReduceOp>(op);
+    bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
+    int stage = 0;
     for (Value value : op->getOperands()) {
       auto it = stageOf.find(value.getDefiningOp());
       if (it == stageOf.end())
         continue;
       int before = it->second;
-      auto reduce = dyn_cast<ReduceOp>(op);
-      bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
+      StageKind kind = kindOf(before);
       // Another head's row is another block's work: read it from memory.
-      if (before % 2 == 1 && (acrossHeads || needsColumns(op)))
-        ++before;
-      // One row for all heads is known only when a columns kernel has walked
-      // all heads: what it gives to each head comes after it.
-      else if (before % 2 == 0 && widensHeads(op, value))
-        ++before;
+      if (kind != ColumnsStage && acrossHeads)
+        before = nextStage(before, ColumnsStage);
+      // One row for all heads is known only when a columns kernel has walked all
+      // heads: what it gives to each head comes after it.
+      else if (kind == ColumnsStage && widensHeads(op, value))
+        before = nextStage(before, RowsStage);
+      // A sequence kernel looks at what others have stored.
+      else if (needsSequence(op) && kind == SequenceStage)
+        before = nextStage(before + 1, SequenceStage);
       stage = std::max(stage, before);
     }
-    if (needsRows(op) && stage % 2 == 0)
-      ++stage;
-    if (needsColumns(op) && stage % 2 == 1)
-      ++stage;
+    if (needsColumns(op))
+      stage = nextStage(stage, ColumnsStage);
+    else if (needsSequence(op))
+      stage = nextStage(stage, SequenceStage);
+    else if (needsRows(op) || makesHeadValue(op) ||
+             kindOf(stage) == SequenceStage)
+      stage = nextStage(stage, RowsStage);
     stageOf[op] = stage;
   }
 
@@ -251,12 +277,13 @@ private:
       types.push_back(withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0));
       types.push_back(withAxes(i32, {Axis::KVHeads}, 0));
     }
-    bool columns = stage % 2 == 0;
+    const KernelKind kinds[] = {KernelKind::Columns, KernelKind::Rows,
+                                KernelKind::Sequence};
+    KernelKind kind = kinds[kindOf(stage)];
     std::string name =
-        (columns ? "columns" : "rows") + std::to_string(stage / 2);
+        stringifyKernelKind(kind).str() + std::to_string(stage / stageKinds);
     KernelOp kernel = openKernel(
-        ops.front()->getLoc(),
-        columns ? KernelKind::Columns : KernelKind::Rows, name, operands, types,
+        ops.front()->getLoc(), kind, name, operands, types,
         [&](ValueRange args) {
           for (auto [input, arg] : llvm::zip(inputs, args))
             bodyMapping.map(input, arg);

@@ -32,8 +32,7 @@ class ColumnsBuilder {
 public:
   ColumnsBuilder(KernelOp kernel, const KernelSite &site)
       : kernel(kernel), site(site), yield(cast<YieldOp>(
-                                        kernel.getBody().front().back())),
-        inputs(site.inputs) {
+                                        kernel.getBody().front().back())) {
     for (Operation &op : kernel.getBody().front()) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         queries = std::max(queries, constantOf(attention.getLast()));
@@ -60,7 +59,6 @@ private:
   KernelOp kernel;
   const KernelSite &site;
   YieldOp yield;
-  SmallVector<std::string> inputs;
   int64_t queries = 0;
   /// Reductions over the window: inside a head, and after all heads.
   SmallVector<ReduceOp> windows, lateWindows;
@@ -74,6 +72,7 @@ private:
   LaunchSpec launch() {
     LaunchSpec spec;
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    addScalarArgs(kernel, spec.args);
     if (queries) {
       LogitTile::addArgs(spec.args);
       for (const char *arg :
@@ -88,7 +87,7 @@ private:
       for (const char *part : {"", "_batch", "_head", "_token"})
         add((norm.getSide() == CacheSide::Key ? "k" : "v") +
             std::string(part));
-    for (const std::string &input : inputs)
+    for (const std::string &input : site.inputs)
       add(input);
     for (Attribute buffer : outputs())
       add(scratchName(cast<BufferAttr>(buffer)));
@@ -101,29 +100,6 @@ private:
   ArrayRef<Attribute> outputs() {
     auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers");
     return buffers ? buffers.getValue() : ArrayRef<Attribute>();
-  }
-
-  /// Reads kernel operands from scratch.
-  std::optional<Expr> readStored(KernelBuilder &k, const SequenceScalars &s,
-                                 Value value, const Point &p) {
-    auto arg = dyn_cast<BlockArgument>(value);
-    if (!arg)
-      return std::nullopt;
-    Buffer memory = scratchBuffer(k, inputs[arg.getArgNumber()],
-                                  value.getType());
-    AxisList axes = axesOf(value.getType());
-    SmallVector<Expr> at{s.sequence, headIndex(k, axes.front(), p)};
-    if (axes.size() > 1)
-      at.push_back(p.token);
-    return k.load(memory, at);
-  }
-
-  static Expr headIndex(KernelBuilder &k, Axis heads, const Point &p) {
-    if (heads == Axis::OneHead)
-      return k.index(0);
-    if (heads == Axis::KVHeads)
-      return p.kvHead;
-    return p.kvHead * k.shape.group + std::max(p.member, 0);
   }
 
   void run(KernelBuilder &k) {
@@ -297,7 +273,7 @@ private:
                                  Value value, const Point &p) {
     Operation *op = value.getDefiningOp();
     if (!op)
-      return readStored(k, s, value, p);
+      return readInput(k, s, site, value, p);
     if (auto it = finished.find({op, p.member}); it != finished.end())
       return it->second;
     return std::nullopt;

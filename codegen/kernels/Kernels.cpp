@@ -20,3 +20,37 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
   Expr row = k.arg("max_tokens");
   return k.buffer(name, {heads * row, row});
 }
+
+void kvc::addScalarArgs(KernelOp kernel, std::vector<std::string> &args) {
+  bool used = false;
+  kernel.getBody().walk([&](Operation *op) {
+    used |= isa<LayerOp, LayersOp, AllocateLayersOp>(op);
+  });
+  if (used) {
+    args.push_back("layer");
+    args.push_back("layers");
+  }
+}
+
+Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {
+  if (heads == Axis::OneHead)
+    return k.index(0);
+  if (heads == Axis::KVHeads)
+    return point.kvHead;
+  return point.kvHead * k.shape.group + std::max(point.member, 0);
+}
+
+std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
+                                   const KernelSite &site, Value value,
+                                   const Point &point) {
+  auto arg = dyn_cast<BlockArgument>(value);
+  if (!arg)
+    return std::nullopt;
+  AxisList axes = axesOf(value.getType());
+  SmallVector<Expr> at{s.sequence, headIndex(k, axes.front(), point)};
+  if (axes.size() > 1)
+    at.push_back(point.token);
+  return k.load(scratchBuffer(k, site.inputs[arg.getArgNumber()],
+                              value.getType()),
+                at);
+}

@@ -3,7 +3,7 @@
 #ifndef KVC_CODEGEN_KERNELS_KERNELS_H
 #define KVC_CODEGEN_KERNELS_KERNELS_H
 
-#include "codegen/KernelBuilder.h"
+#include "codegen/PointEval.h"
 
 namespace kvc {
 
@@ -22,6 +22,7 @@ void buildStatistics(KernelOp kernel, const KernelSite &site);
 void buildCombine(KernelOp kernel, const KernelSite &site);
 void buildColumns(KernelOp kernel, const KernelSite &site);
 void buildRows(KernelOp kernel, const KernelSite &site);
+void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);
 
 /// The argument of scratch buffer `buffer`.
@@ -30,6 +31,17 @@ std::string scratchName(BufferAttr buffer);
 /// Strides of a stored tensor: [batch][heads][max_tokens], [batch][heads]
 /// [window] or [batch][heads], by the axes of `type`.
 Buffer scratchBuffer(KernelBuilder &k, llvm::StringRef name, mlir::Type type);
+
+/// Adds the arguments that scalars of the body read: `layer`, `layers`.
+void addScalarArgs(KernelOp kernel, std::vector<std::string> &args);
+
+/// The row of a stored tensor with these heads at a point.
+Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);
+
+/// Reads a kernel operand at a point; nothing if `value` is none.
+std::optional<Expr> readInput(KernelBuilder &k, const SequenceScalars &s,
+                              const KernelSite &site, mlir::Value value,
+                              const Point &point);
 
 /// Tokens that one warp of a statistics kernel covers.
 constexpr int64_t splitTokens = 128;

@@ -71,6 +71,7 @@ private:
     if (lists())
       for (const char *arg : {"indices", "counts", "past", "index_capacity"})
         spec.args.push_back(arg);
+    addScalarArgs(kernel, spec.args);
     auto add = [&](const std::string &arg) {
       if (!llvm::is_contained(spec.args, arg))
         spec.args.push_back(arg);
@@ -96,14 +97,6 @@ private:
     return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
   }
 
-  Expr headIndex(Axis heads, const Point &p) {
-    if (heads == Axis::OneHead)
-      return k.index(0);
-    if (heads == Axis::KVHeads)
-      return p.kvHead;
-    return p.kvHead * k.shape.group + std::max(p.member, 0);
-  }
-
   /// Staged values belong to the block, also where they have one head.
   Buffer stageBuffer(StageOp stage) {
     Expr row = k.arg("max_tokens");
@@ -114,19 +107,13 @@ private:
 
   std::optional<Expr> leaf(Value value, const Point &p) {
     Axis heads = headsOf(value.getType());
-    if (auto arg = dyn_cast<BlockArgument>(value)) {
-      Buffer memory = scratchBuffer(k, site.inputs[arg.getArgNumber()],
-                                    value.getType());
-      SmallVector<Expr> at{s.sequence, headIndex(heads, p)};
-      if (axesOf(value.getType()).size() > 1)
-        at.push_back(p.token);
-      return k.load(memory, at);
-    }
+    if (std::optional<Expr> input = readInput(k, s, site, value, p))
+      return input;
     Operation *op = value.getDefiningOp();
     if (auto stage = dyn_cast<StageOp>(op)) {
       Axis own = heads == Axis::QueryHeads ? heads : Axis::KVHeads;
       return k.load(stageBuffer(stage),
-                    {s.sequence, headIndex(own, p), p.token});
+                    {s.sequence, headIndex(k, own, p), p.token});
     }
     if (auto it = statistics.find({op, p.member}); it != statistics.end())
       return it->second;
@@ -298,7 +285,7 @@ private:
         PointEval eval = evalAt(token);
         for (int64_t j = 0; j < members(value); ++j) {
           Point p{head, int(j), {}, token};
-          SmallVector<Expr> at{s.sequence, headIndex(heads, p)};
+          SmallVector<Expr> at{s.sequence, headIndex(k, heads, p)};
           at.append(tail.begin(), tail.end());
           Expr result = eval(value, j);
           k.when(mine, [&] { k.store(result, memory, at); });

@@ -224,6 +224,8 @@ private:
         return scalar(it->second);
       if (auto integer = dyn_cast<IntegerAttr>(param.getValue()))
         return scalar(double(integer.getInt()));
+      if (isa<StringAttr>(param.getValue()))
+        return scalar(0); // a fraction
       return scalar(cast<FloatAttr>(param.getValue()).getValueAsDouble());
     }
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
@@ -232,6 +234,12 @@ private:
       return scalar(double(layer.budget));
     if (isa<LengthOp>(op))
       return scalar(double(layer.tokens));
+    if (isa<LayerOp>(op))
+      return scalar(double(layer.layer));
+    if (isa<LayersOp>(op))
+      return scalar(double(layer.layers));
+    if (isa<FractionOp>(op))
+      return scalar(0); // read where it is used, as a ratio
     if (auto attention = dyn_cast<AttentionOp>(op))
       return reference::attention(layer, whole(attention.getLast()), past,
                                   attention.getRounded());
@@ -254,6 +262,31 @@ private:
       return Tensor{{Axis::KVHeads},
                     {layer.kvHeads},
                     std::vector<double>(layer.kvHeads, each)};
+    }
+    if (auto layers = dyn_cast<AllocateLayersOp>(op)) {
+      auto [numerator, denominator] = ratio(layers.getRatio());
+      double each = double(reference::allocateLayers(
+          layer.budget - (layer.tokens - past), past, layer.layer,
+          layer.layers, numerator, denominator));
+      return Tensor{{Axis::KVHeads},
+                    {layer.kvHeads},
+                    std::vector<double>(layer.kvHeads, each)};
+    }
+    if (auto heads = dyn_cast<AllocateHeadsOp>(op)) {
+      auto [numerator, denominator] = ratio(heads.getSafeguard());
+      std::vector<int64_t> counts = reference::allocateHeads(
+          get(heads.getScore()), wholes(heads.getBase()), numerator,
+          denominator);
+      return Tensor{{Axis::KVHeads},
+                    {layer.kvHeads},
+                    {counts.begin(), counts.end()}};
+    }
+    if (auto scale = dyn_cast<ScaleCountOp>(op)) {
+      auto [numerator, denominator] = ratio(scale.getShare());
+      Tensor result = get(scale.getCount());
+      for (double &count : result.data)
+        count = double(int64_t(count) * numerator / denominator);
+      return result;
     }
     if (auto topk = dyn_cast<TopkOp>(op))
       return computeTopk(topk);
@@ -306,12 +339,25 @@ private:
     AxisList axes{Axis::KVHeads, Axis::Past};
     std::vector<int64_t> shape{layer.kvHeads, past};
     ranked = reference::broadcast(get(op.getScore()), axes, shape);
-    const Tensor &count = get(op.getCount());
+    return reference::topk(*ranked, wholes(op.getCount()));
+  }
+
+  /// A count per KV head.
+  std::vector<int64_t> wholes(Value value) {
+    const Tensor &count = get(value);
     std::vector<int64_t> counts;
     for (int64_t g = 0; g < layer.kvHeads; ++g)
       counts.push_back(
           int64_t(count.data[g / (layer.kvHeads / count.heads())]));
-    return reference::topk(*ranked, counts);
+    return counts;
+  }
+
+  /// The exact value of a fraction, from its text.
+  static std::pair<int64_t, int64_t> ratio(Value value) {
+    if (auto fraction = value.getDefiningOp<FractionOp>())
+      return fraction.getRatio();
+    auto param = value.getDefiningOp<ParamOp>();
+    return *parseFraction(cast<StringAttr>(param.getValue()).getValue());
   }
 
   /// Operands are brought to the widest heads and the window, if one has it.

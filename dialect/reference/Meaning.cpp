@@ -198,3 +198,62 @@ Tensor reference::topk(const Tensor &score, const std::vector<int64_t> &counts) 
   }
   return result;
 }
+
+/// Floors of numerators / denominator, and what is left of `total` one by one to
+/// the largest remainders, ties to the smaller index.
+static std::vector<int64_t> largestRemainder(const std::vector<int64_t> &values,
+                                             int64_t denominator,
+                                             int64_t total) {
+  std::vector<int64_t> result, order(values.size());
+  for (int64_t value : values) {
+    result.push_back(value / denominator);
+    total -= result.back();
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    int64_t ra = values[a] % denominator, rb = values[b] % denominator;
+    return ra != rb ? ra > rb : a < b;
+  });
+  for (int64_t i = 0; i < total; ++i)
+    ++result[order[i]];
+  return result;
+}
+
+int64_t reference::allocateLayers(int64_t share, int64_t past, int64_t layer,
+                                  int64_t layers, int64_t numerator,
+                                  int64_t denominator) {
+  if (layers == 1)
+    return share;
+  // lo = share * denominator / numerator; everything times numerator.
+  int64_t low = share * denominator, high = 2 * share * numerator - low;
+  if (high > past * numerator) {
+    high = past * numerator;
+    low = 2 * share * numerator - high;
+  }
+  std::vector<int64_t> values;
+  for (int64_t l = 0; l < layers; ++l)
+    values.push_back(high * (layers - 1 - l) + low * l);
+  return largestRemainder(values, numerator * (layers - 1),
+                          layers * share)[layer];
+}
+
+std::vector<int64_t>
+reference::allocateHeads(const Tensor &score, const std::vector<int64_t> &base,
+                         int64_t numerator, int64_t denominator) {
+  int64_t past = score.shape[1], heads = score.heads();
+  int64_t total = std::accumulate(base.begin(), base.end(), int64_t(0));
+  // One row of all heads, token first, is a top-k with the wanted tie order.
+  Tensor all{{Axis::KVHeads, Axis::Past}, {1, past * heads}, {}};
+  for (int64_t t = 0; t < past; ++t)
+    for (int64_t g = 0; g < heads; ++g)
+      all.data.push_back(score.data[g * past + t]);
+  Tensor best = topk(all, {total});
+  std::vector<int64_t> values;
+  for (int64_t g = 0; g < heads; ++g) {
+    int64_t chosen = 0;
+    for (int64_t t = 0; t < past; ++t)
+      chosen += best.data[t * heads + g] != 0;
+    values.push_back((denominator - numerator) * chosen + numerator * base[g]);
+  }
+  return largestRemainder(values, denominator, total);
+}

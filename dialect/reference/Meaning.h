@@ -21,6 +21,7 @@ struct Layer {
   int64_t tokens;  // T
   int64_t queries; // rows per head in q, the last ones
   int64_t budget;  // B
+  int64_t layer = 0, layers = 1;
   double scale;
   std::vector<double> q; // [Hq, queries, d]
   std::vector<double> k; // [Hkv, T, d]
@@ -61,6 +62,15 @@ Tensor pool(const Tensor &value, int64_t width, bool max, bool countPadding);
 /// Repeats heads and leading or trailing axes to the given shape.
 Tensor broadcast(const Tensor &value, const AxisList &axes,
                  const std::vector<int64_t> &shape);
+/// Shares of one layer of `layers`: a line from the first to the last, which gets
+/// share * denominator / numerator; largest remainder over the layers.
+int64_t allocateLayers(int64_t share, int64_t past, int64_t layer,
+                       int64_t layers, int64_t numerator, int64_t denominator);
+/// (1 - s) * f + s * base by largest remainder, f the heads' entries among the
+/// sum(base) best scores, s = numerator / denominator.
+std::vector<int64_t> allocateHeads(const Tensor &score,
+                                   const std::vector<int64_t> &base,
+                                   int64_t numerator, int64_t denominator);
 /// Marks the counts[g] largest of each head: ties to the smaller token, NaN
 /// below everything.
 Tensor topk(const Tensor &score, const std::vector<int64_t> &counts);

@@ -44,7 +44,7 @@ int main(void) {
   int32_t indices[heads * budget], offsets[heads];
   size_t row = dim, rows = heads * tokens;
   kvc_layer_args layer = {.struct_size = sizeof layer, .batch = 1,
-      .tokens = tokens, .lengths = &length, .budgets = &room,
+      .tokens = tokens, .layer = 0, .layers = 1, .lengths = &length, .budgets = &room,
       .k = {noise(rows * row), rows * row, tokens * row, row},
       .v = {noise(rows * row), rows * row, tokens * row, row},
       .q = {noise(heads * group * info.queries * row),

@@ -129,7 +129,9 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
       }
       batch.push_back(sequence);
     }
-    KeptLayer kept = evictor.evict(batch, files[0].scale, options.scores);
+    KeptLayer kept =
+        evictor.evict(batch, files[0].scale, options.scores, uint32_t(layer),
+                      uint32_t(files[0].layers.size()));
     if (kept.nanScores)
       notes.push_back(fmt::format(
           "warning: layer {}: some scores are NaN; they rank below every number",

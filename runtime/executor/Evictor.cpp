@@ -68,7 +68,7 @@ void Evictor::plan(const kvc_plan_options &options) {
 }
 
 KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
-                         bool scores) {
+                         bool scores, uint32_t layer, uint32_t layers) {
   const kvc_plan_options &options = current->options;
   Device &device = *module->device;
   Arena arena(device);
@@ -117,6 +117,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   args.struct_size = sizeof args;
   args.batch = uint32_t(count);
   args.tokens = tokens;
+  args.layer = layer;
+  args.layers = layers;
   args.lengths = arena.upload(lengths);
   args.budgets = arena.upload(budgets);
   auto rows = [&](const void *data, size_t rowHeads, size_t rowCount) {

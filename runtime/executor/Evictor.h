@@ -56,7 +56,7 @@ public:
   void plan(const kvc_plan_options &options);
   /// One layer of a batch. `scores` asks for the scores too.
   KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
-                  bool scores);
+                  bool scores, uint32_t layer = 0, uint32_t layers = 1);
 
   const Manifest &manifest() const { return module->manifest; }
 

@@ -86,7 +86,8 @@ public:
     if (dtype == KVC_F32)
       sequence.lse = layer.lse.data();
     sequence.budget = budget;
-    KeptLayer kept = evictor.evict({sequence}, 0, false);
+    KeptLayer kept =
+        evictor.evict({sequence}, 0, false, uint32_t(counts.size()), config.layers);
     nanScores |= kept.nanScores;
     const KeptSequence &result = kept.sequences.front();
     cache.assign(result.counts, result.k.data(), result.v.data(), slackRows);

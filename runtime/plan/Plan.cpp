@@ -23,12 +23,12 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     throw fail(KVC_BAD_ARGUMENT,
                "max_batch and max_tokens must be at least 1, got {} and {}",
                options.max_batch, options.max_tokens);
-  if (options.max_tokens > INT32_MAX || options.max_batch > 65535 ||
-      options.kv_heads > 65535)
+  if (options.max_batch > 65535 || options.kv_heads > 1024 ||
+      uint64_t(options.max_tokens) * options.kv_heads > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
-               "max_tokens must be below 2^31, max_batch and kv_heads below "
-               "2^16, got {}, {} and {}",
-               options.max_tokens, options.max_batch, options.kv_heads);
+               "max_batch must be below 2^16, kv_heads at most 1024 and "
+               "max_tokens * kv_heads below 2^31, got {}, {} and {} tokens",
+               options.max_batch, options.kv_heads, options.max_tokens);
   uint32_t group = options.q_heads / options.kv_heads;
   variant = nullptr;
   std::string known;
@@ -134,6 +134,9 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   };
   atMost(args.batch, options.max_batch, "batch", "the plan's max_batch");
   atMost(args.tokens, options.max_tokens, "tokens", "the plan's max_tokens");
+  if (args.layer >= args.layers)
+    throw fail(KVC_BAD_ARGUMENT, "layer must be below layers ({}), got {}",
+               args.layers, args.layer);
   uint64_t bytes = variant->vector * dtypeBytes(variant->dtype);
   auto aligned = [&](const kvc_rows &rows, const char *name) {
     present(rows.data, name);
@@ -223,6 +226,10 @@ uint64_t kvc_plan::bind(const std::string &name,
     return options.kv_heads;
   if (name == "max_tokens")
     return args.tokens;
+  if (name == "layer")
+    return args.layer;
+  if (name == "layers")
+    return args.layers;
   for (auto [prefix, rows] :
        {std::pair{std::string("q"), &args.q}, {"k", &args.k}, {"v", &args.v}}) {
     if (name == prefix)

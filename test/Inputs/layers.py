@@ -1,7 +1,7 @@
 """Makes and reads safetensors files for the command tests; standard library only.
 
   layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
-                     [queries=40] [seed=1] [without=q] [nan=k] [shape-v=...]
+                     [queries=40] [seed=1] [without=q] [nan=k] [equal=k]
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
 """
 import json
@@ -59,6 +59,8 @@ def make(path, options):
                 continue
             count = shape[0] * shape[1] * shape[2]
             values = [random.gauss(0, 1) for _ in range(count)]
+            if options.get("equal") == name:
+                values = [0.5] * count
             if options.get("nan") == name:
                 values[count // 2] = float("nan")
             raw = b"".join(element(dtype, value) for value in values)

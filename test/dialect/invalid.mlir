@@ -83,8 +83,19 @@ kvc.policy @pool_padding {
 
 // ParamOp C1
 kvc.policy @param_type {
-  // expected-error @+1 {{result #0 must be index or 32-bit float, but got 'i64'}}
+  // expected-error @+1 {{result #0 must be index or 32-bit float or exact fraction, but got 'i64'}}
   %w = kvc.param "window" = 32 : i64
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// FractionOp C1
+kvc.policy @fraction {
+  // expected-error @+1 {{must be a decimal of at most 4 places, 0 or more and below 1024, got '1/3'}}
+  %f = kvc.fraction "1/3"
   %t = arith.constant true
   %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
   kvc.keep %all : tensor<?x?xi1>

@@ -32,6 +32,20 @@ kvc.policy @all_ops {
   %max = kvc.pool max %g width(%w) : tensor<?x?xf32>
   // CHECK: kvc.pool mean %{{.*}} width(%{{.*}}) count_padding : tensor<?x?xf32>
   %avg = kvc.pool mean %g width(%w) count_padding : tensor<?x?xf32>
+  // CHECK: kvc.param "safeguard" = "0.2" : !kvc.fraction
+  %f = kvc.param "safeguard" = "0.2" : !kvc.fraction
+  // CHECK: kvc.fraction "0.5"
+  %h = kvc.fraction "0.5"
+  // CHECK: kvc.layer
+  %l = kvc.layer
+  // CHECK: kvc.layers
+  %ll = kvc.layers
+  // CHECK: kvc.allocate_layers ratio(%{{.*}}) : tensor<?xi32>
+  %al = kvc.allocate_layers ratio(%f) : tensor<?xi32>
+  // CHECK: kvc.allocate_heads %{{.*}} base(%{{.*}}) safeguard(%{{.*}}) : tensor<?x?xf32>, tensor<?xi32>
+  %ah = kvc.allocate_heads %avg base(%al) safeguard(%f) : tensor<?x?xf32>, tensor<?xi32>
+  // CHECK: kvc.scale_count %{{.*}} by(%{{.*}}) : tensor<?xi32>
+  %sc = kvc.scale_count %al by(%h) : tensor<?xi32>
   // CHECK: kvc.allocate uniform : tensor<?xi32>
   %c = kvc.allocate uniform : tensor<?xi32>
   // CHECK: kvc.topk %{{.*}}, %{{.*}} : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>

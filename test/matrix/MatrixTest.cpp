@@ -24,6 +24,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 using namespace kvc;
 using namespace kvc::test;
@@ -72,6 +73,15 @@ public:
     policy = *module->getOps<PolicyOp>().begin();
     bool equalKeys =
         rt::readText(file).find("// matrix: no equal keys") == std::string::npos;
+    // Policies that look at their layer are run in several.
+    std::vector<std::pair<int64_t, int64_t>> places{{0, 1}};
+    policy.walk([&](mlir::Operation *op) {
+      if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp>(op))
+        places = {{0, 1}, {0, 3}, {1, 3}, {2, 3}, {30, 40}};
+      // Where all keys are equal, rounding decides which head's scores are
+      // larger, and with it the heads' budgets: test/cli/budgets.test instead.
+      equalKeys &= !mlir::isa<AllocateHeadsOp>(op);
+    });
     for (const Case &c : cases) {
       if (c.keys == Keys::Equal && !equalKeys)
         continue; // the policy's file says why
@@ -79,7 +89,10 @@ public:
                    << "head_dim " << c.shape.headDim << " group "
                    << c.shape.group << " " << rt::dtypeName(c.shape.dtype)
                    << " keys " << int(c.keys));
-      ASSERT_NO_FATAL_FAILURE(runCase(c));
+      for (auto [layer, layers] : places) {
+        SCOPED_TRACE(testing::Message() << "layer " << layer << "/" << layers);
+        ASSERT_NO_FATAL_FAILURE(runCase(c, layer, layers));
+      }
     }
   }
 
@@ -88,6 +101,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
+  std::set<std::string> compiled;
 
   std::string library(const Shape &shape) {
     std::string name = std::filesystem::path(file).stem().string();
@@ -100,15 +114,19 @@ private:
         " --shape head_dim=" + std::to_string(shape.headDim) +
         ",group=" + std::to_string(shape.group) +
         ",dtype=" + rt::dtypeName(shape.dtype);
-    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    if (compiled.insert(path).second)
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return path;
   }
 
-  void runCase(const Case &c) {
+  void runCase(const Case &c, int64_t layer, int64_t layers) {
     std::vector<Problem> problems;
-    for (auto [tokens, budget] : c.sequences)
+    for (auto [tokens, budget] : c.sequences) {
       problems.emplace_back(c.shape, tokens, budget, c.keys,
                             7 * tokens + budget);
+      problems.back().layer.layer = layer;
+      problems.back().layer.layers = layers;
+    }
     std::string path = library(c.shape);
     rt::KeptLayer first = evict(path, c, problems, 0, false);
     for (size_t s = 0; s < problems.size(); ++s) {
@@ -153,7 +171,9 @@ private:
           std::max(options.max_tokens, uint32_t(problem.layer.tokens));
     }
     evictor.plan(options);
-    return evictor.evict(batch, 0, true);
+    const reference::Layer &any = problems.front().layer;
+    return evictor.evict(batch, 0, true, uint32_t(any.layer),
+                         uint32_t(any.layers));
   }
 
   void check(const Problem &problem, const rt::KeptSequence &got,
@@ -231,10 +251,11 @@ private:
       EXPECT_EQ(a.sequences[s].counts, b.sequences[s].counts);
       EXPECT_TRUE(a.sequences[s].k == b.sequences[s].k);
       ASSERT_EQ(a.sequences[s].scores.size(), b.sequences[s].scores.size());
-      EXPECT_EQ(std::memcmp(a.sequences[s].scores.data(),
-                            b.sequences[s].scores.data(),
-                            a.sequences[s].scores.size() * 4),
-                0);
+      if (!a.sequences[s].scores.empty())
+        EXPECT_EQ(std::memcmp(a.sequences[s].scores.data(),
+                              b.sequences[s].scores.data(),
+                              a.sequences[s].scores.size() * 4),
+                  0);
     }
   }
 };

@@ -70,3 +70,29 @@ kvc.policy @no_scores {
   %m = arith.cmpi ult, %t, %end : tensor<?x?xi32>
   kvc.keep %m : tensor<?x?xi1>
 }
+
+// -----
+
+// Allocation over heads looks at stored rows of all heads, in a kernel of its own:
+// five launches with the log-sum-exp given.
+// CHECK-LABEL: kvc.policy @adaptive
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: %[[POOLED:.*]] = kvc.kernel rows "rows0"
+// CHECK: kvc.pool
+// CHECK: %[[COUNT:.*]] = kvc.kernel sequence "sequence0"(%[[POOLED]])
+// CHECK: kvc.allocate uniform
+// CHECK: kvc.allocate_heads
+// CHECK: kvc.kernel rows "rows1"(%[[POOLED]], %[[COUNT]])
+// CHECK: kvc.topk
+// CHECK: kvc.kernel compact
+kvc.policy @adaptive {
+  %w = arith.constant 5 : index
+  %s = kvc.fraction "0.2"
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %p = kvc.pool mean %n width(%w) : tensor<?x?xf32>
+  %b = kvc.allocate uniform : tensor<?xi32>
+  %c = kvc.allocate_heads %p base(%b) safeguard(%s) : tensor<?x?xf32>, tensor<?xi32>
+  // expected-remark @+1 {{fused into rows1}}
+  %k = kvc.topk %p, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

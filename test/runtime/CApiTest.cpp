@@ -74,6 +74,7 @@ public:
     args.struct_size = sizeof args;
     args.batch = 1;
     args.tokens = 100;
+    args.layers = 1;
     args.lengths = args.budgets = &number;
     args.k = args.v = args.q = {memory, 0, 0, 64};
     args.q_rows = 4;
@@ -168,6 +169,8 @@ TEST_F(Layer, ChecksEveryArgument) {
                               "got 101");
   args.batch = 0;
   refuses(KVC_EXCEEDS_LIMITS, "batch must be 1 to 1");
+  args.layer = 1;
+  refuses(KVC_BAD_ARGUMENT, "layer must be below layers (1), got 1");
   args.lengths = nullptr;
   refuses(KVC_BAD_ARGUMENT, "lengths must not be null");
   args.k.data = memory + 4;

@@ -128,6 +128,7 @@ typedef struct kvc_layer_args {
   size_t struct_size;
   uint32_t batch;
   uint32_t tokens;        /* host: upper bound of lengths in this call */
+  uint32_t layer, layers; /* which layer this is, from 0, and of how many */
   const int32_t *lengths; /* device [batch]: T */
   const int32_t *budgets; /* device [batch]: B, at least 1 */
   kvc_rows k, v;          /* [batch, kv_heads, T, d], keys after RoPE */

@@ -1,0 +1,139 @@
+//===- Sequence.cpp - what looks at all heads' rows at once ---------------===//
+//
+// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by where the
+// best scores are: a radix select over all heads' scores, item t * Hkv + g, so that
+// ties go to the smaller token and then to the smaller head; a histogram over heads;
+// the blend, rounded by largest remainder. Reads Hkv * T scores four times.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/RadixSelect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static constexpr int64_t threads = 512;
+// The runtime refuses plans with more KV heads.
+static constexpr int64_t maxHeads = 1024;
+
+namespace {
+
+class SequenceBuilder {
+public:
+  SequenceBuilder(KernelOp kernel, const KernelSite &site)
+      : kernel(kernel), site(site),
+        yield(cast<YieldOp>(kernel.getBody().front().back())),
+        k(site.builder, site.name, site.shape, launch(), site.scratch),
+        block(k, threads), radix(k, block) {}
+
+  void build() {
+    chosen = k.shared(k.b.getI32Type(), maxHeads);
+    floors = k.shared(k.b.getI32Type(), maxHeads);
+    remainders = k.shared(k.b.getI32Type(), maxHeads);
+    heads = k.arg("kv_heads");
+    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    k.when(s.length.above(s.budget), [&] {
+      for (auto [value, attr] : llvm::zip(
+               yield.getValues(), cast<ArrayAttr>(kernel->getAttr("buffers"))))
+        allocate(value.getDefiningOp<AllocateHeadsOp>(),
+                 scratchName(cast<BufferAttr>(attr)));
+    });
+  }
+
+private:
+  KernelOp kernel;
+  const KernelSite &site;
+  YieldOp yield;
+  KernelBuilder k;
+  ThreadBlock block;
+  RadixSelect radix;
+  SequenceScalars s;
+  Buffer chosen, floors, remainders;
+  Expr heads;
+
+  LaunchSpec launch() {
+    LaunchSpec spec;
+    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    addScalarArgs(kernel, spec.args);
+    for (const std::string &input : site.inputs)
+      spec.args.push_back(input);
+    for (Attribute buffer : cast<ArrayAttr>(kernel->getAttr("buffers")))
+      spec.args.push_back(scratchName(cast<BufferAttr>(buffer)));
+    spec.blockSize = threads;
+    spec.grid = {"1", "1", "batch"};
+    return spec;
+  }
+
+  Expr evalAt(Value value, Expr head, Expr token) {
+    PointEval eval(
+        k, s,
+        [this](Value v, const Point &p) { return readInput(k, s, site, v, p); },
+        Point{head, -1, {}, token});
+    return eval(value);
+  }
+
+  void allocate(AllocateHeadsOp op, const std::string &out) {
+    Expr zero = k.index(0), one = k.index(1), thread = k.thread();
+    Expr step = k.index(threads);
+    auto base = [&](Expr head) {
+      return evalAt(op.getBase(), head, zero).toIndex();
+    };
+    Expr total = k.loop(zero, heads, one, {zero},
+                        [&](Expr head, ArrayRef<Expr> carried) {
+                          return KernelBuilder::Values{carried[0] + base(head)};
+                        })[0];
+    Expr items = s.past * heads;
+    auto key = [&](Expr item) {
+      return orderedKey(k, evalAt(op.getScore(), item % heads, item / heads));
+    };
+    k.barrier(); // another allocation may still be read
+    k.loop(thread, heads, step,
+           [&](Expr head) { k.store(k.i32(0), chosen, {head}); });
+    Selection best = radix.select(items, total, key);
+    k.barrier(); // the histogram is empty
+    k.loop(thread, items, step, [&](Expr item) {
+      k.when(best.contains(key(item), item), [&] {
+        k.atomicAdd(k.i32(1), chosen, {item % heads});
+      });
+    });
+    k.barrier(); // the histogram is full
+
+    // (1 - s) * f + s * base = value / denominator. Every thread of the warp
+    // walks the same heads: base may be a computation of the whole warp.
+    auto [numerator, denominator] =
+        op.getSafeguard().getDefiningOp<FractionOp>().getRatio();
+    k.loop(zero, heads, one, [&](Expr head) {
+      Expr value =
+          k.load(chosen, {head}).toIndex() * (denominator - numerator) +
+          base(head) * numerator;
+      k.when(thread == 0, [&] {
+        k.store((value / denominator).toI32(), floors, {head});
+        k.store((value % denominator).toI32(), remainders, {head});
+      });
+    });
+    k.barrier(); // floors and remainders are known
+    Buffer result = scratchBuffer(k, out, op.getType());
+    k.loop(thread, heads, step, [&](Expr head) {
+      Expr own = k.load(remainders, {head});
+      auto sums = k.loop(
+          zero, heads, one, {k.i32(0), k.i32(0)},
+          [&](Expr other, ArrayRef<Expr> carried) {
+            Expr rest = k.load(remainders, {other});
+            Expr before = rest.above(own) | ((rest == own) & (other < head));
+            return KernelBuilder::Values{
+                carried[0] + k.load(floors, {other}),
+                carried[1] + before.toI32()};
+          });
+      Expr left = total.toI32() - sums[0];
+      k.store(k.load(floors, {head}) + (sums[1] < left).toI32(), result,
+              {s.sequence, head});
+    });
+  }
+};
+
+} // namespace
+
+void kvc::buildSequence(KernelOp kernel, const KernelSite &site) {
+  SequenceBuilder(kernel, site).build();
+}
