@@ -14,9 +14,6 @@ using namespace kvc;
 
 namespace {
 
-/// Static shared memory that every supported chip has without opting in.
-constexpr int64_t maxSharedBytes = 48 * 1024;
-
 void buildKernel(KernelOp kernel, const KernelSite &site) {
   switch (kernel.getKind()) {
   case KernelKind::Statistics:

@@ -32,6 +32,16 @@ Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
   }
 }
 
+/// An integer division by 0 divides by 1: it must not trap.
+static void guardDivision(KernelBuilder &k, Operation *op) {
+  if (!isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op))
+    return;
+  OpBuilder::InsertionGuard guard(k.b);
+  k.b.setInsertionPoint(op);
+  Expr divisor = k.expr(op->getOperand(1));
+  op->setOperand(1, (divisor == 0).select(divisor.same(1), divisor));
+}
+
 Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
   Operation *op = value.getDefiningOp();
   if (isa<BudgetOp>(op))
@@ -45,7 +55,9 @@ Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, evalScalar(k, s, operand));
-  return k.expr(k.b.clone(*op, mapping)->getResult(0));
+  Operation *clone = k.b.clone(*op, mapping);
+  guardDivision(k, clone);
+  return k.expr(clone->getResult(0));
 }
 
 SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
@@ -190,5 +202,7 @@ Expr PointEval::cloneScalar(Operation *op, int member) {
   for (Type type : op->getResultTypes())
     state.addTypes(cast<RankedTensorType>(type).getElementType());
   state.addAttributes(op->getAttrs());
-  return k.expr(k.b.create(state)->getResult(0));
+  Operation *scalar = k.b.create(state);
+  guardDivision(k, scalar);
+  return k.expr(scalar->getResult(0));
 }

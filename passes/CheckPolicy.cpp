@@ -59,6 +59,16 @@ LogicalResult checkFraction(Operation *op, StringRef what, Value value,
 }
 
 LogicalResult checkOp(Operation *op) {
+  if (isa<KernelOp, StageOp, RowStatisticsOp, CombineStatisticsOp, ListKeptOp,
+          CompactOp>(op))
+    return op->emitError("a policy that ends in kvc.keep has no ops of level "
+                         "fused, got ")
+           << op->getName();
+  // Signed division can trap; counts are never negative.
+  if (isa<arith::DivSIOp, arith::RemSIOp, arith::CeilDivSIOp,
+          arith::FloorDivSIOp>(op))
+    return op->emitError("counts are divided as unsigned numbers, got ")
+           << op->getName();
   StringRef dialect = op->getName().getDialectNamespace();
   if (dialect != "kvc" && dialect != "arith" && dialect != "math")
     return op->emitError("a policy may use ops of kvc, arith and math, got ")
@@ -93,10 +103,12 @@ LogicalResult checkOp(Operation *op) {
 
 struct CheckPolicyPass : public kvc::impl::CheckPolicyBase<CheckPolicyPass> {
   void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (isa<DoneOp>(getOperation().getBody().front().back()))
+      return; // fused: it has been checked
     for (Operation &op : getOperation().getBody().front())
       if (failed(checkOp(&op)))
         return signalPassFailure();
-    markAllAnalysesPreserved();
   }
 };
 

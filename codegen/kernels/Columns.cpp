@@ -1,7 +1,7 @@
 //===- Columns.cpp - what is parallel over past tokens --------------------===//
 //
-// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens; lane = token. With a
-// reduction over all heads the warp walks the heads itself: grid (.., 1, batch).
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of all
+// heads would not fit into shared memory); lane = token. With a reduction over all heads the warp walks the heads itself: grid (.., 1, batch).
 //
 //   for each KV head:
 //     for each step of 16 query rows:     logits of the tile, then each lane
@@ -24,7 +24,7 @@ using namespace kvc;
 
 namespace {
 
-constexpr int64_t warps = 4;
+constexpr int64_t maxWarps = 4;
 
 using Values = KernelBuilder::Values;
 
@@ -47,6 +47,10 @@ public:
       if (reduce.getAxis() == ReduceAxis::Window)
         (oneHead ? lateWindows : windows).push_back(reduce);
     }
+    int64_t bytes = queries ? LogitTile::bytesPerWarp : 0;
+    for (ReduceOp reduce : rowHeads)
+      bytes += windowOf(reduce) * warpSize * 4;
+    warps = warpsThatFit(bytes, maxWarps);
   }
 
   void build() {
@@ -59,7 +63,7 @@ private:
   KernelOp kernel;
   const KernelSite &site;
   YieldOp yield;
-  int64_t queries = 0;
+  int64_t queries = 0, warps = maxWarps;
   /// Reductions over the window: inside a head, and after all heads.
   SmallVector<ReduceOp> windows, lateWindows;
   /// Reductions over all heads: of rows (kept in shared memory), of columns.

@@ -54,3 +54,9 @@ std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
                               value.getType()),
                 at);
 }
+
+int64_t kvc::warpsThatFit(int64_t bytes, int64_t most) {
+  while (most > 1 && most * bytes > maxSharedBytes)
+    most /= 2;
+  return most;
+}

@@ -9,9 +9,6 @@
 using namespace mlir;
 using namespace kvc;
 
-// One column more than tokens: neighbouring rows start in different banks.
-static constexpr int64_t pitch = LogitTile::tokens + 1;
-
 void LogitTile::addArgs(std::vector<std::string> &args) {
   for (const char *arg : {"q", "q_rows", "q_batch", "q_head", "q_row", "k",
                           "k_batch", "k_head", "k_token", "logit_scale"})

@@ -22,6 +22,9 @@ class LogitTile {
 public:
   static constexpr int64_t rows = 16;
   static constexpr int64_t tokens = 32;
+  // One column more than tokens: neighbouring rows start in different banks.
+  static constexpr int64_t pitch = tokens + 1;
+  static constexpr int64_t bytesPerWarp = rows * pitch * 4;
 
   /// Adds the arguments that the tile reads.
   static void addArgs(std::vector<std::string> &args);

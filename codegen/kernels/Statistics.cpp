@@ -1,6 +1,7 @@
 //===- Statistics.cpp - the log-sum-exp of the last queries ---------------===//
 //
-// statistics   grid (splits, Hkv, batch), 4 warps, one split of 128 tokens each.
+// statistics   grid (splits, Hkv, batch), up to 4 warps, one split of 128 tokens
+//   each; fewer where many query rows would not fit into shared memory.
 //   For each query row: m = max of the logits (base 2), s = sum of 2^(z - m).
 //   Reads K once, writes 8 bytes per row and split. No block barrier.
 // combine      grid (rows / 4, 1, batch), one warp per query row, in a fixed
@@ -12,10 +13,13 @@
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LogitTile.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warps = 4;
+// Warps of a combine block, and at most of a statistics block.
+static constexpr int64_t maxWarps = 4;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Maximum and sum of two partial results; empty parts are (-inf, 0).
@@ -41,6 +45,9 @@ static Buffer partialBuffer(KernelBuilder &k, StringRef name, int64_t queries) {
 void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   auto op = *kernel.getBody().getOps<RowStatisticsOp>().begin();
   int64_t queries = constantOf(op.getLast());
+  int64_t rowCount = llvm::alignTo(
+      queries * llvm::PowerOf2Ceil(site.shape.group), LogitTile::rows);
+  int64_t warps = warpsThatFit(LogitTile::bytesPerWarp + rowCount * 8, maxWarps);
   std::string out = scratchName(
       cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
   LaunchSpec spec;
@@ -52,7 +59,6 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
   LogitTile tile(k, queries, warps);
-  int64_t rowCount = tile.steps() * LogitTile::rows;
   Buffer running = k.shared(k.b.getF32Type(), warps * rowCount * 2,
                             {k.index(rowCount * 2), k.index(2)});
   Buffer partial = partialBuffer(k, out, queries);
@@ -126,9 +132,9 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   LaunchSpec spec;
   spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", site.inputs[0],
                out};
-  spec.blockSize = warps * warpSize;
+  spec.blockSize = maxWarps * warpSize;
   spec.grid = {"ceildiv(q_heads*" + std::to_string(queries) + "," +
-                   std::to_string(warps) + ")",
+                   std::to_string(maxWarps) + ")",
                "1", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
@@ -136,7 +142,7 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   Expr heads = k.arg("kv_heads") * k.shape.group;
   Buffer lse = k.buffer(out, {heads * queries, k.index(queries)});
   auto s = openSequence(k, k.block(gpu::Dimension::z), {});
-  Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
+  Expr row = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr head = row / queries, query = row % queries;
   k.when(s.length.above(s.budget) & (head < heads), [&] {
     Expr splits = (s.length + (splitTokens - 1)) / splitTokens;

@@ -89,12 +89,13 @@ bool evaluate(Operation *op, ArrayRef<double> x, double &y) {
                                                     : x[0] * x[1];
       })
       .Case<arith::DivFOp>([&](auto) { y = x[0] / x[1]; })
-      .Case<arith::DivUIOp, arith::DivSIOp>(
-          [&](auto) { y = std::trunc(x[0] / x[1]); })
-      .Case<arith::CeilDivUIOp, arith::CeilDivSIOp>(
-          [&](auto) { y = std::ceil(x[0] / x[1]); })
-      .Case<arith::RemUIOp, arith::RemSIOp, arith::RemFOp>(
-          [&](auto) { y = std::fmod(x[0], x[1]); })
+      .Case<arith::DivUIOp>(
+          [&](auto) { y = std::trunc(x[0] / (x[1] == 0 ? 1 : x[1])); })
+      .Case<arith::CeilDivUIOp>(
+          [&](auto) { y = std::ceil(x[0] / (x[1] == 0 ? 1 : x[1])); })
+      .Case<arith::RemUIOp>(
+          [&](auto) { y = std::fmod(x[0], x[1] == 0 ? 1 : x[1]); })
+      .Case<arith::RemFOp>([&](auto) { y = std::fmod(x[0], x[1]); })
       .Case<arith::NegFOp>([&](auto) { y = -x[0]; })
       .Case<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>(
           [&](auto) { y = maximum(x[0], x[1]); })

@@ -64,3 +64,27 @@ kvc.policy @double {
   %k = kvc.topk %f, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+kvc.policy @fused_op {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{a policy that ends in kvc.keep has no ops of level fused, got kvc.stage}}
+  %s = kvc.stage %n : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+kvc.policy @signed_division {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %two = arith.constant 2 : i32
+  %twos = kvc.broadcast %two : i32 to tensor<?xi32>
+  // expected-error @+1 {{counts are divided as unsigned numbers, got arith.divsi}}
+  %d = arith.divsi %c, %twos : tensor<?xi32>
+  %k = kvc.topk %n, %d : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

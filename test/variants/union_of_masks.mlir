@@ -1,5 +1,6 @@
 // Held-out: no attention at all. Half the budget by value norm, then the best of
-// the rest by key norm, sinks forced; two top-k, the first as a mask.
+// the rest by key norm, sinks forced; two top-k, the first as a mask. A division by 0
+// on the way divides by 1.
 !scores = tensor<?x?xf32>
 !counts = tensor<?xi32>
 !mask   = tensor<?x?xi1>
@@ -12,7 +13,9 @@ kvc.policy @union_of_masks {
   %v      = kvc.norm l1 value : !scores
   %count  = kvc.allocate uniform : !counts
   %twos   = kvc.broadcast %two : i32 to !counts
-  %half   = arith.divui %count, %twos : !counts
+  %zero   = arith.subi %twos, %twos : !counts
+  %same   = arith.divui %count, %zero : !counts
+  %half   = arith.divui %same, %twos : !counts
   %first  = kvc.topk %v, %half : !scores, !counts -> !mask
   %t      = kvc.position : tensor<?x?xi32>
   %end    = kvc.broadcast %sinks : i32 to tensor<?x?xi32>
