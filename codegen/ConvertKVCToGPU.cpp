@@ -85,8 +85,8 @@ struct ConvertKVCToGPUPass
       if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
         for (auto [attr, result] : llvm::zip(buffers, kernel.getOutputs())) {
           std::string name = scratchName(cast<BufferAttr>(attr));
-          scratch[name] = cast<RankedTensorType>(result.getType())
-                              .getElementType();
+          scratch[name] =
+              cast<RankedTensorType>(result.getType()).getElementType();
           holder[result] = name;
         }
       kernel.getBody().walk([&](StageOp stage) {
@@ -101,8 +101,8 @@ struct ConvertKVCToGPUPass
       for (auto kernel : policy.getOps<KernelOp>()) {
         builder.setInsertionPointToEnd(target.getBody());
         builder.setLoc(kernel.getLoc());
-        KernelSite site{builder, kernelName(policy, kernel, shape), shape,
-                        scratch, {}};
+        KernelSite site{
+            builder, kernelName(policy, kernel, shape), shape, scratch, {}};
         for (Value input : kernel.getInputs())
           site.inputs.push_back(holder.lookup(input));
         // The log-sum-exp has an argument of its own: it may be the caller's.
@@ -119,8 +119,8 @@ struct ConvertKVCToGPUPass
                  << kernel.getName() << " needs " << sharedBytes(func)
                  << "; use a smaller window";
       }
-    target->setAttr(manifestAttr,
-                    builder.getStringAttr(writeManifest(policy, shapes, target)));
+    target->setAttr(manifestAttr, builder.getStringAttr(
+                                      writeManifest(policy, shapes, target)));
     policy.erase();
     return success();
   }

@@ -106,12 +106,12 @@ public:
                                  ArrayRef<llvm::Constant *> kernels) {
     SmallString<8> magic(KVC_ARTIFACT_MAGIC);
     magic.resize(7);
-    llvm::Constant *value = structure(
-        {llvm::ConstantDataArray::getString(context, magic),
-         llvm::ConstantInt::get(i32, KVC_ARTIFACT_VERSION),
-         llvm::ConstantInt::get(i32, images.size()), number(kernels.size()),
-         text(manifest), number(manifest.size()), array(images),
-         array(kernels)});
+    llvm::Constant *value =
+        structure({llvm::ConstantDataArray::getString(context, magic),
+                   llvm::ConstantInt::get(i32, KVC_ARTIFACT_VERSION),
+                   llvm::ConstantInt::get(i32, images.size()),
+                   number(kernels.size()), text(manifest),
+                   number(manifest.size()), array(images), array(kernels)});
     return new llvm::GlobalVariable(module, value->getType(), true,
                                     llvm::GlobalValue::ExternalLinkage, value,
                                     name);
@@ -119,9 +119,9 @@ public:
 
 private:
   llvm::Constant *constant(llvm::Constant *value) {
-    auto *global = new llvm::GlobalVariable(
-        module, value->getType(), true, llvm::GlobalValue::PrivateLinkage,
-        value);
+    auto *global =
+        new llvm::GlobalVariable(module, value->getType(), true,
+                                 llvm::GlobalValue::PrivateLinkage, value);
     return global;
   }
 
@@ -161,8 +161,8 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
   for (auto &[name, bytes] : host.kernels) {
     llvm::Function *kernel = host.module->getFunction(name);
     kernel->setLinkage(llvm::GlobalValue::InternalLinkage);
-    kernels.push_back(builder.structure(
-        {builder.text(name), kernel, builder.number(bytes)}));
+    kernels.push_back(
+        builder.structure({builder.text(name), kernel, builder.number(bytes)}));
   }
   std::string symbol = ("kvc_policy_" + targetOf(module).getName()).str();
   llvm::GlobalVariable *artifact =
@@ -180,7 +180,8 @@ std::string kvc::emitHeader(ModuleOp module) {
          "', compiled by kvc-opt --emit=object. */\n#ifndef " + guard +
          "\n#define " + guard +
          "\n\n#include \"kvc/artifact.h\"\n\n#ifdef __cplusplus\nextern \"C\" "
-         "{\n#endif\n\n/* Pass its address to kvc_module_open. */\nextern const "
+         "{\n#endif\n\n/* Pass its address to kvc_module_open. */\nextern "
+         "const "
          "kvc_artifact kvc_policy_" +
          name + ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* " + guard +
          " */\n";

@@ -20,8 +20,7 @@ struct ExpandRsqrt : public OpRewritePattern<math::RsqrtOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::RsqrtOp op,
                                 PatternRewriter &rewriter) const override {
-    Value root =
-        math::SqrtOp::create(rewriter, op.getLoc(), op.getOperand());
+    Value root = math::SqrtOp::create(rewriter, op.getLoc(), op.getOperand());
     Value one = arith::ConstantOp::create(
         rewriter, op.getLoc(), rewriter.getFloatAttr(op.getType(), 1.0));
     rewriter.replaceOpWithNewOp<arith::DivFOp>(op, one, root);

@@ -47,8 +47,8 @@ public:
   Expr compare(mlir::arith::CmpIPredicate integer,
                mlir::arith::CmpFPredicate real, Expr other) const {
     if (isFloat())
-      return {*builder, mlir::arith::CmpFOp::create(*builder, real, value,
-                                                    other.value)};
+      return {*builder,
+              mlir::arith::CmpFOp::create(*builder, real, value, other.value)};
     return {*builder,
             mlir::arith::CmpIOp::create(*builder, integer, value, other.value)};
   }

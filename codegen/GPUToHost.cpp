@@ -50,17 +50,17 @@ struct ExpandExtF16 : public OpRewritePattern<arith::ExtFOp> {
         b, arith::AndIOp::create(b, half, constant(0x7fff)), constant(13));
     Value sign = arith::ShLIOp::create(
         b, arith::AndIOp::create(b, half, constant(0x8000)), constant(16));
-    Value scale = arith::ConstantOp::create(
-        b, b.getFloatAttr(f32, std::ldexp(1.0, 112)));
+    Value scale =
+        arith::ConstantOp::create(b, b.getFloatAttr(f32, std::ldexp(1.0, 112)));
     Value scaled = arith::BitcastOp::create(
         b, i32,
-        arith::MulFOp::create(
-            b, arith::BitcastOp::create(b, f32, magnitude), scale));
+        arith::MulFOp::create(b, arith::BitcastOp::create(b, f32, magnitude),
+                              scale));
     Value special = arith::CmpIOp::create(b, arith::CmpIPredicate::uge,
                                           magnitude, constant(0x7c00 << 13));
     Value bits = arith::SelectOp::create(
-        b, special,
-        arith::OrIOp::create(b, magnitude, constant(0x7f800000)), scaled);
+        b, special, arith::OrIOp::create(b, magnitude, constant(0x7f800000)),
+        scaled);
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(
         op, f32, arith::OrIOp::create(b, bits, sign));
     return success();
@@ -86,9 +86,9 @@ struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
     // Normal numbers: add half a unit, minus one if the last bit is even.
     Value odd = arith::AndIOp::create(
         b, arith::ShRUIOp::create(b, magnitude, constant(13)), constant(1));
-    Value rounded = arith::AddIOp::create(
-        b, arith::AddIOp::create(b, magnitude, odd),
-        constant(0xfff - (int64_t(112) << 23)));
+    Value rounded =
+        arith::AddIOp::create(b, arith::AddIOp::create(b, magnitude, odd),
+                              constant(0xfff - (int64_t(112) << 23)));
     Value normal = arith::ShRUIOp::create(b, rounded, constant(13));
     // Subnormal results: let an addition at the right scale round.
     Value magic = arith::ConstantOp::create(b, b.getFloatAttr(f32, 0.5));
@@ -100,19 +100,18 @@ struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, magnitude,
                                    constant(limit));
     };
-    Value finite = arith::SelectOp::create(b, below(113 << 23), subnormal,
-                                           normal);
+    Value finite =
+        arith::SelectOp::create(b, below(113 << 23), subnormal, normal);
     // 65520 and above round to infinity; NaN stays NaN.
     Value nan = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, magnitude,
                                       constant(0x7f800000));
-    Value special = arith::SelectOp::create(b, nan, constant(0x7e00),
-                                            constant(0x7c00));
+    Value special =
+        arith::SelectOp::create(b, nan, constant(0x7e00), constant(0x7c00));
     Value half = arith::SelectOp::create(b, below(0x477ff000), finite, special);
-    half = arith::OrIOp::create(
-        b, half, arith::ShRUIOp::create(b, sign, constant(16)));
+    half = arith::OrIOp::create(b, half,
+                                arith::ShRUIOp::create(b, sign, constant(16)));
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(
-        op, op.getType(),
-        arith::TruncIOp::create(b, b.getI16Type(), half));
+        op, op.getType(), arith::TruncIOp::create(b, b.getI16Type(), half));
     return success();
   }
 };
@@ -171,17 +170,15 @@ private:
   /// A memref of static shape at an address.
   Value memoryAt(MemRefType type, Value address) {
     LLVMTypeConverter converter(b.getContext());
-    Value descriptor = MemRefDescriptor::fromStaticShape(b, b.getLoc(),
-                                                         converter, type,
-                                                         address);
-    return UnrealizedConversionCastOp::create(b, type, descriptor)
-        .getResult(0);
+    Value descriptor = MemRefDescriptor::fromStaticShape(
+        b, b.getLoc(), converter, type, address);
+    return UnrealizedConversionCastOp::create(b, type, descriptor).getResult(0);
   }
 
   void replaceArgument(BlockArgument argument, Value args, int64_t offset) {
     auto memref = dyn_cast<MemRefType>(argument.getType());
-    Value value = LLVM::LoadOp::create(
-        b, memref ? pointer : argument.getType(), at(args, offset));
+    Value value = LLVM::LoadOp::create(b, memref ? pointer : argument.getType(),
+                                       at(args, offset));
     argument.replaceAllUsesWith(memref ? memoryAt(memref, value) : value);
   }
 

@@ -101,9 +101,9 @@ Expr KernelBuilder::arg(StringRef name) {
 Buffer KernelBuilder::buffer(StringRef name, ArrayRef<Expr> outerStrides) {
   Value pointer = arg(name);
   auto type = cast<MemRefType>(pointer.getType());
-  auto flat = MemRefType::get({ShapedType::kDynamic}, type.getElementType(),
-                              MemRefLayoutAttrInterface{},
-                              type.getMemorySpace());
+  auto flat =
+      MemRefType::get({ShapedType::kDynamic}, type.getElementType(),
+                      MemRefLayoutAttrInterface{}, type.getMemorySpace());
   // The extent is the launcher's business; no access is checked against it.
   Value extent = index(std::numeric_limits<int64_t>::max());
   Value view = memref::ReinterpretCastOp::create(
@@ -118,9 +118,9 @@ Buffer KernelBuilder::buffer(StringRef name, ArrayRef<Expr> outerStrides) {
 
 Buffer KernelBuilder::shared(Type element, int64_t count,
                              ArrayRef<Expr> outerStrides) {
-  auto type = MemRefType::get(
-      {count}, element, MemRefLayoutAttrInterface{},
-      space(b.getContext(), gpu::AddressSpace::Workgroup));
+  auto type =
+      MemRefType::get({count}, element, MemRefLayoutAttrInterface{},
+                      space(b.getContext(), gpu::AddressSpace::Workgroup));
   Value memory = func.addWorkgroupAttribution(type, b.getLoc());
   func.setWorkgroupAttributionAttr(func.getNumWorkgroupAttributions() - 1,
                                    b.getStringAttr("llvm.align"),
@@ -294,8 +294,8 @@ void KernelBuilder::barrier() { gpu::BarrierOp::create(b); }
 void KernelBuilder::syncWarp() { simt::SyncWarpOp::create(b); }
 
 Expr KernelBuilder::shuffleXor(Expr value, int64_t mask) {
-  auto op = gpu::ShuffleOp::create(b, value, mask, warpSize,
-                                   gpu::ShuffleMode::XOR);
+  auto op =
+      gpu::ShuffleOp::create(b, value, mask, warpSize, gpu::ShuffleMode::XOR);
   return {b, op.getShuffleResult()};
 }
 

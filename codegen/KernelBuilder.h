@@ -68,7 +68,8 @@ public:
   Expr warp();
   Expr block(mlir::gpu::Dimension dimension);
 
-  //===--- memory ----------------------------------------------------------===//
+  //===--- memory
+  //----------------------------------------------------------===//
   Expr load(const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void store(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// `width` consecutive elements, aligned to their size.
@@ -81,7 +82,8 @@ public:
   void atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void atomicOr(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
 
-  //===--- control ---------------------------------------------------------===//
+  //===--- control
+  //---------------------------------------------------------===//
   using Values = llvm::SmallVector<Expr>;
   /// for (i = from; i < to; i += step) with values carried around.
   Values loop(Expr from, Expr to, Expr step, llvm::ArrayRef<Expr> carried,
@@ -91,7 +93,8 @@ public:
   Values choose(Expr condition, llvm::function_ref<Values()> yes,
                 llvm::function_ref<Values()> no);
 
-  //===--- threads together ------------------------------------------------===//
+  //===--- threads together
+  //------------------------------------------------===//
   /// Orders all memory of the block.
   void barrier();
   void syncWarp();

@@ -18,9 +18,9 @@ kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
   if (!target)
     return createStringError(message);
   TargetOptions options;
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
-      triple, cpu, "", options, Reloc::PIC_, std::nullopt,
-      CodeGenOptLevel::Aggressive));
+  std::unique_ptr<TargetMachine> machine(
+      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
+                                  std::nullopt, CodeGenOptLevel::Aggressive));
   if (!machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
     return createStringError("unknown processor '" + cpu + "' for " +
                              triple.str());

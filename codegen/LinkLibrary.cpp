@@ -20,8 +20,7 @@ static Expected<std::string> writeTemporary(StringRef text) {
   SmallString<128> path;
   if (std::error_code code =
           sys::fs::createTemporaryFile("kvc", "o", descriptor, path))
-    return createStringError("cannot make a temporary file: " +
-                             code.message());
+    return createStringError("cannot make a temporary file: " + code.message());
   raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
   stream << text;
   stream.close();

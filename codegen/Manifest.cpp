@@ -19,8 +19,7 @@ std::string kvc::kernelName(PolicyOp policy, KernelOp kernel,
 }
 
 /// {"bytes": 4, "dims": ["batch", "kv_heads", "tokens"], "live": [2, 3]}
-static json::Object describeBuffer(Type type, BufferAttr buffer,
-                                   bool staged) {
+static json::Object describeBuffer(Type type, BufferAttr buffer, bool staged) {
   auto tensor = cast<RankedTensorType>(type);
   int64_t bytes = std::max(1u, tensor.getElementTypeBitWidth() / 8);
   json::Array dims{"batch"};
@@ -38,10 +37,10 @@ static json::Object describeBuffer(Type type, BufferAttr buffer,
     else
       dims.push_back("tokens");
   }
-  return json::Object{{"bytes", bytes},
-                      {"dims", std::move(dims)},
-                      {"live", json::Array{buffer.getFirst(),
-                                           buffer.getLast()}}};
+  return json::Object{
+      {"bytes", bytes},
+      {"dims", std::move(dims)},
+      {"live", json::Array{buffer.getFirst(), buffer.getLast()}}};
 }
 
 static json::Array describeBuffers(PolicyOp policy) {
@@ -99,13 +98,12 @@ static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
   };
   bool forLse = kernel.getKind() == KernelKind::Statistics ||
                 kernel.getKind() == KernelKind::Combine;
-  return json::Object{
-      {"name", func.getName()},
-      {"kind", stringifyKernelKind(kernel.getKind()).str()},
-      {"block", (*func.getKnownBlockSize())[0]},
-      {"grid", strings(func->getAttr("kvc.grid"))},
-      {"args", strings(func->getAttr("kvc.args"))},
-      {"skipped_with_lse", forLse}};
+  return json::Object{{"name", func.getName()},
+                      {"kind", stringifyKernelKind(kernel.getKind()).str()},
+                      {"block", (*func.getKnownBlockSize())[0]},
+                      {"grid", strings(func->getAttr("kvc.grid"))},
+                      {"args", strings(func->getAttr("kvc.args"))},
+                      {"skipped_with_lse", forLse}};
 }
 
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
@@ -145,24 +143,21 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
   for (const Shape &shape : shapes) {
     json::Array kernels;
     for (auto kernel : policy.getOps<KernelOp>())
-      kernels.push_back(describeKernel(
-          kernel, module.lookupSymbol<gpu::GPUFuncOp>(
-                      kernelName(policy, kernel, shape))));
+      kernels.push_back(
+          describeKernel(kernel, module.lookupSymbol<gpu::GPUFuncOp>(
+                                     kernelName(policy, kernel, shape))));
     variants.push_back(json::Object{{"head_dim", shape.headDim},
                                     {"group", shape.group},
                                     {"dtype", shape.dtypeName()},
                                     {"vector", shape.vectorWidth()},
                                     {"kernels", std::move(kernels)}});
   }
-  json::Object manifest{{"format", manifestFormat},
-                        {"policy", policy.getSymName()},
-                        {"params", std::move(params)},
-                        {"queries", queries},
-                        {"window", std::move(window)},
-                        {"lse_buffer", std::move(lse)},
-                        {"scores", describeScores(policy)},
-                        {"buffers", describeBuffers(policy)},
-                        {"variants", std::move(variants)}};
+  json::Object manifest{
+      {"format", manifestFormat},         {"policy", policy.getSymName()},
+      {"params", std::move(params)},      {"queries", queries},
+      {"window", std::move(window)},      {"lse_buffer", std::move(lse)},
+      {"scores", describeScores(policy)}, {"buffers", describeBuffers(policy)},
+      {"variants", std::move(variants)}};
   std::string text;
   llvm::raw_string_ostream(text)
       << llvm::formatv("{0:2}", json::Value(std::move(manifest)));

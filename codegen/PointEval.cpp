@@ -155,16 +155,15 @@ Expr PointEval::pool(PoolOp op, int member) {
   Expr to = (point.token + (half + 1)).min(s.past);
   bool mean = op.getKind() == PoolKind::Mean;
   Expr start = reductionStart(k, mean ? ReduceKind::Sum : ReduceKind::Max);
-  Expr sum = k.loop(from, to, k.index(1), {start},
-                    [&](Expr token, ArrayRef<Expr> carried) {
-                      Point near = point;
-                      near.token = token;
-                      PointEval eval(k, s, leaf, near);
-                      Expr value = eval(op.getValue(), member);
-                      return KernelBuilder::Values{reductionStep(
-                          mean ? ReduceKind::Sum : ReduceKind::Max, carried[0],
-                          value)};
-                    })[0];
+  Expr sum = k.loop(
+      from, to, k.index(1), {start}, [&](Expr token, ArrayRef<Expr> carried) {
+        Point near = point;
+        near.token = token;
+        PointEval eval(k, s, leaf, near);
+        Expr value = eval(op.getValue(), member);
+        return KernelBuilder::Values{reductionStep(
+            mean ? ReduceKind::Sum : ReduceKind::Max, carried[0], value)};
+      })[0];
   if (!mean)
     return sum;
   return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());
@@ -177,20 +176,19 @@ Expr PointEval::norm(NormOp op) {
                                 k.arg(side + "_token")});
   bool l2 = op.getKind() == NormKind::L2;
   int64_t width = k.shape.vectorWidth();
-  Expr sum = k.loop(
-      k.index(0), k.index(k.shape.headDim), k.index(width), {k.f32(0)},
-      [&](Expr dim, ArrayRef<Expr> carried) {
-        Expr chunk =
-            k.loadVector(rows, {s.sequence, point.kvHead, point.token, dim},
-                         width);
-        Expr total = carried[0];
-        for (int64_t e = 0; e < width; ++e) {
-          Expr x = k.element(chunk, e).widen();
-          total = l2 ? x.multiplyAdd(x, total)
-                     : total + x.unary<math::AbsFOp>();
-        }
-        return KernelBuilder::Values{total};
-      })[0];
+  Expr sum =
+      k.loop(k.index(0), k.index(k.shape.headDim), k.index(width), {k.f32(0)},
+             [&](Expr dim, ArrayRef<Expr> carried) {
+               Expr chunk = k.loadVector(
+                   rows, {s.sequence, point.kvHead, point.token, dim}, width);
+               Expr total = carried[0];
+               for (int64_t e = 0; e < width; ++e) {
+                 Expr x = k.element(chunk, e).widen();
+                 total = l2 ? x.multiplyAdd(x, total)
+                            : total + x.unary<math::AbsFOp>();
+               }
+               return KernelBuilder::Values{total};
+             })[0];
   return l2 ? k.sqrt(sum) : sum;
 }
 

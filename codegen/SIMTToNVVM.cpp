@@ -28,8 +28,8 @@ struct LowerMma : public OpRewritePattern<simt::MmaOp> {
     Location loc = op.getLoc();
     bool half = op.getElement().isF16();
     Type f32 = rewriter.getF32Type();
-    auto result = LLVM::LLVMStructType::getLiteral(getContext(),
-                                                   {f32, f32, f32, f32});
+    auto result =
+        LLVM::LLVMStructType::getLiteral(getContext(), {f32, f32, f32, f32});
     auto fragment = [&](Value bits) -> Value {
       if (!half)
         return bits;
@@ -56,8 +56,7 @@ struct LowerMma : public OpRewritePattern<simt::MmaOp> {
 };
 
 /// An op becomes a call of an intrinsic with the same operands.
-template <typename Op>
-struct LowerTo : public OpRewritePattern<Op> {
+template <typename Op> struct LowerTo : public OpRewritePattern<Op> {
   LowerTo(MLIRContext *context, StringRef name)
       : OpRewritePattern<Op>(context), name(name) {}
   LogicalResult matchAndRewrite(Op op,
@@ -76,8 +75,8 @@ struct LowerBallot : public OpRewritePattern<simt::BallotOp> {
                                 PatternRewriter &rewriter) const override {
     Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
     rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(),
-                                     "llvm.nvvm.vote.ballot.sync",
-                                     op.getType(), {all, op.getBit()}));
+                                     "llvm.nvvm.vote.ballot.sync", op.getType(),
+                                     {all, op.getBit()}));
     return success();
   }
 };

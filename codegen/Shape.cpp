@@ -80,21 +80,25 @@ Expected<Shape> Shape::fromModel(StringRef dir) {
   const llvm::json::Object *config = json->getAsObject();
   if (!config)
     return fail(path + ": must be an object");
-  auto number = [&](StringRef key) { return config->getInteger(key).value_or(0); };
+  auto number = [&](StringRef key) {
+    return config->getInteger(key).value_or(0);
+  };
   int64_t heads = number("num_attention_heads");
   int64_t kvHeads = config->get("num_key_value_heads")
                         ? number("num_key_value_heads")
                         : heads;
   if (heads < 1 || kvHeads < 1 || heads % kvHeads)
-    return fail(path + ": num_attention_heads must be a multiple of "
-                       "num_key_value_heads, got " +
+    return fail(path +
+                ": num_attention_heads must be a multiple of "
+                "num_key_value_heads, got " +
                 Twine(heads) + " and " + Twine(kvHeads));
   Shape shape;
   shape.group = heads / kvHeads;
   shape.headDim = config->get("head_dim") ? number("head_dim")
                                           : number("hidden_size") / heads;
-  StringRef dtype = config->getString("torch_dtype")
-                        .value_or(config->getString("dtype").value_or("float32"));
+  StringRef dtype =
+      config->getString("torch_dtype")
+          .value_or(config->getString("dtype").value_or("float32"));
   Expected<DType> parsed = parseDType(dtype);
   if (!parsed)
     return fail(path + ": " + llvm::toString(parsed.takeError()));

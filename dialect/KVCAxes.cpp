@@ -33,10 +33,10 @@ RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
                                int64_t window) {
   SmallVector<int64_t> shape;
   for (Axis axis : axes)
-    shape.push_back(axis == Axis::Pair       ? 2
+    shape.push_back(axis == Axis::Pair               ? 2
                     : axis == Axis::Window && window ? window
-                    : axis == Axis::OneHead  ? 1
-                                             : ShapedType::kDynamic);
+                    : axis == Axis::OneHead          ? 1
+                                                     : ShapedType::kDynamic);
   return RankedTensorType::get(shape, type.getElementType(),
                                AxesAttr::get(type.getContext(), axes));
 }
@@ -121,10 +121,9 @@ LogicalResult AllocateHeadsOp::inferAxes(ArrayRef<AxisList> operands,
   const char *const names[] = {"score", "base"};
   for (auto [axes, what] : llvm::zip(operands, names))
     if (axes.front() != Axis::KVHeads) // C1
-      return emitOpError(what) << " must be per KV head, got a value per "
-                               << (axes.front() == Axis::OneHead
-                                       ? "token alone"
-                                       : "query head");
+      return emitOpError(what)
+             << " must be per KV head, got a value per "
+             << (axes.front() == Axis::OneHead ? "token alone" : "query head");
   result = {Axis::KVHeads};
   return success();
 }

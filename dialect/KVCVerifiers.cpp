@@ -11,10 +11,10 @@ using namespace mlir;
 using namespace kvc;
 
 LogicalResult PolicyOp::verifyRegions() {
-  Operation *last = getBody().front().empty() ? nullptr : &getBody().front().back();
+  Operation *last =
+      getBody().front().empty() ? nullptr : &getBody().front().back();
   if (!isa_and_nonnull<KeepOp, DoneOp>(last)) { // C1
-    InFlightDiagnostic diag =
-        emitOpError("body must end in kvc.keep, got ");
+    InFlightDiagnostic diag = emitOpError("body must end in kvc.keep, got ");
     return last ? diag << last->getName() : diag << "an empty body";
   }
   return success();
@@ -27,8 +27,9 @@ LogicalResult ParamOp::verify() {
            << getValue();
   if (auto text = dyn_cast<StringAttr>(getValue()))
     if (!isa<FractionType>(getType()) || !parseFraction(text.getValue()))
-      return emitOpError("a fraction must be a decimal of at most 4 places, 0 or "
-                         "more and below 1024, got '")
+      return emitOpError(
+                 "a fraction must be a decimal of at most 4 places, 0 or "
+                 "more and below 1024, got '")
              << text.getValue() << "'";
   return success();
 }
@@ -69,7 +70,8 @@ LogicalResult ReduceOp::verify() {
            << (window ? 3 : 2) << ", got " << getValue().getType();
   int64_t want = window || tokens ? from - 1 : from;
   if (to != want) // C2
-    return emitOpError("result must have rank ") << want << ", got " << getType();
+    return emitOpError("result must have rank ")
+           << want << ", got " << getType();
   if (getKind() == ReduceKind::Std && !tokens) // C3
     return emitOpError("std goes with tokens, got ")
            << stringifyReduceAxis(getAxis());

@@ -77,9 +77,9 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
       return signalPassFailure();
     for (auto &entry : given)
       if (!known.count(entry.getKey())) {
-        policy.emitError("policy '") << policy.getSymName()
-                                     << "' has no parameter '"
-                                     << entry.getKey() << "'";
+        policy.emitError("policy '")
+            << policy.getSymName() << "' has no parameter '" << entry.getKey()
+            << "'";
         return signalPassFailure();
       }
     // For the manifest: what the policy was compiled with.

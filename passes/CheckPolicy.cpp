@@ -22,8 +22,8 @@ bool isComputable(Type type) {
   if (auto tensor = dyn_cast<RankedTensorType>(type))
     return !tensor.getElementType().isIndex() &&
            isComputable(tensor.getElementType());
-  return type.isIndex() || isa<FractionType>(type) || type.isF32() || type.isInteger(32) ||
-         type.isInteger(1);
+  return type.isIndex() || isa<FractionType>(type) || type.isF32() ||
+         type.isInteger(32) || type.isInteger(1);
 }
 
 /// math ops that are lowered the same way on every target.
@@ -75,7 +75,8 @@ LogicalResult checkOp(Operation *op) {
            << op->getName();
   if (isa<math::MathDialect>(op->getDialect()) && !isLowered(op))
     return op->emitError("no lowering for ") << op->getName();
-  bool onTensors = llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
+  bool onTensors =
+      llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
   if (dialect != "kvc" && onTensors && !op->hasTrait<OpTrait::Elementwise>())
     return op->emitError("an op of ")
            << dialect << " on tensors must be elementwise, got "

@@ -141,8 +141,8 @@ private:
       // Another head's row is another block's work: read it from memory.
       if (kind != ColumnsStage && acrossHeads)
         before = nextStage(before, ColumnsStage);
-      // One row for all heads is known only when a columns kernel has walked all
-      // heads: what it gives to each head comes after it.
+      // One row for all heads is known only when a columns kernel has walked
+      // all heads: what it gives to each head comes after it.
       else if (kind == ColumnsStage && widensHeads(op, value))
         before = nextStage(before, RowsStage);
       // A sequence kernel looks at what others have stored.
@@ -196,13 +196,13 @@ private:
         queries);
     auto lseType = withAxes(bare, {Axis::QueryHeads, Axis::Window}, queries);
     Value partial =
-        openKernel(loc, KernelKind::Statistics, "statistics", {}, {partialType},
-                   [&](ValueRange) -> SmallVector<Value> {
-                     Value last = arith::ConstantIndexOp::create(builder, loc,
-                                                                 queries);
-                     return {RowStatisticsOp::create(builder, loc, partialType,
-                                                     last)};
-                   })
+        openKernel(
+            loc, KernelKind::Statistics, "statistics", {}, {partialType},
+            [&](ValueRange) -> SmallVector<Value> {
+              Value last =
+                  arith::ConstantIndexOp::create(builder, loc, queries);
+              return {RowStatisticsOp::create(builder, loc, partialType, last)};
+            })
             .getResult(0);
     lse = openKernel(loc, KernelKind::Combine, "combine", {partial}, {lseType},
                      [&](ValueRange args) -> SmallVector<Value> {
@@ -216,12 +216,11 @@ private:
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
                       llvm::function_ref<SmallVector<Value>(ValueRange)> fill) {
-    auto kernel =
-        KernelOp::create(builder, loc, outputs, kind, name, inputs);
+    auto kernel = KernelOp::create(builder, loc, outputs, kind, name, inputs);
     OpBuilder::InsertionGuard guard(builder);
-    Block *block = builder.createBlock(
-        &kernel.getBody(), {}, inputs.getTypes(),
-        SmallVector<Location>(inputs.size(), loc));
+    Block *block =
+        builder.createBlock(&kernel.getBody(), {}, inputs.getTypes(),
+                            SmallVector<Location>(inputs.size(), loc));
     SmallVector<Value> results = fill(block->getArguments());
     Value protect;
     if (keep.getProtectLast() && kind != KernelKind::Compact &&
@@ -241,8 +240,8 @@ private:
     Operation *op = value.getDefiningOp();
     for (Value operand : op->getOperands())
       cloneCheap(operand, mapping);
-    return builder.clone(*op, mapping)->getResult(
-        cast<OpResult>(value).getResultNumber());
+    return builder.clone(*op, mapping)
+        ->getResult(cast<OpResult>(value).getResultNumber());
   }
 
   void makeKernel(int stage) {
@@ -323,8 +322,7 @@ private:
     return !isCheap(user) && stageOf.lookup(user) > stage;
   }
 
-  void collectInputs(Operation *op, int stage,
-                     llvm::SetVector<Value> &inputs) {
+  void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
     for (Value operand : op->getOperands()) {
       Operation *def = operand.getDefiningOp();
       if (isCheap(def))
@@ -345,8 +343,8 @@ private:
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value) && !value.getDefiningOp<StageOp>()) {
         builder.setInsertionPoint(clone);
-        clone->setOperand(0, StageOp::create(builder, op->getLoc(),
-                                             value.getType(), value));
+        clone->setOperand(
+            0, StageOp::create(builder, op->getLoc(), value.getType(), value));
         builder.setInsertionPointAfter(clone);
       }
     }

@@ -53,9 +53,8 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
     auto type = dyn_cast<RankedTensorType>(operand.get().getType());
     if (!type || type == withAxes(type, result, window))
       continue;
-    operand.set(BroadcastOp::create(builder, op->getLoc(),
-                                    withAxes(type, result, window),
-                                    operand.get()));
+    operand.set(BroadcastOp::create(
+        builder, op->getLoc(), withAxes(type, result, window), operand.get()));
   }
   return success();
 }

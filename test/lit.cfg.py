@@ -9,7 +9,7 @@ config.suffixes = [".mlir", ".test"]
 config.excludes = ["variants", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.kvc_build, "test", "lit")
-path = [config.kvc_opt_dir, config.kvc_run_dir, config.llvm_tools]
+path = [config.kvc_bin, config.llvm_tools]
 config.environment["PATH"] = os.pathsep.join(path + [os.environ["PATH"]])
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:

@@ -22,15 +22,15 @@ Expr kvc::allocateLayers(KernelBuilder &k, const SequenceScalars &s,
   Expr own = value(layer), remainder = own % unit;
   // Floors of all layers, and how many layers come before this one when what is
   // left is handed out: larger remainder first, then the smaller layer.
-  auto sums = k.loop(
-      k.lane(), k.arg("layers"), k.index(warpSize), {k.i32(0), k.i32(0)},
-      [&](Expr l, ArrayRef<Expr> carried) {
-        Expr other = value(l), rest = other % unit;
-        Expr before =
-            rest.above(remainder) | ((rest == remainder) & (l < layer));
-        return KernelBuilder::Values{carried[0] + (other / unit).toI32(),
-                                     carried[1] + before.toI32()};
-      });
+  auto sums =
+      k.loop(k.lane(), k.arg("layers"), k.index(warpSize), {k.i32(0), k.i32(0)},
+             [&](Expr l, ArrayRef<Expr> carried) {
+               Expr other = value(l), rest = other % unit;
+               Expr before =
+                   rest.above(remainder) | ((rest == remainder) & (l < layer));
+               return KernelBuilder::Values{carried[0] + (other / unit).toI32(),
+                                            carried[1] + before.toI32()};
+             });
   Expr floors = sums[0], rank = sums[1];
   for (int64_t mask = warpSize / 2; mask; mask /= 2) {
     floors = floors + k.shuffleXor(floors, mask);

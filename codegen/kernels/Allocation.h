@@ -7,8 +7,8 @@
 
 namespace kvc {
 
-/// kvc.allocate_layers for the running layer; i32. All lanes of the warp call it
-/// and get the same number.
+/// kvc.allocate_layers for the running layer; i32. All lanes of the warp call
+/// it and get the same number.
 Expr allocateLayers(KernelBuilder &k, const SequenceScalars &s,
                     AllocateLayersOp op);
 

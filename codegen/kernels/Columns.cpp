@@ -1,7 +1,8 @@
 //===- Columns.cpp - what is parallel over past tokens --------------------===//
 //
-// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of all
-// heads would not fit into shared memory); lane = token. With a reduction over all heads the warp walks the heads itself: grid (.., 1, batch).
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of
+// all heads would not fit into shared memory); lane = token. With a reduction
+// over all heads the warp walks the heads itself: grid (.., 1, batch).
 //
 //   for each KV head:
 //     for each step of 16 query rows:     logits of the tile, then each lane
@@ -10,8 +11,8 @@
 //   what has one row for all heads; store
 //
 // Reads K once per KV head (and V, if the policy does), writes only what other
-// kernels read. Warps do not meet: no block barrier. Sums run in ascending order
-// of query, then member of the group, then KV head.
+// kernels read. Warps do not meet: no block barrier. Sums run in ascending
+// order of query, then member of the group, then KV head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,16 +32,16 @@ using Values = KernelBuilder::Values;
 class ColumnsBuilder {
 public:
   ColumnsBuilder(KernelOp kernel, const KernelSite &site)
-      : kernel(kernel), site(site), yield(cast<YieldOp>(
-                                        kernel.getBody().front().back())) {
+      : kernel(kernel), site(site),
+        yield(cast<YieldOp>(kernel.getBody().front().back())) {
     for (Operation &op : kernel.getBody().front()) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         queries = std::max(queries, constantOf(attention.getLast()));
       auto reduce = dyn_cast<ReduceOp>(op);
       if (!reduce)
         continue;
-      bool rank3 = cast<RankedTensorType>(reduce.getValue().getType())
-                       .getRank() == 3;
+      bool rank3 =
+          cast<RankedTensorType>(reduce.getValue().getType()).getRank() == 3;
       bool oneHead = headsOf(reduce.getValue().getType()) == Axis::OneHead;
       if (reduce.getAxis() == ReduceAxis::Heads && !oneHead)
         (rank3 ? rowHeads : columnHeads).push_back(reduce);
@@ -89,8 +90,7 @@ private:
     };
     for (auto norm : kernel.getBody().getOps<NormOp>())
       for (const char *part : {"", "_batch", "_head", "_token"})
-        add((norm.getSide() == CacheSide::Key ? "k" : "v") +
-            std::string(part));
+        add((norm.getSide() == CacheSide::Key ? "k" : "v") + std::string(part));
     for (const std::string &input : site.inputs)
       add(input);
     for (Attribute buffer : outputs())
@@ -111,12 +111,12 @@ private:
     if (queries)
       tile.emplace(k, queries, warps);
     for (ReduceOp reduce : rowHeads)
-      rowHeadSums[reduce] = k.shared(
-          k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
-          {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
+      rowHeadSums[reduce] =
+          k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
+                   {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
-    auto s = openSequence(k, k.block(gpu::Dimension::z),
-                          yield.getProtectLast());
+    auto s =
+        openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
     Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
     k.when(s.length.above(s.budget) & (first < s.past), [&] {
       Expr token = first + k.lane();
@@ -134,10 +134,9 @@ private:
         head(k.block(gpu::Dimension::y), {});
         return;
       }
-      Values sums = k.loop(k.index(0), heads, k.index(1), starts,
-                           [&](Expr h, ArrayRef<Expr> carried) {
-                             return head(h, carried);
-                           });
+      Values sums = k.loop(
+          k.index(0), heads, k.index(1), starts,
+          [&](Expr h, ArrayRef<Expr> carried) { return head(h, carried); });
       runAllHeads(k, s, heads, sums, safeToken, exists);
     });
   }
@@ -164,8 +163,8 @@ private:
     for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
       Expr total = sum;
       forMembers(k, reduce.getValue(), [&](int j) {
-        total = reductionStep(reduce.getKind(), total,
-                              eval(reduce.getValue(), j));
+        total =
+            reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
       });
       next.push_back(total);
     }
@@ -203,18 +202,16 @@ private:
         });
     for (auto [slot, sum] : llvm::zip(slots, sums)) {
       ReduceOp reduce = slot.first;
-      finished[{reduce, slot.second}] =
-          reduce.getKind() == ReduceKind::Mean
-              ? sum / k.f32(windowOf(reduce))
-              : sum;
+      finished[{reduce, slot.second}] = reduce.getKind() == ReduceKind::Mean
+                                            ? sum / k.f32(windowOf(reduce))
+                                            : sum;
     }
   }
 
   /// Adds one query's row of each value that is reduced over the window.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,
                        const SequenceScalars &s, Point point, Expr step,
-                       int64_t local,
-                       ArrayRef<std::pair<ReduceOp, int>> slots,
+                       int64_t local, ArrayRef<std::pair<ReduceOp, int>> slots,
                        Values &sums) {
     Expr query = step * tile.queriesPerStep() + local;
     bool partial = queries % tile.queriesPerStep() != 0;
@@ -240,16 +237,15 @@ private:
     for (ReduceOp reduce : rowHeads) {
       Buffer memory = rowHeadSums[reduce];
       int64_t window = windowOf(reduce);
-      Expr row = (query - (queries - window))
-                     .max(k.index(0))
-                     .min(k.index(window - 1));
+      Expr row =
+          (query - (queries - window)).max(k.index(0)).min(k.index(window - 1));
       Expr old = k.load(memory, {k.warp(), row, k.lane()});
-      Expr start = (point.kvHead == 0)
-                       .select(reductionStart(k, reduce.getKind()), old);
+      Expr start =
+          (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
       Expr total = start;
       forMembers(k, reduce.getValue(), [&](int j) {
-        total = reductionStep(reduce.getKind(), total,
-                              eval(reduce.getValue(), j));
+        total =
+            reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
       });
       k.store(guarded(window, old, total), memory, {k.warp(), row, k.lane()});
     }
@@ -263,8 +259,8 @@ private:
     Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
                               k.arg("lse_rows") - queries + row}) *
                  k.arg("lse_scale");
-    Expr logit = tile.at(k.index(local * tile.paddedGroup + p.member),
-                         k.lane());
+    Expr logit =
+        tile.at(k.index(local * tile.paddedGroup + p.member), k.lane());
     Expr seen = p.token <= s.length - queries + row;
     Expr value = seen.select(k.exp2(logit - shift), k.f32(0));
     if (!op.getRounded() || k.shape.dtype == DType::F32)
@@ -290,35 +286,32 @@ private:
     auto finish = [&](ReduceOp reduce, Expr total) {
       if (reduce.getKind() != ReduceKind::Mean)
         return total;
-      bool perQuery =
-          headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
-      return total /
-             (heads * (perQuery ? k.shape.group : 1)).toFloat();
+      bool perQuery = headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
+      return total / (heads * (perQuery ? k.shape.group : 1)).toFloat();
     };
     for (auto [reduce, sum] : llvm::zip(columnHeads, sums))
       finished[{reduce, -1}] = finish(reduce, sum);
     Point point{k.index(0), -1, {}, token};
     for (ReduceOp reduce : lateWindows) {
       int64_t window = windowOf(reduce);
-      Expr total = k.loop(
-          k.index(0), k.index(window), k.index(1),
-          {reductionStart(k, reduce.getKind())},
-          [&](Expr row, ArrayRef<Expr> carried) {
-            LeafReader leaf = [&](Value value,
-                                  const Point &p) -> std::optional<Expr> {
-              auto rows = value.getDefiningOp<ReduceOp>();
-              if (rows && rowHeadSums.count(rows))
-                return finish(rows, k.load(rowHeadSums[rows],
-                                           {k.warp(), row, k.lane()}));
-              return readColumn(k, s, value, p);
-            };
-            PointEval eval(k, s, leaf, point);
-            return Values{reductionStep(reduce.getKind(), carried[0],
-                                        eval(reduce.getValue()))};
-          })[0];
-      finished[{reduce, -1}] = reduce.getKind() == ReduceKind::Mean
-                                   ? total / k.f32(window)
-                                   : total;
+      Expr total =
+          k.loop(k.index(0), k.index(window), k.index(1),
+                 {reductionStart(k, reduce.getKind())},
+                 [&](Expr row, ArrayRef<Expr> carried) {
+                   LeafReader leaf =
+                       [&](Value value, const Point &p) -> std::optional<Expr> {
+                     auto rows = value.getDefiningOp<ReduceOp>();
+                     if (rows && rowHeadSums.count(rows))
+                       return finish(rows, k.load(rowHeadSums[rows],
+                                                  {k.warp(), row, k.lane()}));
+                     return readColumn(k, s, value, p);
+                   };
+                   PointEval eval(k, s, leaf, point);
+                   return Values{reductionStep(reduce.getKind(), carried[0],
+                                               eval(reduce.getValue()))};
+                 })[0];
+      finished[{reduce, -1}] =
+          reduce.getKind() == ReduceKind::Mean ? total / k.f32(window) : total;
     }
     LeafReader leaf = [&, this](Value value, const Point &p) {
       return readColumn(k, s, value, p);

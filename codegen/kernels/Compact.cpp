@@ -1,8 +1,9 @@
 //===- Compact.cpp - gather the kept rows into the ragged cache -----------===//
 //
-// grid (ceildiv(index_capacity, R), Hkv, batch), 128 threads; a thread moves one
-// 16-byte piece of a K row and of a V row at a time, R rows per block. Head after
-// head, `slack` rows behind each. Reads and writes 2 * d * bytes per kept row.
+// grid (ceildiv(index_capacity, R), Hkv, batch), 128 threads; a thread moves
+// one 16-byte piece of a K row and of a V row at a time, R rows per block. Head
+// after head, `slack` rows behind each. Reads and writes 2 * d * bytes per kept
+// row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +20,10 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   int64_t pieces = site.shape.headDim / width;
   int64_t rows = std::max<int64_t>(1, threads * piecesPerThread / pieces);
   LaunchSpec spec;
-  spec.args = {"kv_heads", "k",       "k_batch", "k_head",  "k_token",
-               "v",        "v_batch", "v_head",  "v_token", "indices",
-               "counts",   "index_capacity",     "k_out",   "v_out",
-               "offsets",  "out_rows",           "slack"};
+  spec.args = {
+      "kv_heads", "k",      "k_batch", "k_head",   "k_token", "v",
+      "v_batch",  "v_head", "v_token", "indices",  "counts",  "index_capacity",
+      "k_out",    "v_out",  "offsets", "out_rows", "slack"};
   spec.blockSize = threads;
   spec.grid = {"ceildiv(index_capacity," + std::to_string(rows) + ")",
                "kv_heads", "batch"};
@@ -50,8 +51,8 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   };
   Expr offset = k.loop(k.index(0), head, k.index(1), {k.index(0)},
                        [&](Expr h, ArrayRef<Expr> carried) {
-                         return KernelBuilder::Values{
-                             carried[0] + kept(h) + k.arg("slack")};
+                         return KernelBuilder::Values{carried[0] + kept(h) +
+                                                      k.arg("slack")};
                        })[0];
   Expr count = kept(head), thread = k.thread();
   Expr first = k.block(gpu::Dimension::x) * rows;

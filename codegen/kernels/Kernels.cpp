@@ -50,9 +50,8 @@ std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
   SmallVector<Expr> at{s.sequence, headIndex(k, axes.front(), point)};
   if (axes.size() > 1)
     at.push_back(point.token);
-  return k.load(scratchBuffer(k, site.inputs[arg.getArgNumber()],
-                              value.getType()),
-                at);
+  return k.load(
+      scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType()), at);
 }
 
 int64_t kvc::warpsThatFit(int64_t bytes, int64_t most) {

@@ -46,8 +46,8 @@ std::optional<Expr> readInput(KernelBuilder &k, const SequenceScalars &s,
 /// Static shared memory that every supported chip has without opting in.
 constexpr int64_t maxSharedBytes = 48 * 1024;
 
-/// The largest power of two, at most `most`, of warps that fit into shared memory
-/// with `bytes` each; at least 1.
+/// The largest power of two, at most `most`, of warps that fit into shared
+/// memory with `bytes` each; at least 1.
 int64_t warpsThatFit(int64_t bytes, int64_t most);
 
 /// Tokens that one warp of a statistics kernel covers.

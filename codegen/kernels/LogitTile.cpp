@@ -63,10 +63,9 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
 
 std::pair<Expr, Expr> LogitTile::queryOf(Expr step, Expr row) {
   Expr member = (row % paddedGroup).min(k.index(k.shape.group - 1));
-  Expr query = (step * queriesPerStep() + row / paddedGroup)
-                   .min(k.index(queries - 1));
-  return {kvHead * k.shape.group + member,
-          k.arg("q_rows") - queries + query};
+  Expr query =
+      (step * queriesPerStep() + row / paddedGroup).min(k.index(queries - 1));
+  return {kvHead * k.shape.group + member, k.arg("q_rows") - queries + query};
 }
 
 void LogitTile::compute(Expr step) {
@@ -124,9 +123,8 @@ void LogitTile::computeMultiplyAdd(Expr step) {
           Expr query = k.loadVector(
               q, {sequence, at[row].first, at[row].second, dim}, width);
           for (int64_t e = 0; e < width; ++e)
-            sums[row] = k.element(query, e)
-                            .widen()
-                            .multiplyAdd(k.element(key, e).widen(), sums[row]);
+            sums[row] = k.element(query, e).widen().multiplyAdd(
+                k.element(key, e).widen(), sums[row]);
         }
         return sums;
       });

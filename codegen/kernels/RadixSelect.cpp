@@ -9,7 +9,8 @@ static constexpr int64_t digitBits[] = {11, 11, 10};
 static constexpr int64_t bins = 1 << 11;
 
 Expr Selection::contains(Expr key, Expr item) const {
-  return key.above(threshold) | ((key == threshold) & (item.toI32() <= lastTie));
+  return key.above(threshold) |
+         ((key == threshold) & (item.toI32() <= lastTie));
 }
 
 Expr kvc::orderedKey(KernelBuilder &k, Expr score) {
@@ -20,7 +21,8 @@ Expr kvc::orderedKey(KernelBuilder &k, Expr score) {
   return score.isNaN().select(k.i32(0), key);
 }
 
-RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block) : k(k), block(block) {
+RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
+    : k(k), block(block) {
   histogram = k.shared(k.b.getI32Type(), bins);
   found = k.shared(k.b.getI32Type(), 4);
 }
@@ -94,8 +96,7 @@ Selection RadixSelect::search(Expr count, Expr wanted,
     k.barrier(); // it has been read
   }
   Expr lastTie = k.choose(
-      remaining == ties,
-      [&] { return KernelBuilder::Values{count.toI32()}; },
+      remaining == ties, [&] { return KernelBuilder::Values{count.toI32()}; },
       [&] {
         return KernelBuilder::Values{cutTies(count, prefix, remaining, key)};
       })[0];
@@ -109,21 +110,20 @@ Expr RadixSelect::cutTies(Expr count, Expr threshold, Expr wanted,
     Expr safe = item.min(count - 1);
     return exists & (key(safe) == threshold);
   };
-  Expr mine = walkSegment(k, block.threads, count, {k.i32(0)},
-                          [&](Expr item, Expr exists, ArrayRef<Expr> sum) {
-                            Expr bits = k.ballot(isTie(item, exists));
-                            return KernelBuilder::Values{sum[0] +
-                                                         k.popcount(bits)};
-                          })[0];
+  Expr mine =
+      walkSegment(k, block.threads, count, {k.i32(0)},
+                  [&](Expr item, Expr exists, ArrayRef<Expr> sum) {
+                    Expr bits = k.ballot(isTie(item, exists));
+                    return KernelBuilder::Values{sum[0] + k.popcount(bits)};
+                  })[0];
   Expr before = block.warpSums(mine).first;
   walkSegment(k, block.threads, count, {before},
               [&](Expr item, Expr exists, ArrayRef<Expr> sum) {
                 Expr tie = isTie(item, exists);
                 Expr bits = k.ballot(tie);
                 Expr rank = sum[0] + bitsBelow(k, bits) + 1;
-                k.when(tie & (rank == wanted), [&] {
-                  k.store(item.toI32(), found, {k.index(3)});
-                });
+                k.when(tie & (rank == wanted),
+                       [&] { k.store(item.toI32(), found, {k.index(3)}); });
                 return KernelBuilder::Values{sum[0] + k.popcount(bits)};
               });
   k.barrier(); // the tie is found

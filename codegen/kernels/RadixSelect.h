@@ -20,8 +20,8 @@ Expr orderedKey(KernelBuilder &k, Expr score);
 
 /// Selects the `wanted` largest of `count` keys, ties to the smaller item.
 /// Three passes of 11, 11 and 10 bits over the row, and one more only where the
-/// threshold is a tie that must be cut. Made at the top of a kernel: takes 8 KiB
-/// of shared memory.
+/// threshold is a tie that must be cut. Made at the top of a kernel: takes 8
+/// KiB of shared memory.
 class RadixSelect {
 public:
   RadixSelect(KernelBuilder &k, ThreadBlock &block);

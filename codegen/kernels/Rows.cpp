@@ -61,9 +61,7 @@ private:
   llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
   llvm::DenseMap<Operation *, Selection> selections;
 
-  bool lists() {
-    return !kernel.getBody().getOps<ListKeptOp>().empty();
-  }
+  bool lists() { return !kernel.getBody().getOps<ListKeptOp>().empty(); }
 
   LaunchSpec launch() {
     LaunchSpec spec;
@@ -164,12 +162,12 @@ private:
 
   /// Sum over the row of `value(token)`, reduced in a fixed tree.
   Expr overTokens(ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    Expr mine = k.loop(k.thread(), s.past, k.index(threads),
-                       {reductionStart(k, kind)},
-                       [&](Expr token, ArrayRef<Expr> carried) {
-                         return KernelBuilder::Values{
-                             reductionStep(kind, carried[0], value(token))};
-                       })[0];
+    Expr mine =
+        k.loop(k.thread(), s.past, k.index(threads), {reductionStart(k, kind)},
+               [&](Expr token, ArrayRef<Expr> carried) {
+                 return KernelBuilder::Values{
+                     reductionStep(kind, carried[0], value(token))};
+               })[0];
     return block.reduce(kind, mine);
   }
 
@@ -181,8 +179,8 @@ private:
     };
     ReduceKind kind = reduce.getKind();
     Expr count = s.past.toFloat();
-    Expr result = overTokens(
-        kind == ReduceKind::Std ? ReduceKind::Sum : kind, value);
+    Expr result =
+        overTokens(kind == ReduceKind::Std ? ReduceKind::Sum : kind, value);
     if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
       result = result / count;
     if (kind == ReduceKind::Std) {
@@ -200,9 +198,8 @@ private:
     auto score = [&](Expr token) { return evalAt(token)(topk.getScore()); };
     Buffer status = k.buffer("status", {});
     forTokens([&](Expr token) {
-      k.when(score(token).isNaN(), [&] {
-        k.atomicOr(k.i32(statusNaN), status, {k.index(0)});
-      });
+      k.when(score(token).isNaN(),
+             [&] { k.atomicOr(k.i32(statusNaN), status, {k.index(0)}); });
     });
     Expr wanted = evalAt(k.index(0))(topk.getCount()).toIndex();
     selections[topk] = radix.select(s.past, wanted, [&](Expr token) {
@@ -267,8 +264,7 @@ private:
       Expr capacity = k.arg("index_capacity");
       k.store(count.min(capacity).toI32(), counts, {s.sequence, head});
       k.when(count > capacity, [&] {
-        k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}),
-                   {k.index(0)});
+        k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}), {k.index(0)});
       });
     });
   }

@@ -1,9 +1,10 @@
 //===- Sequence.cpp - what looks at all heads' rows at once ---------------===//
 //
-// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by where the
-// best scores are: a radix select over all heads' scores, item t * Hkv + g, so that
-// ties go to the smaller token and then to the smaller head; a histogram over heads;
-// the blend, rounded by largest remainder. Reads Hkv * T scores four times.
+// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by where
+// the best scores are: a radix select over all heads' scores, item t * Hkv + g,
+// so that ties go to the smaller token and then to the smaller head; a
+// histogram over heads; the blend, rounded by largest remainder. Reads Hkv * T
+// scores four times.
 //
 //===----------------------------------------------------------------------===//
 
@@ -93,9 +94,8 @@ private:
     Selection best = radix.select(items, total, key);
     k.barrier(); // the histogram is empty
     k.loop(thread, items, step, [&](Expr item) {
-      k.when(best.contains(key(item), item), [&] {
-        k.atomicAdd(k.i32(1), chosen, {item % heads});
-      });
+      k.when(best.contains(key(item), item),
+             [&] { k.atomicAdd(k.i32(1), chosen, {item % heads}); });
     });
     k.barrier(); // the histogram is full
 
@@ -121,9 +121,8 @@ private:
           [&](Expr other, ArrayRef<Expr> carried) {
             Expr rest = k.load(remainders, {other});
             Expr before = rest.above(own) | ((rest == own) & (other < head));
-            return KernelBuilder::Values{
-                carried[0] + k.load(floors, {other}),
-                carried[1] + before.toI32()};
+            return KernelBuilder::Values{carried[0] + k.load(floors, {other}),
+                                         carried[1] + before.toI32()};
           });
       Expr left = total.toI32() - sums[0];
       k.store(k.load(floors, {head}) + (sums[1] < left).toI32(), result,

@@ -1,6 +1,7 @@
 //===- Statistics.cpp - the log-sum-exp of the last queries ---------------===//
 //
-// statistics   grid (splits, Hkv, batch), up to 4 warps, one split of 128 tokens
+// statistics   grid (splits, Hkv, batch), up to 4 warps, one split of 128
+// tokens
 //   each; fewer where many query rows would not fit into shared memory.
 //   For each query row: m = max of the logits (base 2), s = sum of 2^(z - m).
 //   Reads K once, writes 8 bytes per row and split. No block barrier.
@@ -47,7 +48,8 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   int64_t queries = constantOf(op.getLast());
   int64_t rowCount = llvm::alignTo(
       queries * llvm::PowerOf2Ceil(site.shape.group), LogitTile::rows);
-  int64_t warps = warpsThatFit(LogitTile::bytesPerWarp + rowCount * 8, maxWarps);
+  int64_t warps =
+      warpsThatFit(LogitTile::bytesPerWarp + rowCount * 8, maxWarps);
   std::string out = scratchName(
       cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
   LaunchSpec spec;
@@ -130,8 +132,8 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   std::string out = scratchName(
       cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
   LaunchSpec spec;
-  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", site.inputs[0],
-               out};
+  spec.args = {"lengths",    "budgets",      "kv_heads",
+               "max_tokens", site.inputs[0], out};
   spec.blockSize = maxWarps * warpSize;
   spec.grid = {"ceildiv(q_heads*" + std::to_string(queries) + "," +
                    std::to_string(maxWarps) + ")",

@@ -1,11 +1,13 @@
-//===- ThreadBlock.cpp - what the threads of a block compute together -----------===//
+//===- ThreadBlock.cpp - what the threads of a block compute together
+//-----------===//
 
 #include "codegen/kernels/ThreadBlock.h"
 
 using namespace mlir;
 using namespace kvc;
 
-ThreadBlock::ThreadBlock(KernelBuilder &k, int64_t threads) : threads(threads), k(k) {
+ThreadBlock::ThreadBlock(KernelBuilder &k, int64_t threads)
+    : threads(threads), k(k) {
   floats = k.shared(k.b.getF32Type(), warpSize);
   integers = k.shared(k.b.getI32Type(), warpSize);
 }
@@ -19,8 +21,7 @@ Expr ThreadBlock::reduce(ReduceKind kind, Expr value) {
   // Every warp reduces the warps' values the same way.
   Expr lane = k.lane();
   Expr mine = k.load(floats, {lane.min(k.index(threads / warpSize - 1))});
-  value = (lane < threads / warpSize)
-              .select(mine, reductionStart(k, kind));
+  value = (lane < threads / warpSize).select(mine, reductionStart(k, kind));
   for (int64_t mask = warpSize / 2; mask; mask /= 2)
     value = reductionStep(kind, value, k.shuffleXor(value, mask));
   return value;
@@ -30,13 +31,13 @@ std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value) {
   k.barrier();
   k.when(k.lane() == 0, [&] { k.store(value, integers, {k.warp()}); });
   k.barrier();
-  auto sums = k.loop(k.index(0), k.index(threads / warpSize), k.index(1),
-                     {k.i32(0), k.i32(0)}, [&](Expr w, ArrayRef<Expr> carried) {
-                       Expr n = k.load(integers, {w});
-                       Expr front = (w < k.warp()).select(n, k.i32(0));
-                       return KernelBuilder::Values{carried[0] + front,
-                                                    carried[1] + n};
-                     });
+  auto sums =
+      k.loop(k.index(0), k.index(threads / warpSize), k.index(1),
+             {k.i32(0), k.i32(0)}, [&](Expr w, ArrayRef<Expr> carried) {
+               Expr n = k.load(integers, {w});
+               Expr front = (w < k.warp()).select(n, k.i32(0));
+               return KernelBuilder::Values{carried[0] + front, carried[1] + n};
+             });
   return {sums[0], sums[1]};
 }
 

@@ -1,4 +1,5 @@
-//===- ThreadBlock.h - what the threads of a block compute together -------------===//
+//===- ThreadBlock.h - what the threads of a block compute together
+//-------------===//
 
 #ifndef KVC_CODEGEN_KERNELS_THREADBLOCK_H
 #define KVC_CODEGEN_KERNELS_THREADBLOCK_H
@@ -29,14 +30,12 @@ private:
 };
 
 /// Walks `count` items in ascending order, each warp a contiguous segment, and
-/// calls `body` with an item, whether it exists, and values carried along. Every
-/// lane of a warp makes the same number of steps.
-KernelBuilder::Values
-walkSegment(KernelBuilder &k, int64_t threads, Expr count,
-            llvm::ArrayRef<Expr> carried,
-            llvm::function_ref<KernelBuilder::Values(Expr, Expr,
-                                                     llvm::ArrayRef<Expr>)>
-                body);
+/// calls `body` with an item, whether it exists, and values carried along.
+/// Every lane of a warp makes the same number of steps.
+KernelBuilder::Values walkSegment(
+    KernelBuilder &k, int64_t threads, Expr count, llvm::ArrayRef<Expr> carried,
+    llvm::function_ref<KernelBuilder::Values(Expr, Expr, llvm::ArrayRef<Expr>)>
+        body);
 
 /// The number of set bits of lower lanes.
 Expr bitsBelow(KernelBuilder &k, Expr ballot);

@@ -40,22 +40,38 @@ double minimum(double a, double b) {
 bool compare(arith::CmpFPredicate predicate, double a, double b) {
   bool unordered = std::isnan(a) || std::isnan(b);
   switch (predicate) {
-  case arith::CmpFPredicate::AlwaysFalse: return false;
-  case arith::CmpFPredicate::AlwaysTrue: return true;
-  case arith::CmpFPredicate::ORD: return !unordered;
-  case arith::CmpFPredicate::UNO: return unordered;
-  case arith::CmpFPredicate::OEQ: return !unordered && a == b;
-  case arith::CmpFPredicate::ONE: return !unordered && a != b;
-  case arith::CmpFPredicate::OGT: return !unordered && a > b;
-  case arith::CmpFPredicate::OGE: return !unordered && a >= b;
-  case arith::CmpFPredicate::OLT: return !unordered && a < b;
-  case arith::CmpFPredicate::OLE: return !unordered && a <= b;
-  case arith::CmpFPredicate::UEQ: return unordered || a == b;
-  case arith::CmpFPredicate::UNE: return unordered || a != b;
-  case arith::CmpFPredicate::UGT: return unordered || a > b;
-  case arith::CmpFPredicate::UGE: return unordered || a >= b;
-  case arith::CmpFPredicate::ULT: return unordered || a < b;
-  case arith::CmpFPredicate::ULE: return unordered || a <= b;
+  case arith::CmpFPredicate::AlwaysFalse:
+    return false;
+  case arith::CmpFPredicate::AlwaysTrue:
+    return true;
+  case arith::CmpFPredicate::ORD:
+    return !unordered;
+  case arith::CmpFPredicate::UNO:
+    return unordered;
+  case arith::CmpFPredicate::OEQ:
+    return !unordered && a == b;
+  case arith::CmpFPredicate::ONE:
+    return !unordered && a != b;
+  case arith::CmpFPredicate::OGT:
+    return !unordered && a > b;
+  case arith::CmpFPredicate::OGE:
+    return !unordered && a >= b;
+  case arith::CmpFPredicate::OLT:
+    return !unordered && a < b;
+  case arith::CmpFPredicate::OLE:
+    return !unordered && a <= b;
+  case arith::CmpFPredicate::UEQ:
+    return unordered || a == b;
+  case arith::CmpFPredicate::UNE:
+    return unordered || a != b;
+  case arith::CmpFPredicate::UGT:
+    return unordered || a > b;
+  case arith::CmpFPredicate::UGE:
+    return unordered || a >= b;
+  case arith::CmpFPredicate::ULT:
+    return unordered || a < b;
+  case arith::CmpFPredicate::ULE:
+    return unordered || a <= b;
   }
   return false;
 }
@@ -63,16 +79,26 @@ bool compare(arith::CmpFPredicate predicate, double a, double b) {
 bool compare(arith::CmpIPredicate predicate, double a, double b) {
   auto ua = uint32_t(int64_t(a)), ub = uint32_t(int64_t(b));
   switch (predicate) {
-  case arith::CmpIPredicate::eq: return a == b;
-  case arith::CmpIPredicate::ne: return a != b;
-  case arith::CmpIPredicate::slt: return a < b;
-  case arith::CmpIPredicate::sle: return a <= b;
-  case arith::CmpIPredicate::sgt: return a > b;
-  case arith::CmpIPredicate::sge: return a >= b;
-  case arith::CmpIPredicate::ult: return ua < ub;
-  case arith::CmpIPredicate::ule: return ua <= ub;
-  case arith::CmpIPredicate::ugt: return ua > ub;
-  case arith::CmpIPredicate::uge: return ua >= ub;
+  case arith::CmpIPredicate::eq:
+    return a == b;
+  case arith::CmpIPredicate::ne:
+    return a != b;
+  case arith::CmpIPredicate::slt:
+    return a < b;
+  case arith::CmpIPredicate::sle:
+    return a <= b;
+  case arith::CmpIPredicate::sgt:
+    return a > b;
+  case arith::CmpIPredicate::sge:
+    return a >= b;
+  case arith::CmpIPredicate::ult:
+    return ua < ub;
+  case arith::CmpIPredicate::ule:
+    return ua <= ub;
+  case arith::CmpIPredicate::ugt:
+    return ua > ub;
+  case arith::CmpIPredicate::uge:
+    return ua >= ub;
   }
   return false;
 }
@@ -160,10 +186,9 @@ public:
           !isa<KeepOp>(op) && failed(runOp(&op)))
         return failure();
     auto keep = cast<KeepOp>(policy.getBody().front().back());
-    int64_t window =
-        keep.getProtectLast()
-            ? int64_t(values.at(keep.getProtectLast()).data[0])
-            : 0;
+    int64_t window = keep.getProtectLast()
+                         ? int64_t(values.at(keep.getProtectLast()).data[0])
+                         : 0;
     window = std::min({window, layer.budget, layer.tokens});
     past = layer.tokens - window;
     // Nothing is ranked where the window takes the whole budget.
@@ -267,8 +292,8 @@ private:
     if (auto layers = dyn_cast<AllocateLayersOp>(op)) {
       auto [numerator, denominator] = ratio(layers.getRatio());
       double each = double(reference::allocateLayers(
-          layer.budget - (layer.tokens - past), past, layer.layer,
-          layer.layers, numerator, denominator));
+          layer.budget - (layer.tokens - past), past, layer.layer, layer.layers,
+          numerator, denominator));
       return Tensor{{Axis::KVHeads},
                     {layer.kvHeads},
                     std::vector<double>(layer.kvHeads, each)};
@@ -278,9 +303,8 @@ private:
       std::vector<int64_t> counts = reference::allocateHeads(
           get(heads.getScore()), wholes(heads.getBase()), numerator,
           denominator);
-      return Tensor{{Axis::KVHeads},
-                    {layer.kvHeads},
-                    {counts.begin(), counts.end()}};
+      return Tensor{
+          {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
     if (auto scale = dyn_cast<ScaleCountOp>(op)) {
       auto [numerator, denominator] = ratio(scale.getShare());
@@ -310,8 +334,7 @@ private:
     AxisList axes;
     if (failed(op.inferAxes({value.axes}, axes)))
       return failure();
-    std::vector<int64_t> shape{value.axes.empty() ? 1
-                                                  : extent(value.axes[0])};
+    std::vector<int64_t> shape{value.axes.empty() ? 1 : extent(value.axes[0])};
     // A window made from nothing has one row, which every row repeats.
     if (axes.size() == 3)
       shape.push_back(value.shape.size() == 3 ? value.shape[1] : 1);
@@ -380,10 +403,11 @@ private:
       result.shape[0] = extent(result.axes[0]);
     SmallVector<Tensor> operands;
     for (Value operand : op->getOperands())
-      operands.push_back(result.axes.empty()
-                             ? get(operand)
-                             : stretch(get(operand), result));
-    size_t count = result.axes.empty() ? 1 : size_t(result.heads()) * size_t(result.perHead());
+      operands.push_back(result.axes.empty() ? get(operand)
+                                             : stretch(get(operand), result));
+    size_t count = result.axes.empty()
+                       ? 1
+                       : size_t(result.heads()) * size_t(result.perHead());
     result.data.assign(count, 0);
     for (size_t i = 0; i < count; ++i) {
       SmallVector<double> x;

@@ -102,7 +102,8 @@ Tensor reference::reduce(const Tensor &value, size_t dim, Reduction kind) {
   result.axes.erase(result.axes.begin() + dim);
   result.shape.erase(result.shape.begin() + dim);
   result.data.clear();
-  int64_t outer = int64_t(value.data.size()) / std::max<int64_t>(1, extent * inner);
+  int64_t outer =
+      int64_t(value.data.size()) / std::max<int64_t>(1, extent * inner);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < inner; ++i) {
       std::vector<double> values;
@@ -178,7 +179,8 @@ Tensor reference::broadcast(const Tensor &value, const AxisList &axes,
   return result;
 }
 
-Tensor reference::topk(const Tensor &score, const std::vector<int64_t> &counts) {
+Tensor reference::topk(const Tensor &score,
+                       const std::vector<int64_t> &counts) {
   Tensor result = score;
   int64_t past = score.shape[1];
   for (int64_t g = 0; g < score.heads(); ++g) {
@@ -199,8 +201,8 @@ Tensor reference::topk(const Tensor &score, const std::vector<int64_t> &counts) 
   return result;
 }
 
-/// Floors of numerators / denominator, and what is left of `total` one by one to
-/// the largest remainders, ties to the smaller index.
+/// Floors of numerators / denominator, and what is left of `total` one by one
+/// to the largest remainders, ties to the smaller index.
 static std::vector<int64_t> largestRemainder(const std::vector<int64_t> &values,
                                              int64_t denominator,
                                              int64_t total) {
@@ -237,9 +239,10 @@ int64_t reference::allocateLayers(int64_t share, int64_t past, int64_t layer,
                           layers * share)[layer];
 }
 
-std::vector<int64_t>
-reference::allocateHeads(const Tensor &score, const std::vector<int64_t> &base,
-                         int64_t numerator, int64_t denominator) {
+std::vector<int64_t> reference::allocateHeads(const Tensor &score,
+                                              const std::vector<int64_t> &base,
+                                              int64_t numerator,
+                                              int64_t denominator) {
   int64_t past = score.shape[1], heads = score.heads();
   int64_t total = std::accumulate(base.begin(), base.end(), int64_t(0));
   // One row of all heads, token first, is a top-k with the wanted tie order.

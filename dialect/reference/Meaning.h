@@ -62,8 +62,8 @@ Tensor pool(const Tensor &value, int64_t width, bool max, bool countPadding);
 /// Repeats heads and leading or trailing axes to the given shape.
 Tensor broadcast(const Tensor &value, const AxisList &axes,
                  const std::vector<int64_t> &shape);
-/// Shares of one layer of `layers`: a line from the first to the last, which gets
-/// share * denominator / numerator; largest remainder over the layers.
+/// Shares of one layer of `layers`: a line from the first to the last, which
+/// gets share * denominator / numerator; largest remainder over the layers.
 int64_t allocateLayers(int64_t share, int64_t past, int64_t layer,
                        int64_t layers, int64_t numerator, int64_t denominator);
 /// (1 - s) * f + s * base by largest remainder, f the heads' entries among the

@@ -24,7 +24,8 @@ static float *noise(size_t count) {
   float *x = aligned_alloc(256, (count * sizeof *x + 255) / 256 * 256);
   static unsigned state = 1;
   for (size_t i = 0; i < count; ++i)
-    x[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1;
+    x[i] =
+        (float)((state = state * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1;
   return x;
 }
 
@@ -32,9 +33,13 @@ int main(void) {
   kvc_target target = {.struct_size = sizeof target, .kind = KVC_HOST};
   kvc_module *module;
   check(kvc_module_open(&kvc_policy_snapkv, &target, &module));
-  kvc_plan_options limits = {.struct_size = sizeof limits, .head_dim = dim,
-      .q_heads = heads * group, .kv_heads = heads, .dtype = KVC_F32,
-      .max_batch = 1, .max_tokens = tokens};
+  kvc_plan_options limits = {.struct_size = sizeof limits,
+                             .head_dim = dim,
+                             .q_heads = heads * group,
+                             .kv_heads = heads,
+                             .dtype = KVC_F32,
+                             .max_batch = 1,
+                             .max_tokens = tokens};
   kvc_plan *plan;
   check(kvc_plan_create(module, &limits, &plan));
   kvc_plan_info info = {.struct_size = sizeof info};
@@ -43,15 +48,27 @@ int main(void) {
   int32_t length = tokens, room = budget, counts[heads], past, status = 0;
   int32_t indices[heads * budget], offsets[heads];
   size_t row = dim, rows = heads * tokens;
-  kvc_layer_args layer = {.struct_size = sizeof layer, .batch = 1,
-      .tokens = tokens, .layer = 0, .layers = 1, .lengths = &length, .budgets = &room,
+  kvc_layer_args layer = {
+      .struct_size = sizeof layer,
+      .batch = 1,
+      .tokens = tokens,
+      .layer = 0,
+      .layers = 1,
+      .lengths = &length,
+      .budgets = &room,
       .k = {noise(rows * row), rows * row, tokens * row, row},
       .v = {noise(rows * row), rows * row, tokens * row, row},
       .q = {noise(heads * group * info.queries * row),
             heads * group * info.queries * row, info.queries * row, row},
-      .q_rows = info.queries, .indices = indices, .index_capacity = budget,
-      .counts = counts, .past = &past, .status = &status, .offsets = offsets,
-      .k_out = noise(heads * budget * row), .v_out = noise(heads * budget * row),
+      .q_rows = info.queries,
+      .indices = indices,
+      .index_capacity = budget,
+      .counts = counts,
+      .past = &past,
+      .status = &status,
+      .offsets = offsets,
+      .k_out = noise(heads * budget * row),
+      .v_out = noise(heads * budget * row),
       .out_rows = heads * budget,
       .workspace = aligned_alloc(256, info.workspace_bytes),
       .workspace_bytes = info.workspace_bytes};

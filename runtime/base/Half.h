@@ -43,8 +43,7 @@ inline uint16_t toF16(float value) {
     float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | uint16_t(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }
-  uint32_t rounded =
-      magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23);
+  uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23);
   return sign | uint16_t(rounded >> 13);
 }
 

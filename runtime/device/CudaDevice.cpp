@@ -137,8 +137,9 @@ private:
         best = &image;
     }
     if (!best)
-      throw fail(KVC_UNSUPPORTED, "the device is sm_{}, the policy has PTX for {}",
-                 have, chips.empty() ? "no chip" : chips);
+      throw fail(KVC_UNSUPPORTED,
+                 "the device is sm_{}, the policy has PTX for {}", have,
+                 chips.empty() ? "no chip" : chips);
     return *best;
   }
 

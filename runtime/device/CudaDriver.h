@@ -50,14 +50,16 @@ struct CudaDriver {
   X(cuMemsetD8_v2, CUresult (*)(CUdeviceptr, unsigned char, size_t))           \
   X(cuGetErrorName, CUresult (*)(CUresult, const char **))                     \
   X(cuGetErrorString, CUresult (*)(CUresult, const char **))
-#define KVC_CUDA_DECLARE(name, ...) std::type_identity_t<__VA_ARGS__> name = nullptr;
+#define KVC_CUDA_DECLARE(name, ...)                                            \
+  std::type_identity_t<__VA_ARGS__> name = nullptr;
   KVC_CUDA_SYMBOLS(KVC_CUDA_DECLARE)
 #undef KVC_CUDA_DECLARE
 
   /// The opened and initialised driver. Throws Failure (KVC_DRIVER_ERROR) that
   /// says what is missing.
   static const CudaDriver &get();
-  /// Throws unless `result` is success; the driver's own words are in the error.
+  /// Throws unless `result` is success; the driver's own words are in the
+  /// error.
   void check(CUresult result, const std::string &call) const;
 };
 

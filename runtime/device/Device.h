@@ -37,8 +37,8 @@ public:
 std::unique_ptr<Device> makeHostDevice(const kvc_artifact &artifact,
                                        const Manifest &manifest,
                                        unsigned threads, uint64_t seed);
-/// Opens the driver, takes the device's primary context, loads the PTX that fits
-/// best and checks that every kernel is in it.
+/// Opens the driver, takes the device's primary context, loads the PTX that
+/// fits best and checks that every kernel is in it.
 std::unique_ptr<Device> makeCudaDevice(const kvc_artifact &artifact,
                                        const Manifest &manifest, int ordinal);
 /// 0 when there is no driver.

@@ -41,8 +41,7 @@ uint32_t queryHeads(const std::vector<LayerFile> &files,
     if (file.qHeads)
       return file.qHeads;
   for (const Variant &variant : manifest.variants)
-    if (variant.headDim == files[0].headDim &&
-        variant.dtype == files[0].dtype)
+    if (variant.headDim == files[0].headDim && variant.dtype == files[0].dtype)
       return variant.group * files[0].kvHeads;
   return files[0].kvHeads;
 }
@@ -133,9 +132,9 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
         evictor.evict(batch, files[0].scale, options.scores, uint32_t(layer),
                       uint32_t(files[0].layers.size()));
     if (kept.nanScores)
-      notes.push_back(fmt::format(
-          "warning: layer {}: some scores are NaN; they rank below every number",
-          layer));
+      notes.push_back(fmt::format("warning: layer {}: some scores are NaN; "
+                                  "they rank below every number",
+                                  layer));
     for (size_t s = 0; s < files.size(); ++s)
       addOutputs(outputs[s], layer, files[s], kept.sequences[s]);
   }

@@ -89,15 +89,15 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   // Rows of a sequence are packed as [head][row], padded to the longest.
   auto pack = [&](size_t packedHeads, size_t rows, size_t rowBytes,
                   auto pointer, auto have) {
-    auto *memory =
-        static_cast<std::byte *>(arena.zeros(count * packedHeads * rows * rowBytes));
+    auto *memory = static_cast<std::byte *>(
+        arena.zeros(count * packedHeads * rows * rowBytes));
     for (size_t s = 0; s < count; ++s) {
       const std::byte *from = pointer(batch[s]);
       size_t present = have(batch[s]), used = std::min(present, rows);
       for (size_t h = 0; from && h < packedHeads; ++h)
-        device.upload(memory + ((s * packedHeads + h) * rows + rows - used) * rowBytes,
-                      from + (h * present + present - used) * rowBytes,
-                      used * rowBytes);
+        device.upload(
+            memory + ((s * packedHeads + h) * rows + rows - used) * rowBytes,
+            from + (h * present + present - used) * rowBytes, used * rowBytes);
     }
     return memory;
   };
@@ -130,17 +130,18 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   args.v = rows(packCache(&LayerSequence::v), heads, tokens);
   if (queries) {
     auto have = [](const LayerSequence &s) { return size_t(s.queries); };
-    args.q = rows(pack(options.q_heads, queries, row,
-                       [](const LayerSequence &s) { return s.q; }, have),
+    args.q = rows(pack(
+                      options.q_heads, queries, row,
+                      [](const LayerSequence &s) { return s.q; }, have),
                   options.q_heads, queries);
     args.q_rows = queries;
     if (lse) {
-      args.lse = reinterpret_cast<float *>(
-          pack(options.q_heads, queries, sizeof(float),
-               [](const LayerSequence &s) {
-                 return reinterpret_cast<const std::byte *>(s.lse);
-               },
-               have));
+      args.lse = reinterpret_cast<float *>(pack(
+          options.q_heads, queries, sizeof(float),
+          [](const LayerSequence &s) {
+            return reinterpret_cast<const std::byte *>(s.lse);
+          },
+          have));
       args.lse_rows = queries;
       args.lse_head_stride = queries;
       args.lse_batch_stride = int64_t(queries) * options.q_heads;
@@ -148,7 +149,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   }
   args.scale = scale;
   args.index_capacity = capacity;
-  args.indices = static_cast<int32_t *>(arena.zeros(count * heads * capacity * 4));
+  args.indices =
+      static_cast<int32_t *>(arena.zeros(count * heads * capacity * 4));
   args.counts = static_cast<int32_t *>(arena.zeros(count * heads * 4));
   args.past = static_cast<int32_t *>(arena.zeros(count * 4));
   args.status = static_cast<int32_t *>(arena.zeros(4));
@@ -199,7 +201,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     kept.past = uint32_t(past[s]);
     if (scores && info.scores_offset >= 0 && kept.past)
       for (size_t h = 0; h < heads; ++h) {
-        size_t from = s * info.scores_heads + std::min<size_t>(h, info.scores_heads - 1);
+        size_t from =
+            s * info.scores_heads + std::min<size_t>(h, info.scores_heads - 1);
         auto line = arena.download<float>(
             static_cast<std::byte *>(args.workspace) + info.scores_offset +
                 from * tokens * sizeof(float),

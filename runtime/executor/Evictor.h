@@ -17,28 +17,28 @@
 
 namespace kvc::rt {
 
-/// Where the policy runs: "host", "cuda", or "" for cuda where a device answers.
-/// Throws Failure for another name.
+/// Where the policy runs: "host", "cuda", or "" for cuda where a device
+/// answers. Throws Failure for another name.
 kvc_target chooseTarget(const std::string &name, uint64_t seed = 0);
 const char *targetName(const kvc_target &target);
 
 /// One sequence of one layer: rows of elements of the plan's type.
 struct LayerSequence {
-  uint32_t tokens = 0;           // T
-  const std::byte *k = nullptr;  // [Hkv, T, d]
-  const std::byte *v = nullptr;  // [Hkv, T, d]
-  const std::byte *q = nullptr;  // [Hq, queries, d], the last queries
+  uint32_t tokens = 0;          // T
+  const std::byte *k = nullptr; // [Hkv, T, d]
+  const std::byte *v = nullptr; // [Hkv, T, d]
+  const std::byte *q = nullptr; // [Hq, queries, d], the last queries
   uint32_t queries = 0;
-  const float *lse = nullptr;    // [Hq, queries], natural; or null
-  uint32_t budget = 0;           // B
+  const float *lse = nullptr; // [Hq, queries], natural; or null
+  uint32_t budget = 0;        // B
 };
 
 struct KeptSequence {
-  std::vector<int32_t> counts;   // [Hkv]
-  std::vector<int32_t> indices;  // [sum of counts]
-  std::vector<std::byte> k, v;   // [sum of counts, d]
-  uint32_t past = 0;             // tokens ranked, 0 if none were
-  std::vector<float> scores;     // [Hkv, past]
+  std::vector<int32_t> counts;  // [Hkv]
+  std::vector<int32_t> indices; // [sum of counts]
+  std::vector<std::byte> k, v;  // [sum of counts, d]
+  uint32_t past = 0;            // tokens ranked, 0 if none were
+  std::vector<float> scores;    // [Hkv, past]
 };
 
 struct KeptLayer {

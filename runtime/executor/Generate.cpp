@@ -86,8 +86,8 @@ public:
     if (dtype == KVC_F32)
       sequence.lse = layer.lse.data();
     sequence.budget = budget;
-    KeptLayer kept =
-        evictor.evict({sequence}, 0, false, uint32_t(counts.size()), config.layers);
+    KeptLayer kept = evictor.evict({sequence}, 0, false,
+                                   uint32_t(counts.size()), config.layers);
     nanScores |= kept.nanScores;
     const KeptSequence &result = kept.sequences.front();
     cache.assign(result.counts, result.k.data(), result.v.data(), slackRows);
@@ -135,8 +135,9 @@ public:
   }
   std::string text() const {
     return formatSafetensors(
-        tensors, {{"scale", fmt::format("{}", 1.0 / std::sqrt(double(config.headDim)))},
-                  {"rope_theta", fmt::format("{}", config.ropeTheta)}});
+        tensors,
+        {{"scale", fmt::format("{}", 1.0 / std::sqrt(double(config.headDim)))},
+         {"rope_theta", fmt::format("{}", config.ropeTheta)}});
   }
 
 private:
@@ -152,10 +153,11 @@ void checkTokens(const std::vector<uint32_t> &tokens, const Config &config,
       throw fail(KVC_BAD_ARGUMENT, "a token must be below {}, got {}",
                  config.vocab, token);
   if (uint64_t(tokens.size()) + more > config.maxPositions)
-    throw fail(KVC_BAD_ARGUMENT,
-               "prompt, question and new tokens must fit into {} positions, got "
-               "{} + {}",
-               config.maxPositions, tokens.size(), more);
+    throw fail(
+        KVC_BAD_ARGUMENT,
+        "prompt, question and new tokens must fit into {} positions, got "
+        "{} + {}",
+        config.maxPositions, tokens.size(), more);
 }
 
 } // namespace
@@ -169,7 +171,8 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
                             ? tokenizer.encode(options.prompt, true)
                             : options.tokens;
   if (result.promptTokens.empty())
-    throw fail(KVC_BAD_ARGUMENT, "the prompt must have at least 1 token, got 0");
+    throw fail(KVC_BAD_ARGUMENT,
+               "the prompt must have at least 1 token, got 0");
   if (!options.question.empty())
     result.questionTokens = tokenizer.encode(options.question, false);
   checkTokens(result.promptTokens, config,
@@ -183,15 +186,14 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
   std::optional<LayerDump> dump;
   if (!options.dumpLayers.empty())
     dump.emplace(config, model.weights);
-  std::vector<RaggedCache> cache(
-      config.layers, RaggedCache(config.kvHeads, config.headDim,
-                                 policy ? policy->dtype : KVC_F32));
+  std::vector<RaggedCache> cache(config.layers,
+                                 RaggedCache(config.kvHeads, config.headDim,
+                                             policy ? policy->dtype : KVC_F32));
 
   // Prefill: every layer is compressed as soon as its attention is done.
   Clock::time_point start = Clock::now();
   std::vector<float> logits = model.prefill(
-      result.promptTokens,
-      [&](uint32_t index, const LayerActivations &layer) {
+      result.promptTokens, [&](uint32_t index, const LayerActivations &layer) {
         Clock::time_point evictStart = Clock::now();
         if (dump)
           dump->add(index, layer);
@@ -210,7 +212,8 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
       });
   result.prefillSeconds = secondsSince(start) - result.evictSeconds;
   result.top = largest(logits, 5);
-  size_t rowBytes = config.headDim * 2 * dtypeBytes(policy ? policy->dtype : KVC_F32);
+  size_t rowBytes =
+      config.headDim * 2 * dtypeBytes(policy ? policy->dtype : KVC_F32);
   result.cacheBytesFull =
       size_t(config.layers) * config.kvHeads * tokens * rowBytes;
   for (const RaggedCache &layer : cache)
@@ -253,22 +256,21 @@ std::string kvc::rt::formatResult(const GenerateResult &r) {
   nlohmann::json top = nlohmann::json::array();
   for (auto [token, logit] : r.top)
     top.push_back({token, logit});
-  nlohmann::json object = {
-      {"prompt_tokens", r.promptTokens},
-      {"question_tokens", r.questionTokens},
-      {"tokens", r.tokens},
-      {"text", r.text},
-      {"top", top},
-      {"policy", r.policy},
-      {"target", r.target},
-      {"budget", r.budget},
-      {"kept", r.kept},
-      {"cache_bytes_full", r.cacheBytesFull},
-      {"cache_bytes_kept", r.cacheBytesKept},
-      {"seconds",
-       {{"prefill", r.prefillSeconds},
-        {"evict", r.evictSeconds},
-        {"decode", r.decodeSeconds}}}};
+  nlohmann::json object = {{"prompt_tokens", r.promptTokens},
+                           {"question_tokens", r.questionTokens},
+                           {"tokens", r.tokens},
+                           {"text", r.text},
+                           {"top", top},
+                           {"policy", r.policy},
+                           {"target", r.target},
+                           {"budget", r.budget},
+                           {"kept", r.kept},
+                           {"cache_bytes_full", r.cacheBytesFull},
+                           {"cache_bytes_kept", r.cacheBytesKept},
+                           {"seconds",
+                            {{"prefill", r.prefillSeconds},
+                             {"evict", r.evictSeconds},
+                             {"decode", r.decodeSeconds}}}};
   // A text cut inside a character is no UTF-8; say so with U+FFFD.
   return object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

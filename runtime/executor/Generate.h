@@ -12,15 +12,15 @@ namespace kvc::rt {
 
 struct GenerateOptions {
   std::string model;
-  std::string policy;         // empty: full cache
-  std::string budget, keep;   // exactly one with a policy
-  std::string prompt;         // text, used where `tokens` is empty
+  std::string policy;       // empty: full cache
+  std::string budget, keep; // exactly one with a policy
+  std::string prompt;       // text, used where `tokens` is empty
   std::vector<uint32_t> tokens;
-  std::string question;       // read after the prompt has been compressed
+  std::string question; // read after the prompt has been compressed
   uint32_t maxNewTokens = 64;
   bool ignoreEos = false;
   std::string target;
-  std::string dumpLayers;     // file for the prefill's activations
+  std::string dumpLayers; // file for the prefill's activations
   std::function<void(uint32_t done, uint32_t layers)> progress; // may be empty
 };
 

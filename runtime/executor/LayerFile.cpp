@@ -70,8 +70,9 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
   std::string full = fmt::format("layers.{}.{}", layer, name);
   const TensorView &tensor = file.at(full);
   if (tensor.shape.size() != rank)
-    throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' must have {} dimensions, got {}",
-               path(), full, rank, tensor.describe());
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor '{}' must have {} dimensions, got {}", path(), full,
+               rank, tensor.describe());
   if (!dtypeOf(tensor.dtype))
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must be F32, F16 or BF16, got {}", path(), full,
@@ -83,7 +84,8 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
                  "dimension, got {}",
                  path(), full, tensor.describe());
   if (int64_t at = findNaN(tensor); at >= 0)
-    throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' must not hold NaN, got NaN at element {}",
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor '{}' must not hold NaN, got NaN at element {}",
                path(), full, at);
   return tensor;
 }
@@ -92,8 +94,9 @@ void LayerFile::readLayer(size_t index) {
   auto require = [&](bool holds, const char *name, const TensorView &tensor,
                      const std::string &rule) {
     if (!holds)
-      throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' must be {}, got {}",
-                 path(), index, name, rule, tensor.describe());
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: tensor 'layers.{}.{}' must be {}, got {}", path(), index,
+                 name, rule, tensor.describe());
   };
   LayerTensors layer;
   layer.k = &tensor(index, "k", 3);
@@ -105,11 +108,13 @@ void LayerFile::readLayer(size_t index) {
   }
   std::vector<uint64_t> cache{kvHeads, tokens, headDim};
   std::string type = layers.empty() ? layer.k->dtype : layers[0].k->dtype;
-  std::string rule =
-      fmt::format("{} [{}, {}, {}] as layers.0.k", type, kvHeads, tokens, headDim);
-  require(layer.k->shape == cache && layer.k->dtype == type, "k", *layer.k, rule);
+  std::string rule = fmt::format("{} [{}, {}, {}] as layers.0.k", type, kvHeads,
+                                 tokens, headDim);
+  require(layer.k->shape == cache && layer.k->dtype == type, "k", *layer.k,
+          rule);
   layer.v = &tensor(index, "v", 3);
-  require(layer.v->shape == cache && layer.v->dtype == type, "v", *layer.v, rule);
+  require(layer.v->shape == cache && layer.v->dtype == type, "v", *layer.v,
+          rule);
 
   std::string prefix = fmt::format("layers.{}.", index);
   if (file.find(prefix + "q")) {

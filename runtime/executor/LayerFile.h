@@ -11,8 +11,8 @@
 namespace kvc::rt {
 
 struct LayerTensors {
-  const TensorView *k, *v;      // [Hkv, T, d]
-  const TensorView *q = nullptr; // [Hq, Tq, d]
+  const TensorView *k, *v;         // [Hkv, T, d]
+  const TensorView *q = nullptr;   // [Hq, Tq, d]
   const TensorView *lse = nullptr; // [Hq, Tq]
 };
 

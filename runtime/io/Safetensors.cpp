@@ -100,13 +100,14 @@ SafetensorsFile::SafetensorsFile(const std::string &path)
   std::memcpy(&headerBytes, file.data(), sizeof headerBytes);
   uint64_t rest = file.size() - sizeof headerBytes;
   if (headerBytes > rest || headerBytes > maxHeaderBytes)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: the header must fit into the file of {} bytes, got a header "
-               "of {} bytes",
-               path, file.size(), headerBytes);
+    throw fail(
+        KVC_BAD_ARGUMENT,
+        "{}: the header must fit into the file of {} bytes, got a header "
+        "of {} bytes",
+        path, file.size(), headerBytes);
   auto *text = reinterpret_cast<const char *>(file.data()) + sizeof headerBytes;
-  json header =
-      json::parse(text, text + headerBytes, nullptr, /*allow_exceptions=*/false);
+  json header = json::parse(text, text + headerBytes, nullptr,
+                            /*allow_exceptions=*/false);
   if (!header.is_object())
     throw fail(KVC_BAD_ARGUMENT, "{}: the header must be a JSON object", path);
   const std::byte *data = file.data() + sizeof headerBytes + headerBytes;
@@ -130,9 +131,10 @@ SafetensorsFile::SafetensorsFile(const std::string &path)
   uint64_t end = 0;
   for (auto [first, last] : ranges) {
     if (first != end)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "{}: tensors must lie one behind the other, got a {} at byte {}",
-                 path, first < end ? "overlap" : "hole", std::min(first, end));
+      throw fail(
+          KVC_BAD_ARGUMENT,
+          "{}: tensors must lie one behind the other, got a {} at byte {}",
+          path, first < end ? "overlap" : "hole", std::min(first, end));
     end = last;
   }
   if (end != rest - headerBytes)
@@ -152,9 +154,9 @@ const TensorView &SafetensorsFile::at(const std::string &name) const {
   throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' is missing", path, name);
 }
 
-std::string kvc::rt::formatSafetensors(
-    const std::map<std::string, TensorData> &tensors,
-    const std::map<std::string, std::string> &metadata) {
+std::string
+kvc::rt::formatSafetensors(const std::map<std::string, TensorData> &tensors,
+                           const std::map<std::string, std::string> &metadata) {
   json header = json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;

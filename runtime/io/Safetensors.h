@@ -53,7 +53,8 @@ struct TensorData {
   static TensorData of(std::string dtype, std::vector<uint64_t> shape,
                        const std::vector<T> &values) {
     auto *begin = reinterpret_cast<const std::byte *>(values.data());
-    return {std::move(dtype), std::move(shape),
+    return {std::move(dtype),
+            std::move(shape),
             {begin, begin + values.size() * sizeof(T)}};
   }
 };

@@ -101,8 +101,7 @@ void Llama::attendPrompt(LayerActivations &layer,
         for (uint32_t t = 0; t < visible; ++t)
           row[t] = float(row[t] / sum);
         std::fill(row + visible, row + seen, 0.0f);
-        layer.lse[size_t(h) * tokens + first + r] =
-            float(most + std::log(sum));
+        layer.lse[size_t(h) * tokens + first + r] = float(most + std::log(sum));
       }
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, int(rows), int(d),
                   int(seen), 1.0f, weights.data(), int(seen), v, int(d), 0.0f,
@@ -186,7 +185,8 @@ void Llama::attendCache(const float *q, const RaggedCache &cache,
       cache.readKey(g, t, row.data());
       for (uint32_t j = 0; j < group; ++j)
         logits[size_t(j) * rows + t] =
-            scale * cblas_sdot(int(d), q + (g * group + j) * d, 1, row.data(), 1);
+            scale *
+            cblas_sdot(int(d), q + (g * group + j) * d, 1, row.data(), 1);
     }
     for (uint32_t j = 0; j < group; ++j) {
       float *line = &logits[size_t(j) * rows];

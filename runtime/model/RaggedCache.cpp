@@ -41,8 +41,7 @@ void RaggedCache::layOut(uint32_t slack) {
     for (uint32_t h = 0; h < heads; ++h)
       if (counts[h])
         std::memcpy(moved.data() + places[h] * rowBytes,
-                    side->data() + offsets[h] * rowBytes,
-                    counts[h] * rowBytes);
+                    side->data() + offsets[h] * rowBytes, counts[h] * rowBytes);
     side->swap(moved);
   }
   offsets = places;

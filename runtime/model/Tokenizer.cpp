@@ -42,9 +42,9 @@ struct Tokenizer::Pattern {
         pcre2_match_data_create_from_pattern(code, nullptr);
     size_t at = 0, done = 0;
     while (at < text.size()) {
-      int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()),
-                              text.size(), at, PCRE2_NO_UTF_CHECK, match,
-                              nullptr);
+      int found =
+          pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()),
+                      text.size(), at, PCRE2_NO_UTF_CHECK, match, nullptr);
       if (found < 0)
         break;
       PCRE2_SIZE *range = pcre2_get_ovector_pointer(match);
@@ -131,8 +131,8 @@ private:
       readMerge(merge, rank++);
     if (model.contains("ignore_merges"))
       t.ignoreMerges = model["ignore_merges"] == true;
-    for (const char *feature : {"continuing_subword_prefix",
-                                "end_of_word_suffix", "dropout"})
+    for (const char *feature :
+         {"continuing_subword_prefix", "end_of_word_suffix", "dropout"})
       if (model.contains(feature) && !model[feature].is_null() &&
           model[feature] != "" && model[feature] != 0.0)
         throw bad(std::string("model.") + feature, "null", model[feature]);
@@ -181,9 +181,9 @@ private:
       t.texts[id] = text;
     }
     std::sort(t.added.begin(), t.added.end(),
-                     [](const AddedToken &a, const AddedToken &b) {
-                       return a.text.size() > b.text.size();
-                     });
+              [](const AddedToken &a, const AddedToken &b) {
+                return a.text.size() > b.text.size();
+              });
   }
 
   void readPreTokenizer(const json &step) {
@@ -208,8 +208,8 @@ private:
           step.value("invert", false))
         throw bad("pre_tokenizer", "Split by a Regex, Isolated, not inverted",
                   step);
-      t.patterns.push_back(std::make_unique<Pattern>(
-          pattern["Regex"].get<std::string>(), path));
+      t.patterns.push_back(
+          std::make_unique<Pattern>(pattern["Regex"].get<std::string>(), path));
       return;
     }
     throw bad("pre_tokenizer.type", "Sequence, Split or ByteLevel", step);
@@ -284,7 +284,7 @@ void Tokenizer::makeByteTable() {
 static size_t findBadUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     auto c = uint8_t(text[i]);
-    size_t length = c < 0x80              ? 1
+    size_t length = c < 0x80                ? 1
                     : c >= 0xc2 && c < 0xe0 ? 2
                     : c >= 0xe0 && c < 0xf0 ? 3
                     : c >= 0xf0 && c < 0xf5 ? 4
@@ -306,7 +306,8 @@ static size_t findBadUtf8(std::string_view text) {
 std::vector<uint32_t> Tokenizer::encode(std::string_view text,
                                         bool begin) const {
   if (size_t at = findBadUtf8(text); at != std::string_view::npos)
-    throw fail(KVC_BAD_ARGUMENT, "the text must be UTF-8, got byte 0x{:02x} at {}",
+    throw fail(KVC_BAD_ARGUMENT,
+               "the text must be UTF-8, got byte 0x{:02x} at {}",
                uint8_t(text[at]), at);
   std::vector<uint32_t> out;
   if (begin)
@@ -371,8 +372,8 @@ void Tokenizer::encodeWord(std::string_view word,
       throw fail(KVC_BAD_ARGUMENT,
                  "tokenizer: byte 0x{:02x} must be in the vocabulary",
                  uint8_t(c));
-    symbols.push_back({it->second, int(symbols.size()) - 1,
-                       int(symbols.size()) + 1});
+    symbols.push_back(
+        {it->second, int(symbols.size()) - 1, int(symbols.size()) + 1});
   }
   symbols.back().next = -1;
   struct Candidate {

@@ -103,7 +103,8 @@ Weights Weights::read(const std::string &dir, const Config &c) {
   uint64_t hidden = c.hidden, wide = uint64_t(c.qHeads) * c.headDim,
            narrow = uint64_t(c.kvHeads) * c.headDim;
   Weights weights;
-  weights.embedding = shards.read("model.embed_tokens.weight", {c.vocab, hidden});
+  weights.embedding =
+      shards.read("model.embed_tokens.weight", {c.vocab, hidden});
   for (uint32_t i = 0; i < c.layers; ++i) {
     std::string prefix = fmt::format("model.layers.{}.", i);
     auto matrix = [&](const char *name, uint64_t out, uint64_t in) {

@@ -27,8 +27,9 @@ struct Weights {
   std::vector<float> norm; // [hidden]
   std::vector<float> head; // [vocab, hidden]; empty if tied
 
-  /// Reads DIR/model.safetensors, or the files that model.safetensors.index.json
-  /// names. Throws Failure that names a missing or misshapen tensor.
+  /// Reads DIR/model.safetensors, or the files that
+  /// model.safetensors.index.json names. Throws Failure that names a missing or
+  /// misshapen tensor.
   static Weights read(const std::string &dir, const Config &config);
 };
 

@@ -27,7 +27,8 @@ template <typename Body> static kvc_status guarded(Body body) noexcept {
 }
 
 /// Structs may only be as large as this runtime knows, and not cut short.
-template <typename T> static const T &checked(const T *value, const char *name) {
+template <typename T>
+static const T &checked(const T *value, const char *name) {
   if (!value)
     throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);
   if (value->struct_size != sizeof(T))

@@ -79,8 +79,8 @@ BufferSpec parseBuffer(const json &object, size_t index) {
   if (live.size() != 2 || !live[0].is_number_unsigned() ||
       !live[1].is_number_unsigned() || live[0] > live[1])
     throw reader.bad("live", "two kernels in order", live);
-  return {reader.number("bytes"), reader.texts("dims"),
-          live[0].get<unsigned>(), live[1].get<unsigned>()};
+  return {reader.number("bytes"), reader.texts("dims"), live[0].get<unsigned>(),
+          live[1].get<unsigned>()};
 }
 
 KernelSpec parseKernel(const json &object, const std::string &path) {
@@ -114,9 +114,9 @@ Variant parseVariant(const json &object, size_t index) {
     throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
   variant.dtype = *dtype;
   for (const json &kernel : reader.list("kernels"))
-    variant.kernels.push_back(parseKernel(
-        kernel,
-        path + ".kernels[" + std::to_string(variant.kernels.size()) + "]"));
+    variant.kernels.push_back(
+        parseKernel(kernel, path + ".kernels[" +
+                                std::to_string(variant.kernels.size()) + "]"));
   return variant;
 }
 
@@ -163,7 +163,8 @@ Manifest Manifest::parse(const std::string &text) {
   for (unsigned buffer : {manifest.lseBuffer.value_or(0),
                           manifest.scores ? manifest.scores->buffer : 0})
     if (buffer && buffer >= manifest.buffers.size())
-      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got index {}",
+      throw fail(KVC_BAD_ARTIFACT,
+                 "manifest: there are {} buffers, got index {}",
                  manifest.buffers.size(), buffer);
   for (auto &[name, value] : reader.field("params").items())
     if (value.is_number())

@@ -48,13 +48,15 @@ void kvc_module::open(const kvc_artifact &artifact, const kvc_target &target) {
     throw fail(KVC_BAD_ARTIFACT, "an artifact must begin with '{}'",
                KVC_ARTIFACT_MAGIC);
   if (artifact.version != KVC_ARTIFACT_VERSION)
-    throw fail(KVC_BAD_ARTIFACT,
-               "this runtime reads artifact version {}, got version {}; compile "
-               "the policy again",
-               KVC_ARTIFACT_VERSION, artifact.version);
+    throw fail(
+        KVC_BAD_ARTIFACT,
+        "this runtime reads artifact version {}, got version {}; compile "
+        "the policy again",
+        KVC_ARTIFACT_VERSION, artifact.version);
   manifestText.assign(artifact.manifest, artifact.manifest_size);
   manifest = Manifest::parse(manifestText);
-  device = target.kind == KVC_CUDA
-               ? makeCudaDevice(artifact, manifest, target.device)
-               : makeHostDevice(artifact, manifest, target.threads, target.seed);
+  device =
+      target.kind == KVC_CUDA
+          ? makeCudaDevice(artifact, manifest, target.device)
+          : makeHostDevice(artifact, manifest, target.threads, target.seed);
 }

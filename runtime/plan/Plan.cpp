@@ -97,9 +97,9 @@ Phase kvc_plan::phaseOf(size_t kernel) const {
   const std::vector<KernelSpec> &kernels = variant->kernels;
   if (kernels[kernel].kind == "compact")
     return Phase::Compact;
-  bool lists = std::find(kernels[kernel].args.begin(),
-                         kernels[kernel].args.end(),
-                         "indices") != kernels[kernel].args.end();
+  bool lists =
+      std::find(kernels[kernel].args.begin(), kernels[kernel].args.end(),
+                "indices") != kernels[kernel].args.end();
   return lists ? Phase::Select : Phase::Score;
 }
 
@@ -160,8 +160,9 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                  "workspace must have {} bytes, got {}", workspaceBytes,
                  args.workspace_bytes);
     if (reinterpret_cast<uintptr_t>(args.workspace) % alignment)
-      throw fail(KVC_MISALIGNED, "workspace must be aligned to {} bytes, got {}",
-                 alignment, args.workspace);
+      throw fail(KVC_MISALIGNED,
+                 "workspace must be aligned to {} bytes, got {}", alignment,
+                 args.workspace);
   }
   if (first == Phase::Score && module.manifest.queries) {
     aligned(args.q, "q");
@@ -172,11 +173,11 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     if (options.lse_given)
       present(args.lse, "lse");
     if (args.lse && args.lse_rows < module.manifest.queries)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "policy '{}' reads the log-sum-exp of the last {} queries, got "
-                 "lse_rows {}",
-                 module.manifest.policy, module.manifest.queries,
-                 args.lse_rows);
+      throw fail(
+          KVC_BAD_ARGUMENT,
+          "policy '{}' reads the log-sum-exp of the last {} queries, got "
+          "lse_rows {}",
+          module.manifest.policy, module.manifest.queries, args.lse_rows);
     if (!std::isfinite(args.scale))
       throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
   }
@@ -211,7 +212,8 @@ uint64_t kvc_plan::bind(const std::string &name,
     if (index >= offsets.size())
       throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got '{}'",
                  offsets.size(), name);
-    return pointer(static_cast<char *>(args.workspace) + offsets[index]);
+    // As numbers: the plan binds once without a workspace, to check the names.
+    return pointer(args.workspace) + offsets[index];
   };
   constexpr float log2e = 1.44269504088896340736f;
   uint32_t queries = module.manifest.queries;
@@ -259,10 +261,10 @@ uint64_t kvc_plan::bind(const std::string &name,
   if (name == "lse_scale")
     return real(given && !args.lse_base_2 ? log2e : 1.0f);
   if (name == "logit_scale")
-    return real(float((args.scale != 0.0f
-                           ? double(args.scale)
-                           : 1.0 / std::sqrt(double(options.head_dim))) *
-                      1.44269504088896340736));
+    return real(
+        float((args.scale != 0.0f ? double(args.scale)
+                                  : 1.0 / std::sqrt(double(options.head_dim))) *
+              1.44269504088896340736));
   if (name == "indices")
     return pointer(args.indices);
   if (name == "counts")

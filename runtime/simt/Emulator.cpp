@@ -42,8 +42,9 @@ constexpr size_t stackBytes = 128 * 1024;
 
 /// Where a thread waits. The names are for the report of a divergence.
 enum class Call { None, Barrier, SyncWarp, ShuffleXor, ShuffleUp, Ballot, Mma };
-const char *const callNames[] = {"nothing",   "barrier",    "sync_warp",
-                                 "shuffle_xor", "shuffle_up", "ballot", "mma"};
+const char *const callNames[] = {"nothing",     "barrier",    "sync_warp",
+                                 "shuffle_xor", "shuffle_up", "ballot",
+                                 "mma"};
 
 struct Thread;
 

@@ -2,8 +2,8 @@
 //
 // Policies and held-out variants x shapes x lengths x budgets x ties: the host
 // run of the kernels must keep what the reference in double keeps, but for ties
-// within fp32 rounding, and copy K and V byte for byte. Batches have sequences of
-// different lengths.
+// within fp32 rounding, and copy K and V byte for byte. Batches have sequences
+// of different lengths.
 //
 // usage: matrix_test KVC_OPT WORK_DIR POLICY.mlir...
 //
@@ -71,8 +71,8 @@ public:
     module = mlir::parseSourceFile<mlir::ModuleOp>(file, &context);
     ASSERT_TRUE(module) << file;
     policy = *module->getOps<PolicyOp>().begin();
-    bool equalKeys =
-        rt::readText(file).find("// matrix: no equal keys") == std::string::npos;
+    bool equalKeys = rt::readText(file).find("// matrix: no equal keys") ==
+                     std::string::npos;
     // Policies that look at their layer are run in several.
     std::vector<std::pair<int64_t, int64_t>> places{{0, 1}};
     policy.walk([&](mlir::Operation *op) {
@@ -105,15 +105,14 @@ private:
 
   std::string library(const Shape &shape) {
     std::string name = std::filesystem::path(file).stem().string();
-    std::string path = workDir + "/" + name + "_" +
-                       std::to_string(shape.headDim) + "_" +
-                       std::to_string(shape.group) + "_" +
-                       rt::dtypeName(shape.dtype) + ".so";
-    std::string command =
-        compiler + " " + file + " --emit=library --chip=none -o " + path +
-        " --shape head_dim=" + std::to_string(shape.headDim) +
-        ",group=" + std::to_string(shape.group) +
-        ",dtype=" + rt::dtypeName(shape.dtype);
+    std::string path =
+        workDir + "/" + name + "_" + std::to_string(shape.headDim) + "_" +
+        std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) + ".so";
+    std::string command = compiler + " " + file +
+                          " --emit=library --chip=none -o " + path +
+                          " --shape head_dim=" + std::to_string(shape.headDim) +
+                          ",group=" + std::to_string(shape.group) +
+                          ",dtype=" + rt::dtypeName(shape.dtype);
     if (compiled.insert(path).second)
       EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return path;
@@ -130,9 +129,8 @@ private:
     std::string path = library(c.shape);
     rt::KeptLayer first = evict(path, c, problems, 0, false);
     for (size_t s = 0; s < problems.size(); ++s) {
-      SCOPED_TRACE(testing::Message()
-                   << "T " << c.sequences[s].first << " B "
-                   << c.sequences[s].second);
+      SCOPED_TRACE(testing::Message() << "T " << c.sequences[s].first << " B "
+                                      << c.sequences[s].second);
       auto want = reference::interpret(policy, problems[s].layer, {});
       ASSERT_TRUE(mlir::succeeded(want));
       check(problems[s], first.sequences[s], *want);
@@ -199,8 +197,10 @@ private:
                    floorOf(want.scores[g]));
       for (size_t i = 0; i < kept.size(); ++i) {
         size_t from = (g * layer.tokens + kept[i]) * row;
-        EXPECT_EQ(std::memcmp(&got.k[(at + i) * row], &problem.k[from], row), 0);
-        EXPECT_EQ(std::memcmp(&got.v[(at + i) * row], &problem.v[from], row), 0);
+        EXPECT_EQ(std::memcmp(&got.k[(at + i) * row], &problem.k[from], row),
+                  0);
+        EXPECT_EQ(std::memcmp(&got.v[(at + i) * row], &problem.v[from], row),
+                  0);
       }
       at += kept.size();
     }

@@ -22,7 +22,8 @@ const char manifest[] = R"({"format": 1, "policy": "test", "queries": 4,
                 {"name": "select", "kind": "rows", "block": 32,
                  "grid": ["1", "kv_heads", "batch"], "args": ["indices"],
                  "skipped_with_lse": false}]}]})";
-const kvc_host_entry kernels[] = {{"score", nothing, 0}, {"select", nothing, 0}};
+const kvc_host_entry kernels[] = {{"score", nothing, 0},
+                                  {"select", nothing, 0}};
 
 kvc_artifact artifactOf(const char *text) {
   kvc_artifact artifact = {};
@@ -132,8 +133,9 @@ TEST(CApi, RefusesPlansThatDoNotFit) {
   kvc_plan_options options = limits();
   options.head_dim = 32;
   EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_UNSUPPORTED);
-  EXPECT_EQ(error(), "policy 'test' is compiled for head_dim=64,group=2,dtype=f32; "
-                     "got head_dim=32,group=2,dtype=f32");
+  EXPECT_EQ(error(),
+            "policy 'test' is compiled for head_dim=64,group=2,dtype=f32; "
+            "got head_dim=32,group=2,dtype=f32");
   options = limits();
   options.q_heads = 3;
   EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_BAD_ARGUMENT);
@@ -165,8 +167,9 @@ TEST_F(Layer, ChecksEveryArgument) {
     args = good;
   };
   args.tokens = 101;
-  refuses(KVC_EXCEEDS_LIMITS, "tokens must be 1 to 100 (the plan's max_tokens), "
-                              "got 101");
+  refuses(KVC_EXCEEDS_LIMITS,
+          "tokens must be 1 to 100 (the plan's max_tokens), "
+          "got 101");
   args.batch = 0;
   refuses(KVC_EXCEEDS_LIMITS, "batch must be 1 to 1");
   args.layer = 1;
@@ -176,7 +179,8 @@ TEST_F(Layer, ChecksEveryArgument) {
   args.k.data = memory + 4;
   refuses(KVC_MISALIGNED, "k must be aligned to 16 bytes");
   args.q.row_stride = 66;
-  refuses(KVC_MISALIGNED, "strides of q must be multiples of 4 elements, got 66");
+  refuses(KVC_MISALIGNED,
+          "strides of q must be multiples of 4 elements, got 66");
   args.q_rows = 3;
   refuses(KVC_BAD_ARGUMENT, "reads the last 4 queries, got q_rows 3");
   args.workspace_bytes = 10;

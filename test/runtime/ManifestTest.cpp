@@ -60,12 +60,14 @@ TEST(Manifest, NamesWhatIsWrong) {
   EXPECT_EQ(refusal(missing), "manifest: root.policy is missing");
   json type = good();
   type["queries"] = "many";
-  EXPECT_EQ(refusal(type), "manifest: root.queries must be a whole number up to "
-                           "4294967295, got \"many\"");
+  EXPECT_EQ(refusal(type),
+            "manifest: root.queries must be a whole number up to "
+            "4294967295, got \"many\"");
   json dtype = good();
   dtype["variants"][0]["dtype"] = "int4";
-  EXPECT_EQ(refusal(dtype),
-            "manifest: variants[0].dtype must be f32, f16 or bf16, got \"int4\"");
+  EXPECT_EQ(
+      refusal(dtype),
+      "manifest: variants[0].dtype must be f32, f16 or bf16, got \"int4\"");
   json block = good();
   block["variants"][0]["kernels"][0]["block"] = 100;
   EXPECT_EQ(refusal(block), "manifest: variants[0].kernels[0].block must be a "

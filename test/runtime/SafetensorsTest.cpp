@@ -14,7 +14,8 @@ TEST(Safetensors, ReadsWhatItWrites) {
   std::vector<float> values{1.5f, -2, 3};
   writeFiles({{path, formatSafetensors(
                          {{"a", TensorData::of("F32", {3}, values)},
-                          {"empty", TensorData::of("I32", {0}, std::vector<int32_t>())}},
+                          {"empty",
+                           TensorData::of("I32", {0}, std::vector<int32_t>())}},
                          {{"scale", "0.125"}})}});
   SafetensorsFile file(path);
   EXPECT_EQ(file.metadata.at("scale"), "0.125");
@@ -28,7 +29,8 @@ TEST(Safetensors, ReadsWhatItWrites) {
 TEST(Safetensors, WritesAllFilesOrNone) {
   std::string good = testing::TempDir() + "good.out";
   std::filesystem::remove(good);
-  EXPECT_THROW(writeFiles({{good, "x"}, {testing::TempDir() + "no/dir/out", "y"}}),
-               Failure);
+  EXPECT_THROW(
+      writeFiles({{good, "x"}, {testing::TempDir() + "no/dir/out", "y"}}),
+      Failure);
   EXPECT_FALSE(std::filesystem::exists(good));
 }

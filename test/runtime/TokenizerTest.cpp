@@ -41,7 +41,8 @@ TEST(Tokenizer, TrailingSpace) {
 
 TEST(Tokenizer, RefusesBadText) {
   Tokenizer tokenizer(KVC_MODELS "/needle");
-  for (const char *text : {"\xff", "a\xc3", "\xe2\x82", "\xed\xa0\x80", "\xc0\x80"})
+  for (const char *text :
+       {"\xff", "a\xc3", "\xe2\x82", "\xed\xa0\x80", "\xc0\x80"})
     EXPECT_THROW(tokenizer.encode(text, false), Failure);
 }
 
@@ -71,9 +72,10 @@ TEST(Tokenizer, NamesWhatIsWrong) {
             "model.type must be BPE, got \"Unigram\"");
   EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": -1}}})"),
             "model.vocab['a'] must be a token id, got -1");
-  EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": 0},
+  EXPECT_EQ(
+      refusal(R"({"model": {"type": "BPE", "vocab": {"a": 0},
                         "merges": ["a b"]}})"),
-            "model.merges[0] must be made of tokens of the vocabulary, got \"a b\"");
+      "model.merges[0] must be made of tokens of the vocabulary, got \"a b\"");
   EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": 0},
                         "merges": []}, "pre_tokenizer": {"type": "Metaspace"}})"),
             "pre_tokenizer.type must be Sequence, Split or ByteLevel, got "
@@ -97,6 +99,5 @@ TEST(Tokenizer, SplitPattern) {
            "behavior": "Isolated", "invert": false},
           {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]}})";
   Tokenizer tokenizer(dir);
-  EXPECT_EQ(tokenizer.encode("12345", false),
-            (std::vector<uint32_t>{11, 12}));
+  EXPECT_EQ(tokenizer.encode("12345", false), (std::vector<uint32_t>{11, 12}));
 }

@@ -28,8 +28,8 @@ public:
           DiagnosticSeverity severity = diagnostic.getSeverity();
           if (severity == DiagnosticSeverity::Remark && !remarks)
             return;
-          if (auto where = diagnostic.getLocation()
-                               ->findInstanceOf<FileLineColLoc>())
+          if (auto where =
+                  diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
             if (where.getLine())
               llvm::errs() << where.getFilename().getValue() << ":"
                            << where.getLine() << ":" << where.getColumn()
@@ -38,8 +38,7 @@ public:
                            : severity == DiagnosticSeverity::Warning
                                ? "warning: "
                                : "remark: ")
-                       << StringRef(diagnostic.str()).split('\n').first
-                       << "\n";
+                       << StringRef(diagnostic.str()).split('\n').first << "\n";
         }) {}
 
 private:

@@ -37,15 +37,17 @@ int main(int argc, char **argv) {
   cl::list<std::string> models("model",
                                cl::desc("Read the shape from DIR/config.json"),
                                cl::cat(category));
-  cl::list<std::string> chips("chip", cl::desc("GPU, sm_80 or later (repeat); none: "
-                                                "host kernels only"),
+  cl::list<std::string> chips("chip",
+                              cl::desc("GPU, sm_80 or later (repeat); none: "
+                                       "host kernels only"),
                               cl::cat(category));
   cl::list<std::string> params(
       "param", cl::desc("NAME=VALUE, overrides a parameter (repeat)"),
       cl::cat(category));
   cl::opt<std::string> hostCPU(
-      "host-cpu", cl::desc("Processor of the host kernels: generic, native or "
-                           "a name that LLVM knows"),
+      "host-cpu",
+      cl::desc("Processor of the host kernels: generic, native or "
+               "a name that LLVM knows"),
       cl::init("generic"), cl::cat(category));
   cl::opt<bool> remarks("remarks", cl::desc("Print what was fused"),
                         cl::cat(category));

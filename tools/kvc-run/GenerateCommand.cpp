@@ -52,8 +52,9 @@ int runGenerate(Command &command) {
   for (const std::string &warning : result.warnings)
     std::cerr << "warning: " << warning << "\n";
   if (!result.policy.empty())
-    std::cerr << fmt::format("policy {}, budget {} tokens per head, target {}\n",
-                             result.policy, result.budget, result.target);
+    std::cerr << fmt::format(
+        "policy {}, budget {} tokens per head, target {}\n", result.policy,
+        result.budget, result.target);
   printSummary(result);
   return 0;
 }
@@ -67,7 +68,8 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
       "generate", "Generate text with a policy inside the prefill");
   command->add_option("--model", o.model, "Hugging Face model directory")
       ->required();
-  auto *policy = command->add_option("--policy", o.policy, "Library of kvc-opt");
+  auto *policy =
+      command->add_option("--policy", o.policy, "Library of kvc-opt");
   auto *budget = command->add_option("--budget", o.budget,
                                      "Tokens per KV head, window included");
   auto *keep = command->add_option("--keep", o.keep, "Share of the prompt");

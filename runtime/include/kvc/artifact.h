@@ -1,6 +1,7 @@
 /*===- artifact.h - what kvc-opt writes into an object file ---------------===*\
  *
- * `kvc-opt --emit=object` and `--emit=library` define one constant of this type,
+ * `kvc-opt --emit=object` and `--emit=library` define one constant of this
+type,
  * named kvc_policy_<name>; a library also exports it as kvc_artifact. It holds
  * the manifest (docs/manifest.md), PTX for each chip and the host kernels.
  *

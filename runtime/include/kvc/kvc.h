@@ -1,6 +1,7 @@
 /*===- kvc.h - the C ABI: eviction inside an engine's prefill -------------===*\
  *
- * A compiled policy is opened as a module, planned once for the engine's limits,
+ * A compiled policy is opened as a module, planned once for the engine's
+limits,
  * and enqueued once per layer. Rules that hold for every function:
  *
  * - The caller owns all device memory: cache, workspace, outputs. On the host
@@ -73,9 +74,9 @@ int kvc_cuda_device_count(void);
 typedef struct kvc_target {
   size_t struct_size;
   kvc_target_kind kind;
-  int device;        /* CUDA ordinal; its primary context is used */
-  unsigned threads;  /* host: operating-system threads, 0 = one per core */
-  uint64_t seed;     /* host: order of GPU threads, 0 = ascending */
+  int device;       /* CUDA ordinal; its primary context is used */
+  unsigned threads; /* host: operating-system threads, 0 = one per core */
+  uint64_t seed;    /* host: order of GPU threads, 0 = ascending */
 } kvc_target;
 
 /* Opens a policy that is linked into the program. The artifact must outlive the
@@ -104,11 +105,11 @@ typedef struct kvc_plan_info {
   size_t struct_size;
   size_t workspace_bytes;
   size_t workspace_alignment;
-  uint32_t launches;         /* per layer: score, select and compact */
-  uint32_t queries;          /* last queries that scoring reads, 0 if none */
-  uint32_t vector;           /* strides and bases are multiples of it */
-  int64_t scores_offset;     /* f32 in the workspace after select, -1 if none */
-  uint32_t scores_heads;     /* rows per sequence: kv_heads or 1 */
+  uint32_t launches;     /* per layer: score, select and compact */
+  uint32_t queries;      /* last queries that scoring reads, 0 if none */
+  uint32_t vector;       /* strides and bases are multiples of it */
+  int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
+  uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
 } kvc_plan_info;
 
 kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,
@@ -134,20 +135,20 @@ typedef struct kvc_layer_args {
   kvc_rows k, v;          /* [batch, kv_heads, T, d], keys after RoPE */
   kvc_rows q;             /* [batch, q_heads, q_rows, d], the last queries */
   uint32_t q_rows;
-  const float *lse;       /* [batch, q_heads, lse_rows] or null */
+  const float *lse; /* [batch, q_heads, lse_rows] or null */
   int64_t lse_batch_stride, lse_head_stride;
-  uint32_t lse_rows;      /* the last of them is the last query's */
-  int lse_base_2;         /* nonzero: base 2, else natural */
-  float scale;            /* of the logits; 0 means 1 / sqrt(d) */
-  int32_t *indices;       /* device [batch, kv_heads, index_capacity] */
+  uint32_t lse_rows; /* the last of them is the last query's */
+  int lse_base_2;    /* nonzero: base 2, else natural */
+  float scale;       /* of the logits; 0 means 1 / sqrt(d) */
+  int32_t *indices;  /* device [batch, kv_heads, index_capacity] */
   uint32_t index_capacity;
-  int32_t *counts;        /* device [batch, kv_heads] */
-  int32_t *past;          /* device [batch]: tokens ranked, 0 if none were */
-  int32_t *status;        /* device [1]; the caller clears it */
-  void *k_out, *v_out;    /* device [batch, out_rows, d]: head after head */
-  int32_t *offsets;       /* device [batch, kv_heads]: first row of each head */
-  uint32_t out_rows;      /* rows per sequence; what does not fit is dropped */
-  uint32_t slack;         /* free rows left behind each head */
+  int32_t *counts;     /* device [batch, kv_heads] */
+  int32_t *past;       /* device [batch]: tokens ranked, 0 if none were */
+  int32_t *status;     /* device [1]; the caller clears it */
+  void *k_out, *v_out; /* device [batch, out_rows, d]: head after head */
+  int32_t *offsets;    /* device [batch, kv_heads]: first row of each head */
+  uint32_t out_rows;   /* rows per sequence; what does not fit is dropped */
+  uint32_t slack;      /* free rows left behind each head */
   void *workspace;
   size_t workspace_bytes;
 } kvc_layer_args;

@@ -37,9 +37,9 @@ typedef struct kvc_simt_ops {
 } kvc_simt_ops;
 
 typedef struct kvc_simt_thread {
-  uint32_t thread;   /*  0: index in the block */
-  uint32_t block[3]; /*  4 */
-  void *shared;      /* 16: the block's memory */
+  uint32_t thread;         /*  0: index in the block */
+  uint32_t block[3];       /*  4 */
+  void *shared;            /* 16: the block's memory */
   const kvc_simt_ops *ops; /* 24 */
 } kvc_simt_thread;
 
