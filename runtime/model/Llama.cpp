@@ -53,6 +53,14 @@ std::vector<float> headsFirst(const std::vector<float> &x, uint32_t tokens,
 
 Llama::Llama(const std::string &dir)
     : config(Config::read(dir)), weights(Weights::read(dir, config)) {
+  // Threads meet at the end of every product. Where products are small that
+  // costs more than it brings, and much more on a machine that is busy.
+  constexpr uint64_t smallLayer = 1 << 22; // weights
+  uint64_t layer = uint64_t(config.hidden) *
+                   (3ull * config.intermediate +
+                    2ull * config.headDim * (config.qHeads + config.kvHeads));
+  if (layer < smallLayer)
+    openblas_set_num_threads(1);
   for (uint32_t i = 0; i < config.headDim / 2; ++i)
     inverseFrequencies.push_back(
         std::pow(config.ropeTheta, -2.0 * i / config.headDim));
