@@ -86,6 +86,11 @@ LogicalResult checkOp(Operation *op) {
       return op->emitError("values must be index, f32, i32, i1 or tensors of "
                            "the last three, got ")
              << value.getType();
+  for (Type type : op->getResultTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      if (tensor.getNumDynamicDims() != tensor.getRank())
+        return op->emitError("extents are known at launch and written '?', got ")
+               << type;
   if (auto attention = dyn_cast<AttentionOp>(op))
     return checkRange(op, "last", attention.getLast(), maxQueries);
   if (auto layers = dyn_cast<AllocateLayersOp>(op))

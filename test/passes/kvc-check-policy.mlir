@@ -88,3 +88,13 @@ kvc.policy @signed_division {
   %k = kvc.topk %n, %d : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+kvc.policy @static_extents {
+  // expected-error @+1 {{extents are known at launch and written '?', got 'tensor<8x?xf32>'}}
+  %n = kvc.norm l2 key : tensor<8x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<8x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
