@@ -51,7 +51,8 @@ llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip) {
         chip + "'");
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager manager(module.getContext());
-  // Level gpu has been verified; between upstream's lowerings only time is lost.
+  // Level gpu has been verified; between upstream's lowerings only time is
+  // lost.
   manager.enableVerifier(false);
   buildNVVMPipeline(manager);
   if (failed(manager.run(*copy)))

@@ -154,10 +154,6 @@ public:
     return {*builder, mlir::arith::BitcastOp::create(
                           *builder, builder->getI32Type(), value)};
   }
-  Expr asFloat() const {
-    return {*builder, mlir::arith::BitcastOp::create(
-                          *builder, builder->getF32Type(), value)};
-  }
 
 private:
   mlir::ImplicitLocOpBuilder *builder = nullptr;

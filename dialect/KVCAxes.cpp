@@ -5,11 +5,6 @@
 using namespace mlir;
 using namespace kvc;
 
-bool kvc::isHeads(Axis axis) {
-  return axis == Axis::QueryHeads || axis == Axis::KVHeads ||
-         axis == Axis::OneHead;
-}
-
 Axis kvc::joinHeads(Axis a, Axis b) {
   if (a == Axis::QueryHeads || b == Axis::QueryHeads)
     return Axis::QueryHeads;

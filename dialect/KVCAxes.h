@@ -18,9 +18,6 @@ namespace kvc {
 /// Axes of one tensor, outermost first. Empty for scalars.
 using AxisList = llvm::SmallVector<Axis, 4>;
 
-/// True for the three kinds of head axis.
-bool isHeads(Axis axis);
-
 /// The wider of two head axes: one head < KV heads < query heads.
 Axis joinHeads(Axis a, Axis b);
 

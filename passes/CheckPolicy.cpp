@@ -88,8 +88,9 @@ LogicalResult checkOp(Operation *op) {
              << value.getType();
   for (Type type : op->getResultTypes())
     if (auto tensor = dyn_cast<RankedTensorType>(type))
-      if (tensor.getNumDynamicDims() != tensor.getRank())
-        return op->emitError("extents are known at launch and written '?', got ")
+      if (int64_t(tensor.getNumDynamicDims()) != tensor.getRank())
+        return op->emitError(
+                   "extents are known at launch and written '?', got ")
                << type;
   if (auto attention = dyn_cast<AttentionOp>(op))
     return checkRange(op, "last", attention.getLast(), maxQueries);

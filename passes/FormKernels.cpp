@@ -225,7 +225,7 @@ private:
     Value protect;
     if (keep.getProtectLast() && kind != KernelKind::Compact &&
         kind != KernelKind::Combine)
-      protect = cloneCheap(keep.getProtectLast(), bodyMapping);
+      protect = cloneCheap(keep.getProtectLast());
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();
     return kernel;
@@ -234,13 +234,13 @@ private:
   IRMapping bodyMapping;
 
   /// `value` in the current kernel, cloning what is cheap.
-  Value cloneCheap(Value value, IRMapping &mapping) {
-    if (Value known = mapping.lookupOrNull(value))
+  Value cloneCheap(Value value) {
+    if (Value known = bodyMapping.lookupOrNull(value))
       return known;
     Operation *op = value.getDefiningOp();
     for (Value operand : op->getOperands())
-      cloneCheap(operand, mapping);
-    return builder.clone(*op, mapping)
+      cloneCheap(operand);
+    return builder.clone(*op, bodyMapping)
         ->getResult(cast<OpResult>(value).getResultNumber());
   }
 
@@ -260,7 +260,7 @@ private:
       collectInputs(op, stage, inputs);
       for (Value result : op->getResults())
         for (Operation *user : result.getUsers())
-          if (neededAfter(user, stage))
+          if (stageOf.lookup(user) > stage)
             outputs.insert(result);
     }
     SmallVector<Value> operands;
@@ -281,27 +281,27 @@ private:
     KernelKind kind = kinds[kindOf(stage)];
     std::string name =
         stringifyKernelKind(kind).str() + std::to_string(stage / stageKinds);
-    KernelOp kernel = openKernel(
-        ops.front()->getLoc(), kind, name, operands, types,
-        [&](ValueRange args) {
-          for (auto [input, arg] : llvm::zip(inputs, args))
-            bodyMapping.map(input, arg);
-          for (Operation *op : ops)
-            if (op != keep)
-              cloneInto(op, args);
-          for (Operation *op : ops)
-            remarkFused(op, name, outputs);
-          SmallVector<Value> results;
-          for (Value output : outputs)
-            results.push_back(bodyMapping.lookup(output));
-          if (last) {
-            auto list = ListKeptOp::create(
-                builder, keep.getLoc(), types[types.size() - 2], types.back(),
-                cloneCheap(keep.getMask(), bodyMapping));
-            results.append({list.getIndices(), list.getCounts()});
-          }
-          return results;
-        });
+    KernelOp kernel =
+        openKernel(ops.front()->getLoc(), kind, name, operands, types,
+                   [&](ValueRange args) {
+                     for (auto [input, arg] : llvm::zip(inputs, args))
+                       bodyMapping.map(input, arg);
+                     for (Operation *op : ops)
+                       if (op != keep)
+                         cloneInto(op, args);
+                     for (Operation *op : ops)
+                       remarkFused(op, name, outputs);
+                     SmallVector<Value> results;
+                     for (Value output : outputs)
+                       results.push_back(bodyMapping.lookup(output));
+                     if (last) {
+                       auto list = ListKeptOp::create(
+                           builder, keep.getLoc(), types[types.size() - 2],
+                           types.back(), cloneCheap(keep.getMask()));
+                       results.append({list.getIndices(), list.getCounts()});
+                     }
+                     return results;
+                   });
     for (auto [output, result] : llvm::zip(outputs, kernel.getOutputs()))
       stored.map(output, result);
     if (last)
@@ -317,11 +317,6 @@ private:
                });
   }
 
-  /// True if `user`, or a cheap op that it stands for, runs in a later kernel.
-  bool neededAfter(Operation *user, int stage) {
-    return !isCheap(user) && stageOf.lookup(user) > stage;
-  }
-
   void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
     for (Value operand : op->getOperands()) {
       Operation *def = operand.getDefiningOp();
@@ -335,7 +330,7 @@ private:
   /// Clones one op, staging what it needs at several tokens.
   void cloneInto(Operation *op, ValueRange args) {
     for (Value operand : op->getOperands())
-      cloneCheap(operand, bodyMapping);
+      cloneCheap(operand);
     Operation *clone = builder.clone(*op, bodyMapping);
     if (auto attention = dyn_cast<AttentionOp>(clone))
       attention.getLseMutable().assign(args.back());

@@ -84,26 +84,18 @@ private:
            {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
         spec.args.push_back(arg);
     }
-    auto add = [&](StringRef arg) {
-      if (!llvm::is_contained(spec.args, arg))
-        spec.args.push_back(arg.str());
-    };
     for (auto norm : kernel.getBody().getOps<NormOp>())
       for (const char *part : {"", "_batch", "_head", "_token"})
-        add((norm.getSide() == CacheSide::Key ? "k" : "v") + std::string(part));
+        addArg(spec.args, (norm.getSide() == CacheSide::Key ? "k" : "v") +
+                              std::string(part));
     for (const std::string &input : site.inputs)
-      add(input);
-    for (Attribute buffer : outputs())
-      add(scratchName(cast<BufferAttr>(buffer)));
+      addArg(spec.args, input);
+    for (const std::string &output : outputBuffers(kernel))
+      addArg(spec.args, output);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
                  walksHeads() ? "1" : "kv_heads", "batch"};
     return spec;
-  }
-
-  ArrayRef<Attribute> outputs() {
-    auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers");
-    return buffers ? buffers.getValue() : ArrayRef<Attribute>();
   }
 
   void run(KernelBuilder &k) {
@@ -322,12 +314,12 @@ private:
 
   void storeOutputs(KernelBuilder &k, const SequenceScalars &s, PointEval &eval,
                     const Point &point, Expr exists, bool oneHead) {
-    for (auto [value, attr] : llvm::zip(yield.getValues(), outputs())) {
+    for (auto [value, name] :
+         llvm::zip(yield.getValues(), outputBuffers(kernel))) {
       Axis heads = headsOf(value.getType());
       if (walksHeads() && (heads == Axis::OneHead) != oneHead)
         continue;
-      Buffer memory = scratchBuffer(k, scratchName(cast<BufferAttr>(attr)),
-                                    value.getType());
+      Buffer memory = scratchBuffer(k, name, value.getType());
       forMembers(k, value, [&](int j) {
         Point p = point;
         p.member = j;

@@ -21,6 +21,19 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
   return k.buffer(name, {heads * row, row});
 }
 
+SmallVector<std::string> kvc::outputBuffers(KernelOp kernel) {
+  SmallVector<std::string> names;
+  if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
+    for (Attribute buffer : buffers)
+      names.push_back(scratchName(cast<BufferAttr>(buffer)));
+  return names;
+}
+
+void kvc::addArg(std::vector<std::string> &args, StringRef name) {
+  if (!llvm::is_contained(args, name))
+    args.push_back(name.str());
+}
+
 void kvc::addScalarArgs(KernelOp kernel, std::vector<std::string> &args) {
   bool used = false;
   kernel.getBody().walk([&](Operation *op) {

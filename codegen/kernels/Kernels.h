@@ -32,6 +32,12 @@ std::string scratchName(BufferAttr buffer);
 /// [window] or [batch][heads], by the axes of `type`.
 Buffer scratchBuffer(KernelBuilder &k, llvm::StringRef name, mlir::Type type);
 
+/// Arguments of the buffers that a kernel fills, in the order of its results.
+llvm::SmallVector<std::string> outputBuffers(KernelOp kernel);
+
+/// Appends an argument unless it is there.
+void addArg(std::vector<std::string> &args, llvm::StringRef name);
+
 /// Adds the arguments that scalars of the body read: `layer`, `layers`.
 void addScalarArgs(KernelOp kernel, std::vector<std::string> &args);
 

@@ -19,7 +19,7 @@ using namespace kvc;
 namespace {
 
 constexpr int64_t threads = 512;
-/// Bits of the status word.
+/// Bits of the status word, as kvc/kvc.h has them.
 constexpr int64_t statusNaN = 1, statusCapacity = 2;
 
 class RowsBuilder {
@@ -70,25 +70,17 @@ private:
       for (const char *arg : {"indices", "counts", "past", "index_capacity"})
         spec.args.push_back(arg);
     addScalarArgs(kernel, spec.args);
-    auto add = [&](const std::string &arg) {
-      if (!llvm::is_contained(spec.args, arg))
-        spec.args.push_back(arg);
-    };
     for (const std::string &input : site.inputs)
-      add(input);
-    for (Attribute buffer : outputs())
-      add(scratchName(cast<BufferAttr>(buffer)));
+      addArg(spec.args, input);
+    for (const std::string &output : outputBuffers(kernel))
+      addArg(spec.args, output);
     kernel.getBody().walk([&](StageOp stage) {
-      add(scratchName(cast<BufferAttr>(stage->getAttr("buffer"))));
+      addArg(spec.args,
+             scratchName(cast<BufferAttr>(stage->getAttr("buffer"))));
     });
     spec.blockSize = threads;
     spec.grid = {"1", "kv_heads", "batch"};
     return spec;
-  }
-
-  ArrayRef<Attribute> outputs() {
-    auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers");
-    return buffers ? buffers.getValue() : ArrayRef<Attribute>();
   }
 
   int64_t members(Value value) {
@@ -271,10 +263,10 @@ private:
 
   /// What later kernels read.
   void storeOutputs() {
-    for (auto [value, attr] : llvm::zip(yield.getValues(), outputs())) {
+    for (auto [value, name] :
+         llvm::zip(yield.getValues(), outputBuffers(kernel))) {
       Axis heads = headsOf(value.getType());
-      Buffer memory = scratchBuffer(k, scratchName(cast<BufferAttr>(attr)),
-                                    value.getType());
+      Buffer memory = scratchBuffer(k, name, value.getType());
       // One row for all heads: the first head's block writes it.
       Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
       auto storeAt = [&](Expr token, ArrayRef<Expr> tail) {

@@ -35,10 +35,9 @@ public:
     heads = k.arg("kv_heads");
     s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
     k.when(s.length.above(s.budget), [&] {
-      for (auto [value, attr] : llvm::zip(
-               yield.getValues(), cast<ArrayAttr>(kernel->getAttr("buffers"))))
-        allocate(value.getDefiningOp<AllocateHeadsOp>(),
-                 scratchName(cast<BufferAttr>(attr)));
+      for (auto [value, name] :
+           llvm::zip(yield.getValues(), outputBuffers(kernel)))
+        allocate(value.getDefiningOp<AllocateHeadsOp>(), name);
     });
   }
 
@@ -59,8 +58,8 @@ private:
     addScalarArgs(kernel, spec.args);
     for (const std::string &input : site.inputs)
       spec.args.push_back(input);
-    for (Attribute buffer : cast<ArrayAttr>(kernel->getAttr("buffers")))
-      spec.args.push_back(scratchName(cast<BufferAttr>(buffer)));
+    for (const std::string &output : outputBuffers(kernel))
+      spec.args.push_back(output);
     spec.blockSize = threads;
     spec.grid = {"1", "1", "batch"};
     return spec;

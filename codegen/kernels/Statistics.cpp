@@ -50,8 +50,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
       queries * llvm::PowerOf2Ceil(site.shape.group), LogitTile::rows);
   int64_t warps =
       warpsThatFit(LogitTile::bytesPerWarp + rowCount * 8, maxWarps);
-  std::string out = scratchName(
-      cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
+  std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
   spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
   LogitTile::addArgs(spec.args);
@@ -129,8 +128,7 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   auto op = *kernel.getBody().getOps<CombineStatisticsOp>().begin();
   auto type = cast<RankedTensorType>(op.getType());
   int64_t queries = type.getDimSize(1);
-  std::string out = scratchName(
-      cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0]));
+  std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
   spec.args = {"lengths",    "budgets",      "kv_heads",
                "max_tokens", site.inputs[0], out};

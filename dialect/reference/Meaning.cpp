@@ -26,8 +26,8 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
                 {}};
   for (int64_t h = 0; h < layer.qHeads; ++h)
     for (int64_t i = 0; i < queries; ++i) {
-      // Queries in front of the sequence do not exist: no weight. Only where the
-      // window takes the whole budget and nothing is ranked.
+      // Queries in front of the sequence do not exist: no weight. Only where
+      // the window takes the whole budget and nothing is ranked.
       if (tokens < queries - i || layer.queries < queries - i) {
         result.data.insert(result.data.end(), past, 0.0);
         continue;

@@ -74,7 +74,7 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   Arena arena(device);
   size_t count = batch.size(), element = dtypeBytes(options.dtype);
   size_t heads = options.kv_heads, row = options.head_dim * element;
-  uint32_t tokens = 0, capacity = 0, queries = module->manifest.queries;
+  uint32_t tokens = 0, queries = module->manifest.queries;
   bool lse = queries > 0;
   std::vector<int32_t> lengths, budgets;
   for (const LayerSequence &sequence : batch) {
@@ -83,34 +83,31 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     budgets.push_back(int32_t(std::min<uint32_t>(sequence.budget, INT32_MAX)));
     lse &= sequence.lse != nullptr;
   }
-  // A head never keeps more than all; most policies keep B.
-  capacity = tokens;
+  uint32_t capacity = tokens; // a head never keeps more than all
 
-  // Rows of a sequence are packed as [head][row], padded to the longest.
-  auto pack = [&](size_t packedHeads, size_t rows, size_t rowBytes,
+  // Rows of a sequence are packed as [head][row], padded to the longest: the
+  // cache behind its rows, queries in front, so that the last row is the last
+  // query's.
+  auto pack = [&](size_t packedHeads, size_t rows, size_t rowBytes, bool atEnd,
                   auto pointer, auto have) {
     auto *memory = static_cast<std::byte *>(
         arena.zeros(count * packedHeads * rows * rowBytes));
     for (size_t s = 0; s < count; ++s) {
       const std::byte *from = pointer(batch[s]);
       size_t present = have(batch[s]), used = std::min(present, rows);
+      size_t first = atEnd ? rows - used : 0;
       for (size_t h = 0; from && h < packedHeads; ++h)
         device.upload(
-            memory + ((s * packedHeads + h) * rows + rows - used) * rowBytes,
+            memory + ((s * packedHeads + h) * rows + first) * rowBytes,
             from + (h * present + present - used) * rowBytes, used * rowBytes);
     }
     return memory;
   };
-  // Cache rows begin at token 0 of each head.
   auto packCache = [&](const std::byte *LayerSequence::*member) {
-    auto *memory =
-        static_cast<std::byte *>(arena.zeros(count * heads * tokens * row));
-    for (size_t s = 0; s < count; ++s)
-      for (size_t h = 0; h < heads; ++h)
-        device.upload(memory + (s * heads + h) * tokens * row,
-                      batch[s].*member + h * batch[s].tokens * row,
-                      batch[s].tokens * row);
-    return memory;
+    return pack(
+        heads, tokens, row, false,
+        [&](const LayerSequence &s) { return s.*member; },
+        [](const LayerSequence &s) { return size_t(s.tokens); });
   };
 
   kvc_layer_args args = {};
@@ -131,13 +128,13 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   if (queries) {
     auto have = [](const LayerSequence &s) { return size_t(s.queries); };
     args.q = rows(pack(
-                      options.q_heads, queries, row,
+                      options.q_heads, queries, row, true,
                       [](const LayerSequence &s) { return s.q; }, have),
                   options.q_heads, queries);
     args.q_rows = queries;
     if (lse) {
       args.lse = reinterpret_cast<float *>(pack(
-          options.q_heads, queries, sizeof(float),
+          options.q_heads, queries, sizeof(float), true,
           [](const LayerSequence &s) {
             return reinterpret_cast<const std::byte *>(s.lse);
           },

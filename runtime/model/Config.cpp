@@ -71,8 +71,7 @@ private:
   json object;
 };
 
-void readEos(const std::string &path, std::vector<uint32_t> &eos) {
-  Fields fields(path);
+void readEos(const Fields &fields, std::vector<uint32_t> &eos) {
   if (!fields.has("eos_token_id"))
     return;
   eos.clear();
@@ -130,9 +129,9 @@ Config Config::read(const std::string &dir) {
   config.dtype = dtype == "float32"   ? KVC_F32
                  : dtype == "float16" ? KVC_F16
                                       : KVC_BF16;
-  readEos(path, config.eos);
+  readEos(fields, config.eos);
   std::string generation = dir + "/generation_config.json";
   if (std::filesystem::exists(generation))
-    readEos(generation, config.eos);
+    readEos(Fields(generation), config.eos);
   return config;
 }

@@ -49,6 +49,17 @@ std::vector<float> headsFirst(const std::vector<float> &x, uint32_t tokens,
   return y;
 }
 
+/// Softmax in place; returns the natural log-sum-exp.
+float softmax(float *row, uint32_t count) {
+  float most = *std::max_element(row, row + count);
+  double sum = 0;
+  for (uint32_t t = 0; t < count; ++t)
+    sum += row[t] = std::exp(row[t] - most);
+  for (uint32_t t = 0; t < count; ++t)
+    row[t] = float(row[t] / sum);
+  return float(most + std::log(sum));
+}
+
 } // namespace
 
 Llama::Llama(const std::string &dir)
@@ -102,14 +113,8 @@ void Llama::attendPrompt(LayerActivations &layer,
       for (uint32_t r = 0; r < rows; ++r) {
         float *row = &weights[size_t(r) * seen];
         uint32_t visible = first + r + 1;
-        float most = *std::max_element(row, row + visible);
-        double sum = 0;
-        for (uint32_t t = 0; t < visible; ++t)
-          sum += row[t] = std::exp(row[t] - most);
-        for (uint32_t t = 0; t < visible; ++t)
-          row[t] = float(row[t] / sum);
+        layer.lse[size_t(h) * tokens + first + r] = softmax(row, visible);
         std::fill(row + visible, row + seen, 0.0f);
-        layer.lse[size_t(h) * tokens + first + r] = float(most + std::log(sum));
       }
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, int(rows), int(d),
                   int(seen), 1.0f, weights.data(), int(seen), v, int(d), 0.0f,
@@ -197,13 +202,7 @@ void Llama::attendCache(const float *q, const RaggedCache &cache,
             cblas_sdot(int(d), q + (g * group + j) * d, 1, row.data(), 1);
     }
     for (uint32_t j = 0; j < group; ++j) {
-      float *line = &logits[size_t(j) * rows];
-      float most = *std::max_element(line, line + rows);
-      double sum = 0;
-      for (uint32_t t = 0; t < rows; ++t)
-        sum += line[t] = std::exp(line[t] - most);
-      for (uint32_t t = 0; t < rows; ++t)
-        line[t] = float(line[t] / sum);
+      softmax(&logits[size_t(j) * rows], rows);
       std::fill_n(out + (g * group + j) * d, d, 0.0f);
     }
     for (uint32_t t = 0; t < rows; ++t) {

@@ -8,7 +8,7 @@ using namespace kvc::rt;
 
 TEST(Budget, CountsTokens) { EXPECT_EQ(Budget::parse("64", "").of(10), 64u); }
 
-// In binary floating point .29 * 100 is 28.999..., .1 * 1000 may be 99.
+// In binary floating point .29 * 100 is 28.999...
 TEST(Budget, SharesAreExactDecimals) {
   EXPECT_EQ(Budget::parse("", "0.29").of(100), 29u);
   EXPECT_EQ(Budget::parse("", "0.1").of(1000), 100u);
