@@ -108,11 +108,15 @@ static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
 
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                gpu::GPUModuleOp module) {
-  int64_t queries = 0;
-  json::Value lse = nullptr;
-  policy.walk([&](CombineStatisticsOp op) {
-    auto type = cast<RankedTensorType>(op.getType());
-    queries = type.getDimSize(1);
+  json::Value queries = 0, lse = nullptr;
+  policy.walk([&](Operation *op) {
+    if (!isa<CombineStatisticsOp, RowLogSumExpOp>(op))
+      return;
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    if (type.isDynamicDim(1))
+      queries = "all";
+    else
+      queries = type.getDimSize(1);
     auto kernel = cast<KernelOp>(op->getParentOp());
     lse = cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0])
               .getIndex();
@@ -154,7 +158,7 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
   }
   json::Object manifest{
       {"format", manifestFormat},         {"policy", policy.getSymName()},
-      {"params", std::move(params)},      {"queries", queries},
+      {"params", std::move(params)},      {"queries", std::move(queries)},
       {"window", std::move(window)},      {"lse_buffer", std::move(lse)},
       {"scores", describeScores(policy)}, {"buffers", describeBuffers(policy)},
       {"variants", std::move(variants)}};

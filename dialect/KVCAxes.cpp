@@ -145,6 +145,11 @@ LogicalResult RowStatisticsOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   return success();
 }
 
+LogicalResult RowLogSumExpOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::QueryHeads, Axis::Window};
+  return success();
+}
+
 LogicalResult CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
                                              AxisList &result) {
   result = {Axis::QueryHeads, Axis::Window};

@@ -62,6 +62,10 @@ kvc::parseFraction(llvm::StringRef text) {
   return std::make_pair(numerator / common, denominator / common);
 }
 
+bool AttentionOp::readsAll() {
+  return getLast().getDefiningOp<LengthOp>() != nullptr;
+}
+
 std::pair<int64_t, int64_t> FractionOp::getRatio() {
   return *parseFraction(getText());
 }

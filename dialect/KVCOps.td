@@ -138,19 +138,25 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
   let description = [{
     `A[h, i, t] = exp(scale * q[h, T - n + i] . k[h / G, t] - lse[h, i])` for
     the last `n` queries `i` and past tokens `t`; 0 where the query is older
-    than the token. `lse` is the row's log-sum-exp over **all** tokens that the
+    than the token. `n` is a constant or `kvc.length`, which reads all queries:
+    the engine must then hand over the queries of the whole prompt. `lse` is the row's log-sum-exp over **all** tokens that the
     query sees, window included. fp32; with `rounded` each weight is rounded to
     the model's type. The rows are never stored: a value that depends on them
     must be reduced over the window.
 
     At level `fused` the log-sum-exp is an operand; the engine's attention
-    usually has it, else two kernels make it.
+    usually has it, else one or two kernels make it.
 
     Constraints:
-    - C1: `last` is a constant of 1 to 1024 after parameters are bound
-      (checked by `kvc-check-policy`).
+    - C1: `last` is a constant of 1 to 1024 after parameters are bound, or
+      `kvc.length` (checked by `kvc-check-policy`).
 
-    Example: `%rows = kvc.attention last(%window) : tensor<?x?x?xf32>`
+    Examples:
+    ```mlir
+    %rows = kvc.attention last(%window) : tensor<?x?x?xf32>
+    %tokens = kvc.length
+    %all = kvc.attention last(%tokens) : tensor<?x?x?xf32>
+    ```
   }];
   let arguments = (ins Index:$last, Optional<KVC_Scores>:$lse,
                        UnitAttr:$rounded);
@@ -158,6 +164,10 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
   let assemblyFormat = [{
     `last` `(` $last `)` (`lse` `(` $lse^ `:` type($lse) `)`)?
     (`rounded` $rounded^)? attr-dict `:` type($result)
+  }];
+  let extraClassDeclaration = [{
+    /// True where the rows are those of all queries of the sequence.
+    bool readsAll();
   }];
 }
 
@@ -438,6 +448,16 @@ def KVC_RowStatisticsOp : KVC_TensorOp<"row_statistics"> {
   let arguments = (ins Index:$last);
   let results = (outs TensorRankOf<[F32], [4]>:$result);
   let assemblyFormat = "`last` `(` $last `)` attr-dict `:` type($result)";
+}
+
+def KVC_RowLogSumExpOp : KVC_TensorOp<"row_log_sum_exp"> {
+  let summary = "compute the log-sum-exp of every query, base 2";
+  let description = [{
+    One warp walks all tokens that its queries see: for all queries there are
+    rows enough, so tokens need not be split.
+  }];
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def KVC_CombineStatisticsOp : KVC_TensorOp<"combine_statistics"> {

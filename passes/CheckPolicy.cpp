@@ -59,8 +59,8 @@ LogicalResult checkFraction(Operation *op, StringRef what, Value value,
 }
 
 LogicalResult checkOp(Operation *op) {
-  if (isa<KernelOp, StageOp, RowStatisticsOp, CombineStatisticsOp, ListKeptOp,
-          CompactOp>(op))
+  if (isa<KernelOp, StageOp, RowStatisticsOp, RowLogSumExpOp,
+          CombineStatisticsOp, ListKeptOp, CompactOp>(op))
     return op->emitError("a policy that ends in kvc.keep has no ops of level "
                          "fused, got ")
            << op->getName();
@@ -92,7 +92,7 @@ LogicalResult checkOp(Operation *op) {
         return op->emitError(
                    "extents are known at launch and written '?', got ")
                << type;
-  if (auto attention = dyn_cast<AttentionOp>(op))
+  if (auto attention = dyn_cast<AttentionOp>(op); attention && !attention.readsAll())
     return checkRange(op, "last", attention.getLast(), maxQueries);
   if (auto layers = dyn_cast<AllocateLayersOp>(op))
     return checkFraction(op, "ratio", layers.getRatio(), 1, 1000000);

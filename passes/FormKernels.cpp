@@ -109,9 +109,8 @@ private:
   llvm::MapVector<Operation *, int> stageOf;
   /// Old value -> the kernel result that holds it.
   IRMapping stored;
-  /// The log-sum-exp of the last `queries` queries; null without attention.
+  /// The log-sum-exp of the queries that are read; null without attention.
   Value lse;
-  int64_t queries = 0;
 
   MLIRContext &getContext() { return *policy.getContext(); }
 
@@ -179,18 +178,30 @@ private:
     return success();
   }
 
-  /// Statistics and combine kernels for the largest window.
+  /// Statistics of all queries, or of the largest window with a combine kernel.
   void makeStatistics() {
     Location loc = policy.getLoc();
+    int64_t queries = 0;
+    bool all = false;
     for (auto [op, stage] : stageOf)
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         queries = std::max(queries, constantOf(attention.getLast()));
+        all |= attention.readsAll();
         loc = attention.getLoc();
       }
-    if (!queries)
+    if (!queries && !all)
       return;
     auto f32 = builder.getF32Type();
     auto bare = RankedTensorType::get({1, 1}, f32);
+    if (all) {
+      auto type = withAxes(bare, {Axis::QueryHeads, Axis::Window}, 0);
+      lse = openKernel(loc, KernelKind::Statistics, "statistics", {}, {type},
+                       [&](ValueRange) -> SmallVector<Value> {
+                         return {RowLogSumExpOp::create(builder, loc, type)};
+                       })
+                .getResult(0);
+      return;
+    }
     auto partialType = withAxes(
         bare, {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair},
         queries);

@@ -13,7 +13,7 @@ using namespace kvc;
 namespace {
 
 /// The static extent of the window axis, taken from the operands or from the
-/// attention op itself; 0 when there is none.
+/// attention op itself; 0 when there is none or all queries are read.
 int64_t windowOf(Operation *op) {
   if (auto attention = dyn_cast<AttentionOp>(op))
     return constantOf(attention.getLast());
@@ -28,10 +28,22 @@ int64_t windowOf(Operation *op) {
   return 0;
 }
 
+/// True where the rows of a value are those of all queries; false for a window
+/// and for what is merely repeated along one.
+bool rowsAreAll(Value value) {
+  if (auto attention = value.getDefiningOp<AttentionOp>())
+    return attention.readsAll();
+  return axesOf(value.getType()).size() == 3 &&
+         llvm::any_of(value.getDefiningOp()->getOperands(), rowsAreAll);
+}
+
 /// Joins the operands' axes; inserts broadcasts where heads differ.
 LogicalResult inferElementwise(Operation *op, AxisList &result) {
   Axis heads = Axis::OneHead;
-  int64_t window = 0;
+  std::optional<int64_t> window;
+  auto say = [](int64_t extent) {
+    return extent ? std::to_string(extent) : std::string("all queries");
+  };
   for (Value operand : op->getOperands()) {
     AxisList axes = axesOf(operand.getType());
     if (axes.empty())
@@ -40,22 +52,42 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
     if (result.empty())
       result = axes;
     auto type = cast<RankedTensorType>(operand.getType());
-    if (axes.size() != 3 || type.isDynamicDim(1))
+    bool all = rowsAreAll(operand);
+    if (axes.size() != 3 || (type.isDynamicDim(1) && !all))
       continue;
-    if (window && type.getDimSize(1) != window)
+    int64_t extent = all ? 0 : type.getDimSize(1);
+    if (window && extent != *window)
       return op->emitError("operands must have the same window, got ")
-             << window << " and " << type.getDimSize(1);
-    window = type.getDimSize(1);
+             << say(*window) << " and " << say(extent);
+    window = extent;
   }
   result.front() = heads;
   OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-    if (!type || type == withAxes(type, result, window))
+    RankedTensorType wanted = type ? withAxes(type, result, window.value_or(0)) : type;
+    if (type == wanted)
       continue;
-    operand.set(BroadcastOp::create(
-        builder, op->getLoc(), withAxes(type, result, window), operand.get()));
+    operand.set(
+        BroadcastOp::create(builder, op->getLoc(), wanted, operand.get()));
   }
+  return success();
+}
+
+/// What a reduction of rows needs: rows of their own, and few enough of them
+/// where they are kept until all heads have been seen.
+LogicalResult checkRows(ReduceOp reduce) {
+  Value value = reduce.getValue();
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getRank() != 3)
+    return success();
+  bool all = rowsAreAll(value);
+  if (type.isDynamicDim(1) && !all)
+    return reduce.emitOpError("rows must come from kvc.attention, got a value "
+                              "that is repeated along the window");
+  if (all && reduce.getAxis() == ReduceAxis::Heads)
+    return reduce.emitOpError("rows of all queries must be reduced over the "
+                              "window before they are reduced over all heads");
   return success();
 }
 
@@ -65,6 +97,8 @@ LogicalResult inferOp(Operation *op) {
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
   if (!type)
     return success();
+  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && failed(checkRows(reduce)))
+    return failure();
   AxisList result;
   if (auto inferable = dyn_cast<AxesOpInterface>(op)) {
     SmallVector<AxisList> operands;

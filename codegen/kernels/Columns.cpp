@@ -5,7 +5,9 @@
 // over all heads the warp walks the heads itself: grid (.., 1, batch).
 //
 //   for each KV head:
-//     for each step of 16 query rows:     logits of the tile, then each lane
+//     for each step of 16 query rows (all queries: from the tile's first token
+//     on, since older ones do not see it):
+//                                         logits of the tile, then each lane
 //       accumulates its column            the policy's formula, row by row
 //     the rest of the formula on the accumulated columns; store
 //   what has one row for all heads; store
@@ -35,8 +37,12 @@ public:
       : kernel(kernel), site(site),
         yield(cast<YieldOp>(kernel.getBody().front().back())) {
     for (Operation &op : kernel.getBody().front()) {
-      if (auto attention = dyn_cast<AttentionOp>(op))
-        queries = std::max(queries, constantOf(attention.getLast()));
+      if (auto attention = dyn_cast<AttentionOp>(op)) {
+        attends = true;
+        readsAll |= attention.readsAll();
+        fixedQueries =
+            std::max(fixedQueries, constantOf(attention.getLast()));
+      }
       auto reduce = dyn_cast<ReduceOp>(op);
       if (!reduce)
         continue;
@@ -48,7 +54,7 @@ public:
       if (reduce.getAxis() == ReduceAxis::Window)
         (oneHead ? lateWindows : windows).push_back(reduce);
     }
-    int64_t bytes = queries ? LogitTile::bytesPerWarp : 0;
+    int64_t bytes = attends ? LogitTile::bytesPerWarp : 0;
     for (ReduceOp reduce : rowHeads)
       bytes += windowOf(reduce) * warpSize * 4;
     warps = warpsThatFit(bytes, maxWarps);
@@ -64,7 +70,11 @@ private:
   KernelOp kernel;
   const KernelSite &site;
   YieldOp yield;
-  int64_t queries = 0, warps = maxWarps;
+  /// The largest window, unless all queries are read.
+  int64_t fixedQueries = 0, warps = maxWarps;
+  bool attends = false, readsAll = false;
+  /// How many queries are read.
+  Expr queries;
   /// Reductions over the window: inside a head, and after all heads.
   SmallVector<ReduceOp> windows, lateWindows;
   /// Reductions over all heads: of rows (kept in shared memory), of columns.
@@ -78,7 +88,7 @@ private:
     LaunchSpec spec;
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
     addScalarArgs(kernel, spec.args);
-    if (queries) {
+    if (attends) {
       LogitTile::addArgs(spec.args);
       for (const char *arg :
            {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
@@ -100,8 +110,8 @@ private:
 
   void run(KernelBuilder &k) {
     std::optional<LogitTile> tile;
-    if (queries)
-      tile.emplace(k, queries, warps);
+    if (attends)
+      tile.emplace(k, warps);
     for (ReduceOp reduce : rowHeads)
       rowHeadSums[reduce] =
           k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
@@ -109,6 +119,9 @@ private:
 
     auto s =
         openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    queries = readsAll ? s.length : k.index(fixedQueries);
+    if (tile)
+      tile->setQueries(queries);
     Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
     k.when(s.length.above(s.budget) & (first < s.past), [&] {
       Expr token = first + k.lane();
@@ -133,8 +146,10 @@ private:
     });
   }
 
-  int64_t windowOf(ReduceOp reduce) {
-    return cast<RankedTensorType>(reduce.getValue().getType()).getDimSize(1);
+  /// Rows of a value; 0 where they are those of all queries.
+  static int64_t windowOf(ReduceOp reduce) {
+    auto type = cast<RankedTensorType>(reduce.getValue().getType());
+    return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
   }
 
   /// One KV head: rows to columns, columns to outputs. Returns the carried sums
@@ -182,8 +197,9 @@ private:
         slots.push_back({reduce, j});
         starts.push_back(reductionStart(k, reduce.getKind()));
       });
+    Expr from = readsAll ? first / tile.queriesPerStep() : k.index(0);
     Values sums = k.loop(
-        k.index(0), k.index(tile.steps()), k.index(1), starts,
+        from, tile.steps(), k.index(1), starts,
         [&](Expr step, ArrayRef<Expr> carried) {
           tile.compute(step);
           Values next(carried.begin(), carried.end());
@@ -194,9 +210,10 @@ private:
         });
     for (auto [slot, sum] : llvm::zip(slots, sums)) {
       ReduceOp reduce = slot.first;
-      finished[{reduce, slot.second}] = reduce.getKind() == ReduceKind::Mean
-                                            ? sum / k.f32(windowOf(reduce))
-                                            : sum;
+      int64_t window = windowOf(reduce);
+      Expr count = window ? k.f32(window) : queries.toFloat();
+      finished[{reduce, slot.second}] =
+          reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
     }
   }
 
@@ -206,7 +223,7 @@ private:
                        int64_t local, ArrayRef<std::pair<ReduceOp, int>> slots,
                        Values &sums) {
     Expr query = step * tile.queriesPerStep() + local;
-    bool partial = queries % tile.queriesPerStep() != 0;
+    bool partial = readsAll || fixedQueries % tile.queriesPerStep() != 0;
     LeafReader leaf = [&](Value value, const Point &p) -> std::optional<Expr> {
       if (auto attention = value.getDefiningOp<AttentionOp>())
         return weight(k, tile, s, p, attention, query, local);
@@ -216,7 +233,7 @@ private:
     PointEval eval(k, s, leaf, point);
     auto guarded = [&](int64_t window, Expr old, Expr updated) {
       // Rows in front of a shorter window, and rows that pad the last step.
-      if (window < queries)
+      if (window && (readsAll || window < fixedQueries))
         updated = (query >= queries - window).select(updated, old);
       return partial ? (query < queries).select(updated, old) : updated;
     };
@@ -229,8 +246,9 @@ private:
     for (ReduceOp reduce : rowHeads) {
       Buffer memory = rowHeadSums[reduce];
       int64_t window = windowOf(reduce);
-      Expr row =
-          (query - (queries - window)).max(k.index(0)).min(k.index(window - 1));
+      Expr row = (query - (queries - window))
+                     .max(k.index(0))
+                     .min(k.index(window - 1));
       Expr old = k.load(memory, {k.warp(), row, k.lane()});
       Expr start =
           (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
@@ -246,7 +264,7 @@ private:
   /// exp(logit - lse), 0 for tokens behind the query.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
               const Point &p, AttentionOp op, Expr query, int64_t local) {
-    Expr row = query.min(k.index(queries - 1));
+    Expr row = query.min(queries - 1);
     Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
     Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
                               k.arg("lse_rows") - queries + row}) *

@@ -15,8 +15,8 @@ void LogitTile::addArgs(std::vector<std::string> &args) {
     args.push_back(arg);
 }
 
-LogitTile::LogitTile(KernelBuilder &k, int64_t queries, int64_t warps)
-    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k), queries(queries) {
+LogitTile::LogitTile(KernelBuilder &k, int64_t warps)
+    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k) {
   tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
                   {k.index(rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
@@ -24,8 +24,10 @@ LogitTile::LogitTile(KernelBuilder &k, int64_t queries, int64_t warps)
   scale = k.arg("logit_scale");
 }
 
-int64_t LogitTile::steps() const {
-  return llvm::divideCeil(queries, queriesPerStep());
+void LogitTile::setQueries(Expr queries) { this->queries = queries; }
+
+Expr LogitTile::steps() const {
+  return (queries + (queriesPerStep() - 1)) / queriesPerStep();
 }
 
 SmallVector<std::pair<int64_t, int64_t>> LogitTile::chunks() const {
@@ -64,7 +66,7 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
 std::pair<Expr, Expr> LogitTile::queryOf(Expr step, Expr row) {
   Expr member = (row % paddedGroup).min(k.index(k.shape.group - 1));
   Expr query =
-      (step * queriesPerStep() + row / paddedGroup).min(k.index(queries - 1));
+      (step * queriesPerStep() + row / paddedGroup).min(queries - 1);
   return {kvHead * k.shape.group + member, k.arg("q_rows") - queries + query};
 }
 

@@ -30,8 +30,11 @@ public:
   static void addArgs(std::vector<std::string> &args);
 
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
-  /// warps. `queries` is the number of window rows.
-  LogitTile(KernelBuilder &k, int64_t queries, int64_t warps);
+  /// warps.
+  LogitTile(KernelBuilder &k, int64_t warps);
+
+  /// The rows are those of the last `queries` queries.
+  void setQueries(Expr queries);
 
   /// Points the tile at 32 tokens from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it.
@@ -45,7 +48,7 @@ public:
   /// r % G'.
   Expr at(Expr row, Expr column);
 
-  int64_t steps() const;
+  Expr steps() const;
   int64_t queriesPerStep() const { return rows / paddedGroup; }
   int64_t paddedGroup;
 
@@ -56,7 +59,7 @@ private:
   std::pair<Expr, Expr> queryOf(Expr step, Expr row);
 
   KernelBuilder &k;
-  int64_t queries;
+  Expr queries;
   Buffer tile, q, keys;
   Expr scale;
   Expr sequence, kvHead, firstToken, lastToken;

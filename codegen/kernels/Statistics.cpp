@@ -5,6 +5,9 @@
 //   each; fewer where many query rows would not fit into shared memory.
 //   For each query row: m = max of the logits (base 2), s = sum of 2^(z - m).
 //   Reads K once, writes 8 bytes per row and split. No block barrier.
+// statistics of all queries   grid (T / rows of a step, Hkv, batch), 4 warps of
+//   one step each, which walk the tokens that their queries see, 32 at a time,
+//   and write the log-sum-exp. No combine.
 // combine      grid (rows / 4, 1, batch), one warp per query row, in a fixed
 //   order of the splits: lse = m + log2(s).
 //
@@ -43,7 +46,75 @@ static Buffer partialBuffer(KernelBuilder &k, StringRef name, int64_t queries) {
   return k.buffer(name, {batch, head, row, k.index(2)});
 }
 
+/// Two lanes share a row of the tile's step: lane 2r takes the first 16 tokens,
+/// lane 2r + 1 the others. Both get the statistics of the tokens from `base` that
+/// are in front of `seen`.
+static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
+                                       Expr base, Expr seen) {
+  Expr row = k.lane() / 2, half = k.lane() % 2;
+  SmallVector<Expr> logits;
+  Expr m = k.f32(-infinity);
+  for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
+    Expr column = half * (LogitTile::tokens / 2) + c;
+    Expr z = (base + column < seen)
+                 .select(tile.at(row, column), k.f32(-infinity));
+    logits.push_back(z);
+    m = m.max(z);
+  }
+  Expr sum = k.f32(0);
+  Expr safe = (m == k.f32(-infinity)).select(k.f32(0), m);
+  for (Expr z : logits)
+    sum = sum + k.exp2(z - safe);
+  return merge(k, m, sum, k.shuffleXor(m, 1), k.shuffleXor(sum, 1));
+}
+
+/// The log-sum-exp of every query, in the last T of max_tokens columns.
+static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
+  std::string out = outputBuffers(kernel).front();
+  LaunchSpec spec;
+  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
+  LogitTile::addArgs(spec.args);
+  spec.blockSize = maxWarps * warpSize;
+  int64_t perBlock =
+      maxWarps * LogitTile::rows / llvm::PowerOf2Ceil(site.shape.group);
+  spec.grid = {"ceildiv(tokens," + std::to_string(perBlock) + ")", "kv_heads",
+               "batch"};
+  KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
+
+  LogitTile tile(k, maxWarps);
+  Expr rowLength = k.arg("max_tokens");
+  Buffer lse =
+      k.buffer(out, {rowLength * k.arg("kv_heads") * k.shape.group, rowLength});
+  Expr head = k.block(gpu::Dimension::y);
+  auto s = openSequence(k, k.block(gpu::Dimension::z), {});
+  tile.setQueries(s.length);
+  Expr step = k.block(gpu::Dimension::x) * maxWarps + k.warp();
+  Expr row = k.lane() / 2, member = row % tile.paddedGroup;
+  Expr query = step * tile.queriesPerStep() + row / tile.paddedGroup;
+  k.when(s.length.above(s.budget) & (step < tile.steps()), [&] {
+    Expr end = ((step + 1) * tile.queriesPerStep()).min(s.length);
+    auto total = k.loop(
+        k.index(0), end, k.index(LogitTile::tokens),
+        {k.f32(-infinity), k.f32(0)}, [&](Expr base, ArrayRef<Expr> carried) {
+          tile.loadKeys(s.sequence, head, base, s.length);
+          tile.compute(step);
+          auto [m, sum] = rowOfTile(k, tile, base, (query + 1).min(s.length));
+          std::tie(m, sum) = merge(k, carried[0], carried[1], m, sum);
+          k.syncWarp(); // all have read the tile before it is written again
+          return KernelBuilder::Values{m, sum};
+        });
+    k.when((k.lane() % 2 == 0) & (member < k.shape.group) & (query < s.length),
+           [&] {
+             k.store(total[0] + k.log2(total[1]), lse,
+                     {s.sequence, head * k.shape.group + member,
+                      rowLength - s.length + query});
+           });
+  });
+}
+
 void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
+  if (!kernel.getBody().getOps<RowLogSumExpOp>().empty())
+    return buildRowLogSumExp(kernel, site);
   auto op = *kernel.getBody().getOps<RowStatisticsOp>().begin();
   int64_t queries = constantOf(op.getLast());
   int64_t rowCount = llvm::alignTo(
@@ -59,7 +130,8 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
                "kv_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
-  LogitTile tile(k, queries, warps);
+  LogitTile tile(k, warps);
+  tile.setQueries(k.index(queries));
   Buffer running = k.shared(k.b.getF32Type(), warps * rowCount * 2,
                             {k.index(rowCount * 2), k.index(2)});
   Buffer partial = partialBuffer(k, out, queries);
@@ -69,8 +141,6 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   Expr split = k.block(gpu::Dimension::x) * warps + warp;
   Expr first = split * splitTokens;
   Expr zero = k.index(0), one = k.index(1);
-  // Two lanes share a row: lane 2r takes the first 16 tokens, lane 2r+1 the
-  // others.
   Expr row = lane / 2, half = lane % 2;
 
   k.when((s.length.above(s.budget)) & (first < s.length), [&] {
@@ -82,30 +152,18 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
     Expr end = (first + splitTokens).min(s.length);
     k.loop(first, end, k.index(LogitTile::tokens), [&](Expr base) {
       tile.loadKeys(s.sequence, head, base, s.length);
-      k.loop(zero, k.index(tile.steps()), one, [&](Expr step) {
+      k.loop(zero, tile.steps(), one, [&](Expr step) {
         tile.compute(step);
         Expr query = step * tile.queriesPerStep() + row / tile.paddedGroup;
         // The query sees its own position and what is before it.
         Expr seen = (s.length - queries + query + 1).min(s.length);
-        SmallVector<Expr> logits;
-        Expr m = k.f32(-infinity);
-        for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
-          Expr column = half * (LogitTile::tokens / 2) + c;
-          Expr z = (base + column < seen)
-                       .select(tile.at(row, column), k.f32(-infinity));
-          logits.push_back(z);
-          m = m.max(z);
-        }
-        Expr sum = k.f32(0);
-        Expr safe = (m == k.f32(-infinity)).select(k.f32(0), m);
-        for (Expr z : logits)
-          sum = sum + k.exp2(z - safe);
-        std::tie(m, sum) =
-            merge(k, m, sum, k.shuffleXor(m, 1), k.shuffleXor(sum, 1));
+        auto [m, sum] = rowOfTile(k, tile, base, seen);
+        Expr rowM = m, rowSum = sum;
         Expr slot = step * LogitTile::rows + row;
         k.when(half == 0, [&] {
           auto [newM, newS] = merge(k, k.load(running, {warp, slot, zero}),
-                                    k.load(running, {warp, slot, one}), m, sum);
+                                    k.load(running, {warp, slot, one}), rowM,
+                                    rowSum);
           k.store(newM, running, {warp, slot, zero});
           k.store(newS, running, {warp, slot, one});
         });

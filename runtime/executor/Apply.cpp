@@ -57,10 +57,12 @@ void checkQueries(const LayerFile &file, uint32_t budget,
     if (!file.layers[layer].q)
       throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.q' is missing",
                  file.path(), layer);
-  if (file.queries < manifest.queries)
+  uint32_t wanted =
+      manifest.queries == KVC_ALL_QUERIES ? file.tokens : manifest.queries;
+  if (file.queries < wanted)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: policy '{}' reads the last {} queries, got {}", file.path(),
-               manifest.policy, manifest.queries, file.queries);
+               manifest.policy, wanted, file.queries);
 }
 
 void addOutputs(std::map<std::string, TensorData> &out, size_t layer,

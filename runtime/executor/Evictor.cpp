@@ -74,8 +74,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   Arena arena(device);
   size_t count = batch.size(), element = dtypeBytes(options.dtype);
   size_t heads = options.kv_heads, row = options.head_dim * element;
-  uint32_t tokens = 0, queries = module->manifest.queries;
-  bool lse = queries > 0;
+  uint32_t tokens = 0;
+  bool lse = module->manifest.queries > 0;
   std::vector<int32_t> lengths, budgets;
   for (const LayerSequence &sequence : batch) {
     tokens = std::max(tokens, sequence.tokens);
@@ -83,6 +83,9 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     budgets.push_back(int32_t(std::min<uint32_t>(sequence.budget, INT32_MAX)));
     lse &= sequence.lse != nullptr;
   }
+  uint32_t queries = module->manifest.queries == KVC_ALL_QUERIES
+                         ? tokens
+                         : module->manifest.queries;
   uint32_t capacity = tokens; // a head never keeps more than all
 
   // Rows of a sequence are packed as [head][row], padded to the longest: the

@@ -148,7 +148,10 @@ Manifest Manifest::parse(const std::string &text) {
                supportedFormat, format);
   Manifest manifest;
   manifest.policy = reader.text("policy");
-  manifest.queries = uint32_t(reader.number("queries"));
+  bool all = reader.field("queries") == "all";
+  manifest.queries =
+      all ? KVC_ALL_QUERIES
+          : uint32_t(reader.number("queries", KVC_ALL_QUERIES - 1));
   if (!reader.field("window").is_null())
     manifest.window = uint32_t(reader.number("window"));
   for (const json &buffer : reader.list("buffers"))

@@ -41,7 +41,7 @@ struct ScoresSpec {
 
 struct Manifest {
   std::string policy;
-  uint32_t queries;               // last queries that scoring reads
+  uint32_t queries;               // last queries that are read, as in kvc.h
   std::optional<uint32_t> window; // protected tokens; empty: depends on B
   std::optional<unsigned> lseBuffer;
   std::optional<ScoresSpec> scores;

@@ -93,6 +93,11 @@ void kvc_plan::placeBuffers() {
   }
 }
 
+uint32_t kvc_plan::queriesOf(uint32_t tokens) const {
+  uint32_t queries = module.manifest.queries;
+  return queries == KVC_ALL_QUERIES ? tokens : queries;
+}
+
 Phase kvc_plan::phaseOf(size_t kernel) const {
   const std::vector<KernelSpec> &kernels = variant->kernels;
   if (kernels[kernel].kind == "compact")
@@ -166,18 +171,19 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   }
   if (first == Phase::Score && module.manifest.queries) {
     aligned(args.q, "q");
-    if (args.q_rows < module.manifest.queries)
+    uint32_t queries = queriesOf(args.tokens);
+    if (args.q_rows < queries)
       throw fail(KVC_BAD_ARGUMENT,
                  "policy '{}' reads the last {} queries, got q_rows {}",
-                 module.manifest.policy, module.manifest.queries, args.q_rows);
+                 module.manifest.policy, queries, args.q_rows);
     if (options.lse_given)
       present(args.lse, "lse");
-    if (args.lse && args.lse_rows < module.manifest.queries)
+    if (args.lse && args.lse_rows < queries)
       throw fail(
           KVC_BAD_ARGUMENT,
           "policy '{}' reads the log-sum-exp of the last {} queries, got "
           "lse_rows {}",
-          module.manifest.policy, module.manifest.queries, args.lse_rows);
+          module.manifest.policy, queries, args.lse_rows);
     if (!std::isfinite(args.scale))
       throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
   }
@@ -216,7 +222,7 @@ uint64_t kvc_plan::bind(const std::string &name,
     return pointer(args.workspace) + offsets[index];
   };
   constexpr float log2e = 1.44269504088896340736f;
-  uint32_t queries = module.manifest.queries;
+  uint32_t queries = queriesOf(args.tokens);
   bool given = args.lse != nullptr;
   if (name.starts_with("scratch."))
     return scratch(unsigned(std::atoi(name.c_str() + 8)));

@@ -30,6 +30,8 @@ private:
   std::vector<uint64_t> offsets;
   uint64_t workspaceBytes = 0;
 
+  /// Queries that scoring reads of a sequence of `tokens` tokens.
+  uint32_t queriesOf(uint32_t tokens) const;
   void placeBuffers();
   void check(const kvc_layer_args &args, Phase first, Phase last) const;
   uint64_t bind(const std::string &name, const kvc_layer_args &args) const;

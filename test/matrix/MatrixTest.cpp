@@ -78,6 +78,8 @@ public:
     policy.walk([&](mlir::Operation *op) {
       if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp>(op))
         places = {{0, 1}, {0, 3}, {1, 3}, {2, 3}, {30, 40}};
+      if (auto attention = mlir::dyn_cast<AttentionOp>(op))
+        allQueries |= attention.readsAll();
       // Where all keys are equal, rounding decides which head's scores are
       // larger, and with it the heads' budgets: test/cli/budgets.test instead.
       equalKeys &= !mlir::isa<AllocateHeadsOp>(op);
@@ -101,6 +103,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
+  bool allQueries = false;
   std::set<std::string> compiled;
 
   std::string library(const Shape &shape) {
@@ -122,7 +125,7 @@ private:
     std::vector<Problem> problems;
     for (auto [tokens, budget] : c.sequences) {
       problems.emplace_back(c.shape, tokens, budget, c.keys,
-                            7 * tokens + budget);
+                            7 * tokens + budget, allQueries);
       problems.back().layer.layer = layer;
       problems.back().layer.layers = layers;
     }

@@ -55,11 +55,11 @@ std::vector<double> widen(const std::vector<std::byte> &bytes,
 } // namespace
 
 Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
-                 uint64_t seed)
+                 uint64_t seed, bool allQueries)
     : shape(shape) {
   Normal normal(seed);
   int64_t d = shape.headDim, heads = shape.kvHeads * shape.group;
-  int64_t queries = std::min<int64_t>(tokens, 70);
+  int64_t queries = allQueries ? tokens : std::min<int64_t>(tokens, 70);
   std::vector<float> fq(heads * queries * d), fk(shape.kvHeads * tokens * d),
       fv(fk.size());
   for (float &x : fq)

@@ -21,7 +21,7 @@ struct Shape {
 /// One sequence: the bytes the kernels read and the same numbers in double.
 struct Problem {
   Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
-          uint64_t seed);
+          uint64_t seed, bool allQueries);
 
   rt::LayerSequence sequence() const;
 

@@ -101,12 +101,15 @@ typedef struct kvc_plan_options {
   int lse_given;       /* nonzero: every call brings the log-sum-exp */
 } kvc_plan_options;
 
+#define KVC_ALL_QUERIES UINT32_MAX
+
 typedef struct kvc_plan_info {
   size_t struct_size;
   size_t workspace_bytes;
   size_t workspace_alignment;
   uint32_t launches;     /* per layer: score, select and compact */
-  uint32_t queries;      /* last queries that scoring reads, 0 if none */
+  uint32_t queries;      /* last queries that scoring reads, 0 if none, or
+                          * KVC_ALL_QUERIES: those of the whole sequence */
   uint32_t vector;       /* strides and bases are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
