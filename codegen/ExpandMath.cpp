@@ -30,7 +30,8 @@ struct ExpandRsqrt : public OpRewritePattern<math::RsqrtOp> {
 
 bool isLeftToTargets(Operation *op) {
   return isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp,
-             math::CopySignOp, math::CtPopOp, math::FloorOp, math::CeilOp>(op);
+             math::CopySignOp, math::CtPopOp, math::FloorOp, math::CeilOp,
+             math::RoundEvenOp>(op);
 }
 
 struct ExpandMathPass : public kvc::impl::ExpandMathBase<ExpandMathPass> {

@@ -103,6 +103,7 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
     patterns.add<LowerTo<math::AbsFOp>>(context, "llvm.fabs.f32");
     patterns.add<LowerTo<math::FloorOp>>(context, "llvm.floor.f32");
     patterns.add<LowerTo<math::CeilOp>>(context, "llvm.ceil.f32");
+    patterns.add<LowerTo<math::RoundEvenOp>>(context, "llvm.roundeven.f32");
     patterns.add<LowerTo<math::FmaOp>>(context, "llvm.fma.f32");
     patterns.add<LowerTo<math::CopySignOp>>(context, "llvm.copysign.f32");
     patterns.add<LowerTo<math::CtPopOp>>(context, "llvm.ctpop.i32");

@@ -50,6 +50,12 @@ LogicalResult NormOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   return success();
 }
 
+LogicalResult ProjectedNormOp::inferAxes(ArrayRef<AxisList>,
+                                         AxisList &result) {
+  result = {Axis::QueryHeads, Axis::Past};
+  return success();
+}
+
 LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::OneHead, Axis::Past};
   return success();

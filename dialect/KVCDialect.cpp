@@ -45,6 +45,18 @@ int64_t kvc::constantOf(Value value) {
   return 0;
 }
 
+int64_t kvc::rowReach(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  Operation *op = value.getDefiningOp();
+  if (!op || !type || type.getRank() != 3)
+    return 0;
+  int64_t reach = 0;
+  for (Value operand : op->getOperands())
+    reach = std::max(reach, rowReach(operand));
+  auto pool = dyn_cast<PoolOp>(op);
+  return reach + (pool ? constantOf(pool.getWidth()) / 2 : 0);
+}
+
 std::optional<std::pair<int64_t, int64_t>>
 kvc::parseFraction(llvm::StringRef text) {
   auto [whole, places] = text.split('.');

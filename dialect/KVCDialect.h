@@ -30,6 +30,10 @@ namespace kvc {
 /// it is not a constant.
 int64_t constantOf(mlir::Value value);
 
+/// How far to each side the pools behind a value of rank 3 reach, in tokens;
+/// widths must be constant.
+int64_t rowReach(mlir::Value value);
+
 /// Numerator and denominator of a decimal text, reduced; nothing if the text
 /// is no decimal of at most 4 places, is negative or not below 1024.
 std::optional<std::pair<int64_t, int64_t>> parseFraction(llvm::StringRef text);

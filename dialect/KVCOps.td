@@ -183,6 +183,21 @@ def KVC_NormOp : KVC_TensorOp<"norm"> {
   let assemblyFormat = "$kind $side attr-dict `:` type($result)";
 }
 
+def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm"> {
+  let summary = "compute the norm of each past value behind the output projection";
+  let description = [{
+    `N[h, t] = ||v[h / G, t, :] . Wo_h||`, `Wo_h` the `d x D` slice of the layer's
+    output projection that belongs to query head `h`: how much the token can
+    move the layer's output (Feng et al. 2025). fp32 sums; the product itself
+    is never stored. The engine must hand over the output projection.
+
+    Example: `%n = kvc.projected_norm l1 : tensor<?x?xf32>`
+  }];
+  let arguments = (ins KVC_NormKindAttr:$kind);
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = "$kind attr-dict `:` type($result)";
+}
+
 def KVC_PositionOp : KVC_TensorOp<"position"> {
   let summary = "read the index t of each past token";
   let description = [{
@@ -255,18 +270,21 @@ def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>]> {
   let description = [{
     `S'[h, t] = combine over |u - t| <= width / 2 of S[h, u]`, `u` in the past.
     `max` ignores positions that do not exist; `mean` divides by the number of
-    positions that exist, or by `width` with `count_padding`.
+    positions that exist, or by `width` with `count_padding`. Attention rows can
+    be pooled one by one, before they are reduced.
 
     Constraints:
     - C1: `width` is an odd constant of 1 to 255 after parameters are bound
       (checked by `kvc-check-policy`).
     - C2: `count_padding` goes with `mean` only.
+    - C3: pools of rows reach at most 12 tokens to each side, counted through
+      pools of pools (checked by `kvc-check-policy`).
 
     Example: `%p = kvc.pool max %s width(%width) : tensor<?x?xf32>`
   }];
-  let arguments = (ins KVC_PoolKindAttr:$kind, KVC_Scores:$value, Index:$width,
+  let arguments = (ins KVC_PoolKindAttr:$kind, KVC_Values:$value, Index:$width,
                        UnitAttr:$count_padding);
-  let results = (outs KVC_Scores:$result);
+  let results = (outs KVC_Values:$result);
   let assemblyFormat = [{
     $kind $value `width` `(` $width `)`
     (`count_padding` $count_padding^)? attr-dict `:` type($result)

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t maxQueries = 1024;
 constexpr int64_t maxWidth = 255;
+constexpr int64_t maxRowReach = 12;
 
 /// The types that kernels compute with.
 bool isComputable(Type type) {
@@ -31,7 +32,8 @@ bool isLowered(Operation *op) {
   return isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op,
              math::Log1pOp, math::ExpM1Op, math::SqrtOp, math::RsqrtOp,
              math::AbsFOp, math::AbsIOp, math::TanhOp, math::FmaOp,
-             math::FloorOp, math::CeilOp, math::PowFOp, math::CopySignOp>(op);
+             math::FloorOp, math::CeilOp, math::PowFOp, math::CopySignOp,
+             math::RoundEvenOp>(op);
 }
 
 LogicalResult checkRange(Operation *op, StringRef what, Value value,
@@ -104,6 +106,9 @@ LogicalResult checkOp(Operation *op) {
     if (constantOf(pool.getWidth()) % 2 == 0)
       return op->emitOpError("width must be odd, got ")
              << constantOf(pool.getWidth());
+    if (int64_t reach = rowReach(pool); reach > maxRowReach)
+      return op->emitOpError("pools of rows must reach at most ")
+             << maxRowReach << " tokens to each side, got " << reach;
   }
   return success();
 }

@@ -28,7 +28,7 @@ bool hasWindow(Type type) {
 /// Ops that only a columns kernel can run: they read K or V, or rows that are
 /// never stored.
 bool needsColumns(Operation *op) {
-  if (isa<AttentionOp, NormOp>(op))
+  if (isa<AttentionOp, NormOp, ProjectedNormOp>(op))
     return true;
   auto windowed = [](Value value) { return hasWindow(value.getType()); };
   return llvm::any_of(op->getOperands(), windowed) ||
@@ -39,7 +39,7 @@ bool needsColumns(Operation *op) {
 bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
-  return isa<PoolOp, TopkOp, KeepOp>(op);
+  return isa<PoolOp, TopkOp, KeepOp>(op); // a pool of rows is a columns op
 }
 
 /// Ops that look at the rows of all heads at once.
@@ -345,7 +345,7 @@ private:
     Operation *clone = builder.clone(*op, bodyMapping);
     if (auto attention = dyn_cast<AttentionOp>(clone))
       attention.getLseMutable().assign(args.back());
-    if (isa<PoolOp, TopkOp>(clone)) {
+    if (isa<PoolOp, TopkOp>(clone) && !hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value) && !value.getDefiningOp<StageOp>()) {
         builder.setInsertionPoint(clone);

@@ -1,7 +1,8 @@
 //===- Columns.cpp - what is parallel over past tokens --------------------===//
 //
 // grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of
-// all heads would not fit into shared memory); lane = token. With a reduction
+// all heads would not fit into shared memory); lane = token. Where rows are
+// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a reduction
 // over all heads the warp walks the heads itself: grid (.., 1, batch).
 //
 //   for each KV head:
@@ -9,6 +10,7 @@
 //     on, since older ones do not see it):
 //                                         logits of the tile, then each lane
 //       accumulates its column            the policy's formula, row by row
+//     for each step of 16 outputs of the projection: norms behind it
 //     the rest of the formula on the accumulated columns; store
 //   what has one row for all heads; store
 //
@@ -43,6 +45,8 @@ public:
         fixedQueries =
             std::max(fixedQueries, constantOf(attention.getLast()));
       }
+      if (auto norm = dyn_cast<ProjectedNormOp>(op))
+        projectedNorms.push_back(norm);
       auto reduce = dyn_cast<ReduceOp>(op);
       if (!reduce)
         continue;
@@ -54,7 +58,11 @@ public:
       if (reduce.getAxis() == ReduceAxis::Window)
         (oneHead ? lateWindows : windows).push_back(reduce);
     }
+    for (Operation &op : kernel.getBody().front())
+      for (Value result : op.getResults())
+        halo = std::max(halo, rowReach(result));
     int64_t bytes = attends ? LogitTile::bytesPerWarp : 0;
+    bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
     for (ReduceOp reduce : rowHeads)
       bytes += windowOf(reduce) * warpSize * 4;
     warps = warpsThatFit(bytes, maxWarps);
@@ -73,12 +81,19 @@ private:
   /// The largest window, unless all queries are read.
   int64_t fixedQueries = 0, warps = maxWarps;
   bool attends = false, readsAll = false;
+  /// Tokens at either end of a warp's tile that only its neighbours store.
+  int64_t halo = 0;
+  int64_t tokensPerWarp() const { return warpSize - 2 * halo; }
+  /// First token of the warp's tile, below 0 in front of the sequence.
+  Expr tileStart;
   /// How many queries are read.
   Expr queries;
   /// Reductions over the window: inside a head, and after all heads.
   SmallVector<ReduceOp> windows, lateWindows;
   /// Reductions over all heads: of rows (kept in shared memory), of columns.
   SmallVector<ReduceOp> rowHeads, columnHeads;
+  SmallVector<ProjectedNormOp> projectedNorms;
+  Buffer normSums;
   llvm::DenseMap<Operation *, Buffer> rowHeadSums;
   llvm::DenseMap<std::pair<Operation *, int>, Expr> finished;
 
@@ -98,12 +113,16 @@ private:
       for (const char *part : {"", "_batch", "_head", "_token"})
         addArg(spec.args, (norm.getSide() == CacheSide::Key ? "k" : "v") +
                               std::string(part));
+    if (!projectedNorms.empty())
+      for (const char *arg : {"v", "v_batch", "v_head", "v_token", "wo",
+                              "wo_batch", "wo_head", "wo_row", "hidden"})
+        addArg(spec.args, arg);
     for (const std::string &input : site.inputs)
       addArg(spec.args, input);
     for (const std::string &output : outputBuffers(kernel))
       addArg(spec.args, output);
     spec.blockSize = warps * warpSize;
-    spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
+    spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokensPerWarp()) + ")",
                  walksHeads() ? "1" : "kv_heads", "batch"};
     return spec;
   }
@@ -112,6 +131,9 @@ private:
     std::optional<LogitTile> tile;
     if (attends)
       tile.emplace(k, warps);
+    if (!projectedNorms.empty())
+      normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
+                          {k.index(WarpProduct::columns)});
     for (ReduceOp reduce : rowHeads)
       rowHeadSums[reduce] =
           k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
@@ -122,18 +144,24 @@ private:
     queries = readsAll ? s.length : k.index(fixedQueries);
     if (tile)
       tile->setQueries(queries);
-    Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
+    Expr first =
+        (k.block(gpu::Dimension::x) * warps + k.warp()) * tokensPerWarp();
     k.when(s.length.above(s.budget) & (first < s.past), [&] {
-      Expr token = first + k.lane();
+      tileStart = halo ? first - halo : first;
+      Expr token = tileStart + k.lane();
       Expr exists = token < s.past;
+      if (halo)
+        exists = exists & (k.lane() >= halo) & (k.lane() < warpSize - halo);
       Expr safeToken = token.min(s.past - 1);
+      if (halo)
+        safeToken = safeToken.max(k.index(0));
       SmallVector<Expr> starts;
       for (ReduceOp reduce : columnHeads)
         starts.push_back(reductionStart(k, reduce.getKind()));
       Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
       auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
-        return runHead(k, tile ? &*tile : nullptr, s, kvHead, first, safeToken,
-                       exists, carried);
+        return runHead(k, tile ? &*tile : nullptr, s, kvHead, safeToken, exists,
+                       carried);
       };
       if (!walksHeads()) {
         head(k.block(gpu::Dimension::y), {});
@@ -155,12 +183,14 @@ private:
   /// One KV head: rows to columns, columns to outputs. Returns the carried sums
   /// over heads.
   Values runHead(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
-                 Expr kvHead, Expr first, Expr token, Expr exists,
+                 Expr kvHead, Expr token, Expr exists,
                  ArrayRef<Expr> carried) {
     finished.clear();
     Point point{kvHead, -1, {}, token};
     if (tile)
-      accumulateRows(k, *tile, s, point, first);
+      accumulateRows(k, *tile, s, point);
+    for (ProjectedNormOp norm : projectedNorms)
+      projectNorm(k, norm, s, point);
     LeafReader leaf = [&, this](Value value, const Point &p) {
       return readColumn(k, s, value, p);
     };
@@ -178,6 +208,10 @@ private:
     return next;
   }
 
+  static Expr clamp(KernelBuilder &k, Expr i, Expr count) {
+    return i.max(k.index(0)).min(count - 1);
+  }
+
   static void forMembers(KernelBuilder &k, Value value,
                          llvm::function_ref<void(int)> body) {
     if (headsOf(value.getType()) != Axis::QueryHeads)
@@ -188,8 +222,8 @@ private:
 
   /// Accumulators: one per window reduction and member of the group.
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
-                      const SequenceScalars &s, Point point, Expr first) {
-    tile.loadKeys(s.sequence, point.kvHead, first, s.length);
+                      const SequenceScalars &s, Point point) {
+    tile.loadKeys(s.sequence, point.kvHead, tileStart, s.length);
     SmallVector<std::pair<ReduceOp, int>> slots;
     SmallVector<Expr> starts;
     for (ReduceOp reduce : windows)
@@ -197,7 +231,8 @@ private:
         slots.push_back({reduce, j});
         starts.push_back(reductionStart(k, reduce.getKind()));
       });
-    Expr from = readsAll ? first / tile.queriesPerStep() : k.index(0);
+    Expr from = readsAll ? tileStart.max(k.index(0)) / tile.queriesPerStep()
+                         : k.index(0);
     Values sums = k.loop(
         from, tile.steps(), k.index(1), starts,
         [&](Expr step, ArrayRef<Expr> carried) {
@@ -214,6 +249,46 @@ private:
       Expr count = window ? k.f32(window) : queries.toFloat();
       finished[{reduce, slot.second}] =
           reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
+    }
+  }
+
+  /// Norms of the tile's values behind the output projection, head by head of the
+  /// group: products leave the registers as sums only.
+  void projectNorm(KernelBuilder &k, ProjectedNormOp op,
+                   const SequenceScalars &s, const Point &point) {
+    Buffer values =
+        k.buffer("v", {k.arg("v_batch"), k.arg("v_head"), k.arg("v_token")});
+    Buffer weights = k.buffer(
+        "wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
+    Expr hidden = k.arg("hidden");
+    bool l2 = op.getKind() == NormKind::L2;
+    WarpProduct product(k);
+    product.loadColumns(values, [&](Expr column) {
+      return SmallVector<Expr>{s.sequence, point.kvHead,
+                               clamp(k, tileStart + column, s.past)};
+    });
+    for (int j = 0; j < k.shape.group; ++j) {
+      Expr head = point.kvHead * k.shape.group + j;
+      Values sums = k.loop(
+          k.index(0), hidden, k.index(WarpProduct::rows),
+          Values(product.slots(), k.f32(0)),
+          [&](Expr output, ArrayRef<Expr> carried) {
+            Values next(carried.begin(), carried.end());
+            product.multiply(
+                weights,
+                [&](Expr row) {
+                  return SmallVector<Expr>{s.sequence, head,
+                                           (output + row).min(hidden - 1)};
+                },
+                [&](Expr x, Expr row, Expr, int slot) {
+                  Expr size = l2 ? x * x : x.unary<math::AbsFOp>();
+                  next[slot] = next[slot] + (output + row < hidden)
+                                                .select(size, k.f32(0));
+                });
+            return next;
+          });
+      Expr sum = product.columnSums(sums, normSums);
+      finished[{op, j}] = l2 ? k.sqrt(sum) : sum;
     }
   }
 
@@ -269,8 +344,12 @@ private:
     Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
                               k.arg("lse_rows") - queries + row}) *
                  k.arg("lse_scale");
+    // A pool asks for neighbours; what lies behind the tile's ends is asked for
+    // by lanes whose result nobody stores.
+    Expr column =
+        halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
     Expr logit =
-        tile.at(k.index(local * tile.paddedGroup + p.member), k.lane());
+        tile.at(k.index(local * tile.paddedGroup + p.member), column);
     Expr seen = p.token <= s.length - queries + row;
     Expr value = seen.select(k.exp2(logit - shift), k.f32(0));
     if (!op.getRounded() || k.shape.dtype == DType::F32)

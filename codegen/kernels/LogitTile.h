@@ -5,23 +5,22 @@
 // G' query heads of the group, G' = G rounded up to a power of two, so that a
 // reduction over the group never crosses a step.
 //
-// f16 and bf16 with head_dim a multiple of 16 use tensor-core instructions, all
-// else plain multiply-add in fp32. The 32 keys stay in registers (tensor cores)
-// or in L1; queries are read again by every warp, from L1.
+// The 32 keys stay in registers or L1 (see WarpProduct.h); queries are read again
+// by every warp, from L1.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef KVC_CODEGEN_KERNELS_LOGITTILE_H
 #define KVC_CODEGEN_KERNELS_LOGITTILE_H
 
-#include "codegen/KernelBuilder.h"
+#include "codegen/kernels/WarpProduct.h"
 
 namespace kvc {
 
 class LogitTile {
 public:
-  static constexpr int64_t rows = 16;
-  static constexpr int64_t tokens = 32;
+  static constexpr int64_t rows = WarpProduct::rows;
+  static constexpr int64_t tokens = WarpProduct::columns;
   // One column more than tokens: neighbouring rows start in different banks.
   static constexpr int64_t pitch = tokens + 1;
   static constexpr int64_t bytesPerWarp = rows * pitch * 4;
@@ -37,7 +36,7 @@ public:
   void setQueries(Expr queries);
 
   /// Points the tile at 32 tokens from `firstToken`; tokens at or behind `end`
-  /// are read as the last one before it.
+  /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 
   /// Computes step `step`: logits times scale * log2(e), stored for `at`.
@@ -53,20 +52,15 @@ public:
   int64_t paddedGroup;
 
 private:
-  void computeTensorCores(Expr step);
-  void computeMultiplyAdd(Expr step);
   /// Head and q row of tile row `row`, clamped to those that exist.
   std::pair<Expr, Expr> queryOf(Expr step, Expr row);
 
   KernelBuilder &k;
+  WarpProduct product;
   Expr queries;
   Buffer tile, q, keys;
   Expr scale;
-  Expr sequence, kvHead, firstToken, lastToken;
-  /// Tensor cores: fragments of the keys, [column block][register].
-  llvm::SmallVector<llvm::SmallVector<Expr>> keyFragments;
-  /// Elements of one vector access along head_dim, and how many accesses.
-  llvm::SmallVector<std::pair<int64_t, int64_t>> chunks() const;
+  Expr sequence, kvHead;
 };
 
 } // namespace kvc

@@ -157,6 +157,7 @@ bool evaluate(Operation *op, ArrayRef<double> x, double &y) {
       .Case<math::AbsFOp, math::AbsIOp>([&](auto) { y = std::abs(x[0]); })
       .Case<math::TanhOp>([&](auto) { y = std::tanh(x[0]); })
       .Case<math::FloorOp>([&](auto) { y = std::floor(x[0]); })
+      .Case<math::RoundEvenOp>([&](auto) { y = std::nearbyint(x[0]); })
       .Case<math::CeilOp>([&](auto) { y = std::ceil(x[0]); })
       .Case<math::PowFOp>([&](auto) { y = std::pow(x[0], x[1]); })
       .Case<math::CopySignOp>([&](auto) { y = std::copysign(x[0], x[1]); })
@@ -273,6 +274,9 @@ private:
       return reference::norm(
           layer, norm.getSide() == CacheSide::Key ? layer.k : layer.v, past,
           norm.getKind() == NormKind::L2);
+    if (auto norm = dyn_cast<ProjectedNormOp>(op))
+      return reference::projectedNorm(layer, past,
+                                      norm.getKind() == NormKind::L2);
     if (isa<PositionOp>(op))
       return reference::position(past);
     if (auto broadcast = dyn_cast<BroadcastOp>(op))

@@ -70,6 +70,23 @@ Tensor reference::norm(const Layer &layer, const std::vector<double> &rows,
   return result;
 }
 
+Tensor reference::projectedNorm(const Layer &layer, int64_t past, bool l2) {
+  int64_t d = layer.headDim, group = layer.qHeads / layer.kvHeads;
+  Tensor result{{Axis::QueryHeads, Axis::Past}, {layer.qHeads, past}, {}};
+  for (int64_t h = 0; h < layer.qHeads; ++h)
+    for (int64_t t = 0; t < past; ++t) {
+      const double *v = &layer.v[((h / group) * layer.tokens + t) * d];
+      double sum = 0;
+      for (int64_t n = 0; n < layer.hidden; ++n) {
+        const double *w = &layer.wo[(n * layer.qHeads + h) * d];
+        double x = std::inner_product(v, v + d, w, 0.0);
+        sum += l2 ? x * x : std::abs(x);
+      }
+      result.data.push_back(l2 ? std::sqrt(sum) : sum);
+    }
+  return result;
+}
+
 Tensor reference::position(int64_t past) {
   Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
   for (int64_t t = 0; t < past; ++t)
@@ -150,8 +167,9 @@ Tensor reference::reduceHeads(const Tensor &value, Reduction kind) {
 Tensor reference::pool(const Tensor &value, int64_t width, bool max,
                        bool countPadding) {
   Tensor result = value;
-  int64_t past = value.shape[1], half = width / 2;
-  for (int64_t h = 0; h < value.heads(); ++h)
+  int64_t past = value.shape.back(), half = width / 2;
+  int64_t rows = past ? int64_t(value.data.size()) / past : 0;
+  for (int64_t h = 0; h < rows; ++h)
     for (int64_t t = 0; t < past; ++t) {
       std::vector<double> near;
       for (int64_t u = std::max<int64_t>(0, t - half);

@@ -26,6 +26,8 @@ struct Layer {
   std::vector<double> q; // [Hq, queries, d]
   std::vector<double> k; // [Hkv, T, d]
   std::vector<double> v; // [Hkv, T, d]
+  int64_t hidden = 0;     // D
+  std::vector<double> wo; // [D, Hq * d], the output projection
   /// Rounds a softmax weight to the model's type.
   double (*round)(double);
 };
@@ -47,6 +49,8 @@ Tensor attention(const Layer &layer, int64_t queries, int64_t past,
 /// ||row|| of keys or values; l1 or l2.
 Tensor norm(const Layer &layer, const std::vector<double> &rows, int64_t past,
             bool l2);
+/// ||v . Wo_h|| of each query head; l1 or l2.
+Tensor projectedNorm(const Layer &layer, int64_t past, bool l2);
 /// 0, 1, ... past - 1 for one head.
 Tensor position(int64_t past);
 

@@ -28,6 +28,8 @@ void checkBatch(const std::vector<LayerFile> &files) {
     same(std::string(dtypeName(first.dtype)),
          std::string(dtypeName(file.dtype)), "the element type");
     same(first.scale, file.scale, "the scale");
+    if (first.hidden && file.hidden)
+      same(first.hidden, file.hidden, "the hidden size");
     if (first.qHeads && file.qHeads)
       same(first.qHeads, file.qHeads, "the number of query heads");
   }
@@ -46,17 +48,22 @@ uint32_t queryHeads(const std::vector<LayerFile> &files,
   return files[0].kvHeads;
 }
 
-/// The queries that scoring reads must be there, unless nothing is scored.
-void checkQueries(const LayerFile &file, uint32_t budget,
-                  const Manifest &manifest) {
-  bool scored = manifest.queries && file.tokens > budget &&
+/// What scoring reads must be there, unless nothing is scored.
+void checkInputs(const LayerFile &file, uint32_t budget,
+                 const Manifest &manifest) {
+  bool scored = file.tokens > budget &&
                 !(manifest.window && budget <= *manifest.window);
   if (!scored)
     return;
-  for (size_t layer = 0; layer < file.layers.size(); ++layer)
-    if (!file.layers[layer].q)
-      throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.q' is missing",
-                 file.path(), layer);
+  for (size_t layer = 0; layer < file.layers.size(); ++layer) {
+    const LayerTensors &tensors = file.layers[layer];
+    for (auto [name, wanted, tensor] :
+         {std::tuple{"q", manifest.queries > 0, tensors.q},
+          std::tuple{"wo", manifest.reads("wo"), tensors.wo}})
+      if (wanted && !tensor)
+        throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' is missing",
+                   file.path(), layer, name);
+  }
   uint32_t wanted =
       manifest.queries == KVC_ALL_QUERIES ? file.tokens : manifest.queries;
   if (file.queries < wanted)
@@ -108,7 +115,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   for (const LayerFile &file : files) {
     plan.max_tokens = std::max(plan.max_tokens, file.tokens);
     budgets.push_back(budget.of(file.tokens));
-    checkQueries(file, budgets.back(), manifest);
+    checkInputs(file, budgets.back(), manifest);
   }
   evictor.plan(plan);
 
@@ -127,6 +134,10 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
         sequence.queries = files[s].queries;
         if (tensors.lse)
           sequence.lse = reinterpret_cast<const float *>(tensors.lse->data);
+      }
+      if (tensors.wo) {
+        sequence.wo = tensors.wo->data;
+        sequence.hidden = files[s].hidden;
       }
       batch.push_back(sequence);
     }

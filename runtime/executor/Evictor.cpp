@@ -147,6 +147,20 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
       args.lse_batch_stride = int64_t(queries) * options.q_heads;
     }
   }
+  kvc_plan_info info = current->query();
+  if (info.inputs & KVC_READS_WO) {
+    // Nobody reads it where nothing is scored, but the plan wants to see one.
+    args.hidden = 1;
+    for (const LayerSequence &sequence : batch)
+      args.hidden = std::max(args.hidden, sequence.hidden);
+    size_t bytes = args.hidden * options.q_heads * row;
+    auto *memory = static_cast<std::byte *>(arena.zeros(count * bytes));
+    for (size_t s = 0; s < count; ++s)
+      if (batch[s].wo)
+        device.upload(memory + s * bytes, batch[s].wo, bytes);
+    int64_t d = options.head_dim, width = d * options.q_heads;
+    args.wo = {memory, width * args.hidden, d, width};
+  }
   args.scale = scale;
   args.index_capacity = capacity;
   args.indices =
@@ -155,7 +169,6 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   args.past = static_cast<int32_t *>(arena.zeros(count * 4));
   args.status = static_cast<int32_t *>(arena.zeros(4));
   args.offsets = static_cast<int32_t *>(arena.zeros(count * heads * 4));
-  kvc_plan_info info = current->query();
   args.workspace = arena.zeros(info.workspace_bytes);
   args.workspace_bytes = info.workspace_bytes;
   // First the sizes, then a cache that is just as large.

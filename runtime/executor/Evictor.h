@@ -31,6 +31,8 @@ struct LayerSequence {
   uint32_t queries = 0;
   const float *lse = nullptr; // [Hq, queries], natural; or null
   uint32_t budget = 0;        // B
+  const std::byte *wo = nullptr; // [hidden, Hq * d]; or null
+  uint32_t hidden = 0;
 };
 
 struct KeptSequence {

@@ -54,8 +54,8 @@ largest(const std::vector<float> &logits, size_t count) {
 class PolicyHook {
 public:
   PolicyHook(const GenerateOptions &options, const Config &config,
-             uint32_t tokens)
-      : config(config), target(chooseTarget(options.target)),
+             const Weights &weights, uint32_t tokens)
+      : config(config), weights(weights), target(chooseTarget(options.target)),
         evictor(options.policy, target),
         budget(Budget::parse(options.budget, options.keep).of(tokens)) {
     kvc_plan_options plan = {};
@@ -86,6 +86,13 @@ public:
     if (dtype == KVC_F32)
       sequence.lse = layer.lse.data();
     sequence.budget = budget;
+    std::vector<std::byte> wo;
+    if (evictor.manifest().reads("wo")) {
+      const std::vector<float> &o = weights.layers[counts.size()].o;
+      wo = narrow(o.data(), o.size(), dtype);
+      sequence.wo = wo.data();
+      sequence.hidden = config.hidden;
+    }
     KeptLayer kept = evictor.evict({sequence}, 0, false,
                                    uint32_t(counts.size()), config.layers);
     nanScores |= kept.nanScores;
@@ -95,6 +102,7 @@ public:
   }
 
   const Config &config;
+  const Weights &weights;
   kvc_target target;
   Evictor evictor;
   const uint32_t budget;
@@ -182,7 +190,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
 
   std::optional<PolicyHook> policy;
   if (!options.policy.empty())
-    policy.emplace(options, config, tokens);
+    policy.emplace(options, config, model.weights, tokens);
   std::optional<LayerDump> dump;
   if (!options.dumpLayers.empty())
     dump.emplace(config, model.weights);

@@ -138,6 +138,16 @@ void LayerFile::readLayer(size_t index) {
                 layer.lse->shape == std::vector<uint64_t>{qHeads, queries},
             "lse", *layer.lse, fmt::format("F32 [{}, {}]", qHeads, queries));
   }
+  if (file.find(prefix + "wo") && layer.q) {
+    layer.wo = &tensor(index, "wo", 2);
+    if (!hidden)
+      hidden = uint32_t(layer.wo->shape[0]);
+    require(layer.wo->dtype == type &&
+                layer.wo->shape ==
+                    std::vector<uint64_t>{hidden, uint64_t(qHeads) * headDim},
+            "wo", *layer.wo,
+            fmt::format("{} [{}, {}]", type, hidden, qHeads * headDim));
+  }
   layers.push_back(layer);
 }
 

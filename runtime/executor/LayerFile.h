@@ -14,6 +14,7 @@ struct LayerTensors {
   const TensorView *k, *v;         // [Hkv, T, d]
   const TensorView *q = nullptr;   // [Hq, Tq, d]
   const TensorView *lse = nullptr; // [Hq, Tq]
+  const TensorView *wo = nullptr;  // [D, Hq * d]
 };
 
 /// Shapes are checked against each other when the file is opened; no tensor
@@ -26,6 +27,7 @@ public:
   std::vector<LayerTensors> layers;
   uint32_t kvHeads = 0, headDim = 0, tokens = 0;
   uint32_t qHeads = 0, queries = 0; // 0 without queries
+  uint32_t hidden = 0;              // D, 0 without output projections
   kvc_dtype dtype = KVC_F32;
   float scale = 0; // 0: the default
   const std::string &path() const { return file.path; }

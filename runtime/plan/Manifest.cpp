@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace kvc::rt;
 using nlohmann::json;
 
@@ -133,6 +135,15 @@ std::optional<kvc_dtype> kvc::rt::parseDtype(const std::string &name) {
     if (name == dtypeName(dtype))
       return dtype;
   return std::nullopt;
+}
+
+bool Manifest::reads(const std::string &name) const {
+  for (const Variant &variant : variants)
+    for (const KernelSpec &kernel : variant.kernels)
+      if (std::find(kernel.args.begin(), kernel.args.end(), name) !=
+          kernel.args.end())
+        return true;
+  return false;
 }
 
 Manifest Manifest::parse(const std::string &text) {

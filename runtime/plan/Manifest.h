@@ -49,6 +49,8 @@ struct Manifest {
   std::vector<Variant> variants;
   std::map<std::string, double> params;
 
+  /// True where a kernel reads the argument `name`.
+  bool reads(const std::string &name) const;
   /// Throws Failure (KVC_BAD_ARTIFACT) that names the field and the value.
   static Manifest parse(const std::string &text);
 };

@@ -116,6 +116,7 @@ kvc_plan_info kvc_plan::query() const {
   for (const KernelSpec &kernel : variant->kernels)
     info.launches += !(kernel.skippedWithLse && options.lse_given);
   info.queries = module.manifest.queries;
+  info.inputs = module.manifest.reads("wo") ? KVC_READS_WO : 0;
   info.vector = variant->vector;
   info.scores_offset = -1;
   if (module.manifest.scores) {
@@ -187,6 +188,12 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     if (!std::isfinite(args.scale))
       throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
   }
+  if (first <= Phase::Select && module.manifest.reads("wo")) {
+    aligned(args.v, "v");
+    aligned(args.wo, "wo");
+    if (!args.hidden)
+      throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
+  }
   if (last >= Phase::Select) {
     present(args.indices, "indices");
     present(args.counts, "counts");
@@ -239,16 +246,21 @@ uint64_t kvc_plan::bind(const std::string &name,
   if (name == "layers")
     return args.layers;
   for (auto [prefix, rows] :
-       {std::pair{std::string("q"), &args.q}, {"k", &args.k}, {"v", &args.v}}) {
+       {std::pair{std::string("q"), &args.q},
+        {"k", &args.k},
+        {"v", &args.v},
+        {"wo", &args.wo}}) {
     if (name == prefix)
       return pointer(rows->data);
     if (name == prefix + "_batch")
       return uint64_t(rows->batch_stride);
     if (name == prefix + "_head")
       return uint64_t(rows->head_stride);
-    if (name == prefix + (prefix == "q" ? "_row" : "_token"))
+    if (name == prefix + "_row" || name == prefix + "_token")
       return uint64_t(rows->row_stride);
   }
+  if (name == "hidden")
+    return args.hidden;
   if (name == "q_rows")
     return args.q_rows;
   if (name == "lse") {

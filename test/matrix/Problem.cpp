@@ -78,6 +78,13 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
   q = rt::narrow(fq.data(), fq.size(), shape.dtype);
   k = rt::narrow(fk.data(), fk.size(), shape.dtype);
   v = rt::narrow(fv.data(), fv.size(), shape.dtype);
+  // No multiple of the 16 outputs of a step.
+  layer.hidden = 40;
+  std::vector<float> fwo(layer.hidden * heads * d);
+  for (float &x : fwo)
+    x = normal();
+  wo = rt::narrow(fwo.data(), fwo.size(), shape.dtype);
+  layer.wo = widen(wo, shape.dtype);
   layer.qHeads = heads;
   layer.kvHeads = shape.kvHeads;
   layer.headDim = d;
@@ -117,5 +124,7 @@ rt::LayerSequence Problem::sequence() const {
   s.q = q.data();
   s.queries = uint32_t(layer.queries);
   s.budget = uint32_t(layer.budget);
+  s.wo = wo.data();
+  s.hidden = uint32_t(layer.hidden);
   return s;
 }

@@ -27,7 +27,7 @@ struct Problem {
 
   Shape shape;
   reference::Layer layer;
-  std::vector<std::byte> q, k, v;
+  std::vector<std::byte> q, k, v, wo;
   std::vector<float> lse; // natural, of all queries
 };
 

@@ -103,6 +103,11 @@ typedef struct kvc_plan_options {
 
 #define KVC_ALL_QUERIES UINT32_MAX
 
+/* Bits of kvc_plan_info.inputs. */
+enum {
+  KVC_READS_WO = 1 /* the layer's output projection */
+};
+
 typedef struct kvc_plan_info {
   size_t struct_size;
   size_t workspace_bytes;
@@ -110,6 +115,7 @@ typedef struct kvc_plan_info {
   uint32_t launches;     /* per layer: score, select and compact */
   uint32_t queries;      /* last queries that scoring reads, 0 if none, or
                           * KVC_ALL_QUERIES: those of the whole sequence */
+  uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
   uint32_t vector;       /* strides and bases are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
@@ -138,6 +144,10 @@ typedef struct kvc_layer_args {
   kvc_rows k, v;          /* [batch, kv_heads, T, d], keys after RoPE */
   kvc_rows q;             /* [batch, q_heads, q_rows, d], the last queries */
   uint32_t q_rows;
+  /* What only some policies read (kvc_plan_info.inputs); else zero. */
+  kvc_rows wo; /* output projection: row = one of `hidden` outputs, d elements
+                * of each query head; batch_stride 0 where all share it */
+  uint32_t hidden;
   const float *lse; /* [batch, q_heads, lse_rows] or null */
   int64_t lse_batch_stride, lse_head_stride;
   uint32_t lse_rows; /* the last of them is the last query's */

@@ -1,0 +1,118 @@
+//===- WarpProduct.cpp - a warp multiplies 16 rows with 32 columns --------===//
+
+#include "codegen/kernels/WarpProduct.h"
+
+#include "codegen/SIMT.h"
+
+using namespace mlir;
+using namespace kvc;
+
+SmallVector<std::pair<int64_t, int64_t>> WarpProduct::chunks() const {
+  // Each of the four lanes of a quad takes `width` elements in a row. The order
+  // of the products within a dot product is free, so rows and columns only have
+  // to agree on it, and both are read 16 bytes at a time where possible.
+  SmallVector<std::pair<int64_t, int64_t>> result;
+  int64_t dim = 0;
+  for (; dim + 32 <= k.shape.headDim; dim += 32)
+    result.push_back({dim, 8});
+  if (dim < k.shape.headDim)
+    result.push_back({dim, 4});
+  return result;
+}
+
+Expr WarpProduct::loadPart(const Buffer &memory, SmallVector<Expr> at, Expr dim,
+                           int64_t width) {
+  at.push_back(dim);
+  return k.loadVector(memory, at, width);
+}
+
+void WarpProduct::loadColumns(
+    const Buffer &memory, std::function<SmallVector<Expr>(Expr)> address) {
+  columnMemory = memory;
+  columnAddress = std::move(address);
+  fragments.clear();
+  if (!k.shape.usesTensorCores())
+    return;
+  Expr lane = k.lane(), quad = lane % 4;
+  for (int64_t block = 0; block < columns / 8; ++block) {
+    SmallVector<Expr> at = columnAddress(lane / 4 + block * 8), registers;
+    for (auto [dim, width] : chunks())
+      registers.append(
+          k.registers(loadPart(memory, at, quad * width + dim, width)));
+    fragments.push_back(registers);
+  }
+}
+
+void WarpProduct::multiply(
+    const Buffer &memory, Address address,
+    llvm::function_ref<void(Expr, Expr, Expr, int)> visit) {
+  Expr lane = k.lane();
+  if (k.shape.usesTensorCores()) {
+    Expr quad = lane % 4, low = lane / 4;
+    SmallVector<SmallVector<Expr>, 2> halves;
+    for (int64_t half : {0, 8}) {
+      SmallVector<Expr> at = address(low + half), registers;
+      for (auto [dim, width] : chunks())
+        registers.append(
+            k.registers(loadPart(memory, at, quad * width + dim, width)));
+      halves.push_back(registers);
+    }
+    // Two registers of each row are one step of 16 products.
+    SmallVector<Value> a;
+    for (size_t r = 0; r < halves[0].size(); r += 2)
+      a.append({halves[0][r], halves[1][r], halves[0][r + 1], halves[1][r + 1]});
+    Type f32 = k.b.getF32Type();
+    for (auto [block, fragment] : llvm::enumerate(fragments)) {
+      SmallVector<Value> bFragment(fragment.begin(), fragment.end());
+      Value zero = k.f32(0);
+      auto mma = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), a,
+                                     bFragment, zero, zero, zero, zero,
+                                     k.shape.elementType(k.b.getContext()));
+      for (int64_t r = 0; r < 4; ++r)
+        visit(k.expr(mma.getResult(r)), low + (r / 2) * 8,
+              quad * 2 + (int64_t(block) * 8 + r % 2),
+              int(block) * 2 + int(r % 2));
+    }
+    return;
+  }
+  // Lane = column; the 16 rows are read at addresses that all lanes share.
+  int64_t width = k.shape.vectorWidth();
+  SmallVector<Expr> column = columnAddress(lane);
+  SmallVector<SmallVector<Expr>> at;
+  for (int64_t row = 0; row < rows; ++row)
+    at.push_back(address(k.index(row)));
+  SmallVector<Expr> zeros(rows, k.f32(0));
+  auto dots = k.loop(
+      k.index(0), k.index(k.shape.headDim), k.index(width), zeros,
+      [&](Expr dim, ArrayRef<Expr> carried) {
+        Expr mine = loadPart(columnMemory, column, dim, width);
+        KernelBuilder::Values sums(carried.begin(), carried.end());
+        for (int64_t row = 0; row < rows; ++row) {
+          Expr other = loadPart(memory, at[row], dim, width);
+          for (int64_t e = 0; e < width; ++e)
+            sums[row] = k.element(other, e).widen().multiplyAdd(
+                k.element(mine, e).widen(), sums[row]);
+        }
+        return sums;
+      });
+  for (int64_t row = 0; row < rows; ++row)
+    visit(dots[row], k.index(row), lane, 0);
+}
+
+Expr WarpProduct::columnSums(ArrayRef<Expr> slots, const Buffer &memory) {
+  if (!k.shape.usesTensorCores())
+    return slots[0];
+  Expr lane = k.lane(), quad = lane % 4;
+  SmallVector<Expr> sums(slots.begin(), slots.end());
+  for (Expr &sum : sums) // the eight lanes that share columns
+    for (int64_t mask = 4; mask < warpSize; mask *= 2)
+      sum = sum + k.shuffleXor(sum, mask);
+  k.syncWarp(); // earlier sums have been read
+  k.when(lane < 4, [&] {
+    for (auto [slot, sum] : llvm::enumerate(sums))
+      k.store(sum, memory,
+              {k.warp(), quad * 2 + int64_t(slot / 2 * 8 + slot % 2)});
+  });
+  k.syncWarp();
+  return k.load(memory, {k.warp(), lane});
+}

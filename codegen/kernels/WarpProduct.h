@@ -1,0 +1,63 @@
+//===- WarpProduct.h - a warp multiplies 16 rows with 32 columns ----------===//
+//
+// Rows and columns are vectors of head_dim elements in global memory, wherever
+// the caller says. Products stay in registers; the caller visits them.
+//
+// f16 and bf16 with head_dim a multiple of 16 use tensor-core instructions, all
+// else plain multiply-add in fp32. The 32 columns stay in registers (tensor
+// cores) or in L1.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_WARPPRODUCT_H
+#define KVC_CODEGEN_KERNELS_WARPPRODUCT_H
+
+#include "codegen/KernelBuilder.h"
+
+namespace kvc {
+
+class WarpProduct {
+public:
+  static constexpr int64_t rows = 16;
+  static constexpr int64_t columns = 32;
+
+  /// Where vector `i` begins: the indices in front of the innermost.
+  using Address =
+      llvm::function_ref<llvm::SmallVector<Expr>(Expr i)>;
+
+  explicit WarpProduct(KernelBuilder &k) : k(k) {}
+
+  /// Takes the 32 columns; `address` must stay valid until the last multiply.
+  void loadColumns(const Buffer &memory,
+                   std::function<llvm::SmallVector<Expr>(Expr)> address);
+
+  /// Multiplies 16 rows with the columns and visits every product that the lane
+  /// holds, with its row and column. `slot` numbers the lane's columns.
+  void multiply(const Buffer &memory, Address address,
+                llvm::function_ref<void(Expr product, Expr row, Expr column,
+                                        int slot)>
+                    visit);
+
+  /// Columns that one lane holds parts of.
+  int slots() const { return k.shape.usesTensorCores() ? 8 : 1; }
+
+  /// Adds up each column's parts and gives lane c the sum of column c. `memory`
+  /// is shared, [warps][columns]; the warp is synchronised.
+  Expr columnSums(llvm::ArrayRef<Expr> slots, const Buffer &memory);
+
+private:
+  KernelBuilder &k;
+  Buffer columnMemory;
+  std::function<llvm::SmallVector<Expr>(Expr)> columnAddress;
+  /// Tensor cores: fragments of the columns, [block of 8][register].
+  llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
+
+  Expr loadPart(const Buffer &memory, llvm::SmallVector<Expr> at, Expr dim,
+                int64_t width);
+  /// Elements of one vector access along head_dim, and where they begin.
+  llvm::SmallVector<std::pair<int64_t, int64_t>> chunks() const;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_WARPPRODUCT_H
