@@ -103,8 +103,9 @@ Expr PointEval::compute(Value value, int member) {
     return pool(pooled, member);
   if (auto norms = dyn_cast<NormOp>(op))
     return norm(norms);
-  if (isa<PositionOp>(op))
-    return point.token.toI32();
+  if (auto position = dyn_cast<PositionOp>(op))
+    return position.getFromEnd() ? (s.length - 1 - point.token).toI32()
+                                 : point.token.toI32();
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
   if (auto layers = dyn_cast<AllocateLayersOp>(op))

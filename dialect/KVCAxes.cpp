@@ -61,6 +61,14 @@ LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   return success();
 }
 
+LogicalResult FillOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  const Axis all[] = {Axis::OneHead, Axis::Window, Axis::Past};
+  int64_t rank = cast<RankedTensorType>(getType()).getRank();
+  result = {Axis::OneHead};
+  result.append(all + 3 - (rank - 1), all + 3);
+  return success();
+}
+
 LogicalResult BroadcastOp::inferAxes(ArrayRef<AxisList> operands,
                                      AxisList &result) {
   Axis heads = operands[0].empty() ? Axis::OneHead : operands[0].front();

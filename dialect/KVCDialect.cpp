@@ -74,6 +74,13 @@ kvc::parseFraction(llvm::StringRef text) {
   return std::make_pair(numerator / common, denominator / common);
 }
 
+LogicalResult FillOp::canonicalize(FillOp op, PatternRewriter &rewriter) {
+  Value number =
+      arith::ConstantOp::create(rewriter, op.getLoc(), op.getValueAttr());
+  rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(), number);
+  return success();
+}
+
 bool AttentionOp::readsAll() {
   return getLast().getDefiningOp<LengthOp>() != nullptr;
 }

@@ -201,12 +201,27 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm"> {
 def KVC_PositionOp : KVC_TensorOp<"position"> {
   let summary = "read the index t of each past token";
   let description = [{
-    One row for all heads.
+    One row for all heads. With `from_end` the tokens that follow it, `T - 1 - t`.
 
     Example: `%p = kvc.position : tensor<?x?xi32>`
   }];
+  let arguments = (ins UnitAttr:$from_end);
   let results = (outs TensorRankOf<[I32], [2]>:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "(`from_end` $from_end^)? attr-dict `:` type($result)";
+}
+
+def KVC_FillOp : KVC_TensorOp<"fill"> {
+  let summary = "make a tensor of one number";
+  let description = [{
+    Short for an `arith.constant` and a `kvc.broadcast`, which it becomes when
+    the policy is canonicalized.
+
+    Example: `%inf = kvc.fill 0x7F800000 : tensor<?x?xf32>`
+  }];
+  let arguments = (ins F32Attr:$value);
+  let results = (outs TensorRankOf<[F32], [1, 2, 3]>:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let hasCanonicalizeMethod = 1;
 }
 
 def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {

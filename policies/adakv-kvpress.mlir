@@ -15,15 +15,11 @@ kvc.policy @adakv_kvpress {
   %width  = kvc.param "width" = 5 : index
   %guard  = kvc.param "safeguard" = "0.2" : !kvc.fraction
   %none   = kvc.fraction "0"
-  %tokens = kvc.length
-  %start  = arith.subi %tokens, %window : index
-  %t      = kvc.position : tensor<?x?xi32>
-  %from   = kvc.broadcast %start : index to tensor<?x?xi32>
-  %recent = arith.cmpi uge, %t, %from : tensor<?x?xi32>
-  %zero   = arith.constant 0.0 : f32
-  %zeros  = kvc.broadcast %zero : f32 to !scores
-  %two    = arith.constant 2.0 : f32
-  %above  = kvc.broadcast %two : f32 to !scores
+  %age    = kvc.position from_end : tensor<?x?xi32>
+  %young  = kvc.broadcast %window : index to tensor<?x?xi32>
+  %recent = arith.cmpi ult, %age, %young : tensor<?x?xi32>
+  %zeros  = kvc.fill 0.0 : !scores
+  %above  = kvc.fill 2.0 : !scores
   %rows   = kvc.attention last(%window) rounded : !rows
   %mean   = kvc.reduce mean window %rows : !rows -> !scores
   %past   = arith.select %recent, %zeros, %mean : !mask, !scores
@@ -33,8 +29,7 @@ kvc.policy @adakv_kvpress {
   %b      = kvc.allocate uniform : !counts
   %least  = kvc.scale_count %b by(%guard) : !counts
   %first  = kvc.topk %s, %least : !scores, !counts -> !mask
-  %inf    = arith.constant 0x7F800000 : f32
-  %forced = kvc.broadcast %inf : f32 to !scores
+  %forced = kvc.fill 0x7F800000 : !scores
   %score  = arith.select %first, %forced, %s : !mask, !scores
   %count  = kvc.allocate_heads %score base(%b) safeguard(%none) : !scores, !counts
   %kept   = kvc.topk %score, %count : !scores, !counts -> !mask

@@ -1,11 +1,7 @@
 // CriticalKV on SnapKV as kvpress computes it: the window is no zone of its own.
-//
 //   S[g,t] as snapkv-kvpress on the past; 1 + the largest of them in the window
-//   N[g,t] mean over the query heads h of g of ||V[g,t,:] Wo_h||_1
-//   kept   the B / 2 best tokens by S (rounded down), then by (S + epsilon) * N up
-//          to B. A window token stays in the first stage or by its product
-//
-// window w; width of the average pool
+//   N[g,t] as criticalkv
+//   kept   the alpha * B best by S (rounded down), then by (S + epsilon) * N up to B
 !rows   = tensor<?x?x?xf32>
 !scores = tensor<?x?xf32>
 !counts = tensor<?xi32>
@@ -15,25 +11,20 @@ kvc.policy @criticalkv_kvpress {
   %width   = kvc.param "width" = 5 : index
   %alpha   = kvc.param "alpha" = "0.5" : !kvc.fraction
   %epsilon = kvc.param "epsilon" = 1.0e-4 : f32
-  %tokens  = kvc.length
-  %start   = arith.subi %tokens, %window : index
-  %t       = kvc.position : tensor<?x?xi32>
-  %from    = kvc.broadcast %start : index to tensor<?x?xi32>
-  %recent  = arith.cmpi uge, %t, %from : tensor<?x?xi32>
-  %zero    = arith.constant 0.0 : f32
-  %zeros   = kvc.broadcast %zero : f32 to !scores
-  %one     = arith.constant 1.0 : f32
-  %ones    = kvc.broadcast %one : f32 to !scores
+  %age     = kvc.position from_end : tensor<?x?xi32>
+  %young   = kvc.broadcast %window : index to tensor<?x?xi32>
+  %recent  = arith.cmpi ult, %age, %young : tensor<?x?xi32>
+  %zero    = kvc.fill 0.0 : !scores
   %rows    = kvc.attention last(%window) rounded : !rows
   %mean    = kvc.reduce mean window %rows : !rows -> !scores
-  %past    = arith.select %recent, %zeros, %mean : !mask, !scores
+  %past    = arith.select %recent, %zero, %mean : !mask, !scores
   %pooled  = kvc.pool mean %past width(%width) count_padding : !scores
   %group   = kvc.reduce mean group %pooled : !scores -> !scores
-  %clean   = arith.select %recent, %zeros, %group : !mask, !scores
-  %most    = kvc.reduce max heads %clean : !scores -> !scores
+  %most    = kvc.reduce max heads %group : !scores -> !scores
   %best    = kvc.reduce max tokens %most : !scores -> tensor<?xf32>
   %bests   = kvc.broadcast %best : tensor<?xf32> to !scores
-  %above   = arith.addf %bests, %ones : !scores
+  %one     = kvc.fill 1.0 : !scores
+  %above   = arith.addf %bests, %one : !scores
   %s       = arith.select %recent, %above, %group : !mask, !scores
   %norms   = kvc.projected_norm l1 : !scores
   %n       = kvc.reduce mean group %norms : !scores -> !scores
@@ -43,8 +34,7 @@ kvc.policy @criticalkv_kvpress {
   %eps     = kvc.broadcast %epsilon : f32 to !scores
   %weight  = arith.addf %s, %eps : !scores
   %product = arith.mulf %weight, %n : !scores
-  %inf     = arith.constant 0x7F800000 : f32
-  %forced  = kvc.broadcast %inf : f32 to !scores
+  %forced  = kvc.fill 0x7F800000 : !scores
   %score   = arith.select %first, %forced, %product : !mask, !scores
   %kept    = kvc.topk %score, %b : !scores, !counts -> !mask
   kvc.keep %kept : !mask

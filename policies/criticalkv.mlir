@@ -31,8 +31,7 @@ kvc.policy @criticalkv {
   %eps     = kvc.broadcast %epsilon : f32 to !scores
   %weight  = arith.addf %s, %eps : !scores
   %product = arith.mulf %weight, %n : !scores
-  %inf     = arith.constant 0x7F800000 : f32
-  %forced  = kvc.broadcast %inf : f32 to !scores
+  %forced  = kvc.fill 0x7F800000 : !scores
   %score   = arith.select %first, %forced, %product : !mask, !scores
   %kept    = kvc.topk %score, %b : !scores, !counts -> !mask
   kvc.keep %kept protect_last(%window) : !mask

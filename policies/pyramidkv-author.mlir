@@ -1,11 +1,7 @@
 // PyramidKV as its authors' code rounds: an integer step between layers.
-//
 //   lo = b / beta, hi = 2b - lo; hi >= T - w: hi = T - w, lo = 2b - hi (all floored)
 //   n[l] = hi - l * ((hi - lo) / (L - 1)); T < 2b: b. The mean drifts above b.
-//
-// window  w, observation window, always kept; b = B - w
-// width   of the max-pool over tokens
-// beta    as above
+// window w, b = B - w; width of the max-pool; beta as above
 !rows   = tensor<?x?x?xf32>
 !scores = tensor<?x?xf32>
 kvc.policy @pyramidkv_author {
@@ -26,8 +22,7 @@ kvc.policy @pyramidkv_author {
   %hi     = arith.minui %hi0, %past : index
   %lo     = arith.subi %twice, %hi : index
   %fall   = arith.subi %hi, %lo : index
-  %gaps0  = arith.subi %L, %one : index
-  %gaps   = arith.maxui %gaps0, %one : index
+  %gaps   = arith.subi %L, %one : index
   %step   = arith.divui %fall, %gaps : index
   %down   = arith.muli %l, %step : index
   %line   = arith.subi %hi, %down : index

@@ -277,8 +277,13 @@ private:
     if (auto norm = dyn_cast<ProjectedNormOp>(op))
       return reference::projectedNorm(layer, past,
                                       norm.getKind() == NormKind::L2);
-    if (isa<PositionOp>(op))
-      return reference::position(past);
+    if (auto position = dyn_cast<PositionOp>(op))
+      return reference::position(past,
+                                 position.getFromEnd() ? layer.tokens : 0);
+    if (auto fill = dyn_cast<FillOp>(op)) {
+      Tensor number = scalar(fill.getValue().convertToFloat());
+      return computeRepeated(fill, number);
+    }
     if (auto broadcast = dyn_cast<BroadcastOp>(op))
       return computeBroadcast(broadcast);
     if (auto reduce = dyn_cast<ReduceOp>(op))
@@ -334,7 +339,10 @@ private:
   }
 
   FailureOr<Tensor> computeBroadcast(BroadcastOp op) {
-    const Tensor &value = get(op.getValue());
+    return computeRepeated(op, get(op.getValue()));
+  }
+
+  FailureOr<Tensor> computeRepeated(AxesOpInterface op, const Tensor &value) {
     AxisList axes;
     if (failed(op.inferAxes({value.axes}, axes)))
       return failure();

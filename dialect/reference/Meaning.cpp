@@ -87,10 +87,10 @@ Tensor reference::projectedNorm(const Layer &layer, int64_t past, bool l2) {
   return result;
 }
 
-Tensor reference::position(int64_t past) {
+Tensor reference::position(int64_t past, int64_t tokens) {
   Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
   for (int64_t t = 0; t < past; ++t)
-    result.data.push_back(double(t));
+    result.data.push_back(double(tokens ? tokens - 1 - t : t));
   return result;
 }
 

@@ -51,8 +51,8 @@ Tensor norm(const Layer &layer, const std::vector<double> &rows, int64_t past,
             bool l2);
 /// ||v . Wo_h|| of each query head; l1 or l2.
 Tensor projectedNorm(const Layer &layer, int64_t past, bool l2);
-/// 0, 1, ... past - 1 for one head.
-Tensor position(int64_t past);
+/// 0, 1, ... past - 1 for one head; with `tokens` counted from the end of those.
+Tensor position(int64_t past, int64_t tokens = 0);
 
 enum class Reduction { Mean, Sum, Max, Min, Std };
 /// Reduces dimension `dim`; NaN propagates.
