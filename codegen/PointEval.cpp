@@ -52,12 +52,34 @@ Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
     return k.arg("layer");
   if (isa<LayersOp>(op))
     return k.arg("layers");
+  if (auto scale = dyn_cast<ScaleCountOp>(op)) {
+    auto [numerator, denominator] = scale.getFactor();
+    return evalScalar(k, s, scale.getCount()) * numerator / denominator;
+  }
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, evalScalar(k, s, operand));
   Operation *clone = k.b.clone(*op, mapping);
   guardDivision(k, clone);
   return k.expr(clone->getResult(0));
+}
+
+static Buffer stateBuffer(KernelBuilder &k) {
+  return k.buffer("state", {k.arg("state_rows")});
+}
+
+/// The high half of the state says which layer has counted last: blocks of the
+/// running layer may or may not have been here.
+static Expr keptLayers(KernelBuilder &k, const SequenceScalars &s, Expr token) {
+  Expr word = k.load(stateBuffer(k), {s.sequence, token});
+  Expr counted = (word >> 16) == (k.arg("layer") + 1).toI32();
+  return (word & 0xffff) - counted.toI32();
+}
+
+void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr token) {
+  Expr layer = (k.arg("layer") + 1).toI32() << 16;
+  k.store(layer | (keptLayers(k, s, token) + 1), stateBuffer(k),
+          {s.sequence, token});
 }
 
 SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
@@ -106,13 +128,16 @@ Expr PointEval::compute(Value value, int member) {
   if (auto position = dyn_cast<PositionOp>(op))
     return position.getFromEnd() ? (s.length - 1 - point.token).toI32()
                                  : point.token.toI32();
+  if (auto kept = dyn_cast<KeptLayersOp>(op)) {
+    Expr count = keptLayers(k, s, point.token).toFloat();
+    return kept.getShare() ? count / (k.arg("layer") + 1).toFloat() : count;
+  }
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
   if (auto layers = dyn_cast<AllocateLayersOp>(op))
     return allocateLayers(k, s, layers);
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
-    auto [numerator, denominator] =
-        scale.getShare().getDefiningOp<FractionOp>().getRatio();
+    auto [numerator, denominator] = scale.getFactor();
     Expr count = (*this)(scale.getCount(), member).toIndex();
     return (count * numerator / denominator).toI32();
   }

@@ -67,6 +67,10 @@ private:
 Expr reductionStart(KernelBuilder &k, ReduceKind kind);
 Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
 
+/// Counts a token as kept by some head of the running layer. Every head that keeps
+/// it writes the same number, whatever the others have done, so no order is needed.
+void countKept(KernelBuilder &k, const SequenceScalars &s, Expr token);
+
 /// A policy scalar (budget, length, constants, arithmetic on them).
 Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);
 

@@ -59,6 +59,12 @@ def KVC_CacheSide : KVC_Enum<"CacheSide", "keys or values of the cache", [
 ]>;
 def KVC_CacheSideAttr : EnumAttr<KVC_Dialect, KVC_CacheSide, "cache_side">;
 
+def KVC_End : KVC_Enum<"End", "which end of an order", [
+  I32EnumAttrCase<"Lowest", 0, "lowest">,
+  I32EnumAttrCase<"Highest", 1, "highest">
+]>;
+def KVC_EndAttr : EnumAttr<KVC_Dialect, KVC_End, "end">;
+
 def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Statistics", 0, "statistics">,
   I32EnumAttrCase<"Combine", 1, "combine">,

@@ -137,6 +137,29 @@ LogicalResult AllocateHeadsOp::inferAxes(ArrayRef<AxisList> operands,
   return success();
 }
 
+LogicalResult AllocateTableOp::inferAxes(ArrayRef<AxisList>,
+                                         AxisList &result) {
+  result = {Axis::KVHeads};
+  return success();
+}
+
+LogicalResult SelectHeadsOp::inferAxes(ArrayRef<AxisList> operands,
+                                       AxisList &result) {
+  if (operands[0].front() != Axis::KVHeads) // C1
+    return emitOpError("value must be per KV head, got a value per ")
+           << (operands[0].front() == Axis::OneHead ? "sequence"
+                                                    : "query head");
+  result = {Axis::KVHeads};
+  if (cast<RankedTensorType>(getType()).getRank() == 2)
+    result.push_back(Axis::Past);
+  return success();
+}
+
+LogicalResult KeptLayersOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::OneHead, Axis::Past};
+  return success();
+}
+
 LogicalResult ScaleCountOp::inferAxes(ArrayRef<AxisList> operands,
                                       AxisList &result) {
   result = operands[0];

@@ -81,6 +81,13 @@ LogicalResult FillOp::canonicalize(FillOp op, PatternRewriter &rewriter) {
   return success();
 }
 
+std::pair<int64_t, int64_t> ScaleCountOp::getFactor() {
+  auto [numerator, denominator] =
+      getShare().getDefiningOp<FractionOp>().getRatio();
+  return getOver() ? std::make_pair(denominator, numerator)
+                   : std::make_pair(numerator, denominator);
+}
+
 bool AttentionOp::readsAll() {
   return getLast().getDefiningOp<LengthOp>() != nullptr;
 }

@@ -210,6 +210,21 @@ def KVC_PositionOp : KVC_TensorOp<"position"> {
   let assemblyFormat = "(`from_end` $from_end^)? attr-dict `:` type($result)";
 }
 
+def KVC_KeptLayersOp : KVC_TensorOp<"kept_layers"> {
+  let summary = "read in how many earlier layers some KV head kept each past token";
+  let description = [{
+    `n[t]`, one row for all heads: state that is carried from layer to layer of a
+    sequence, one number per token, 0 in the first layer. Every layer of a policy
+    that reads it counts what it keeps, the window included. With `share`:
+    `n[t] / (l + 1)`, the part of the layers so far, this one included.
+
+    Example: `%n = kvc.kept_layers share : tensor<?x?xf32>`
+  }];
+  let arguments = (ins UnitAttr:$share);
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = "(`share` $share^)? attr-dict `:` type($result)";
+}
+
 def KVC_FillOp : KVC_TensorOp<"fill"> {
   let summary = "make a tensor of one number";
   let description = [{
@@ -369,16 +384,76 @@ def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
   }];
 }
 
-def KVC_ScaleCountOp : KVC_TensorOp<"scale_count", [AllTypesMatch<["count", "result"]>]> {
-  let summary = "take an exact share of a count, rounded down";
+def KVC_AllocateTableOp : KVC_TensorOp<"allocate_table"> {
+  let summary = "share budgets among the heads of all layers by a table";
   let description = [{
-    `floor(share * count)`, computed in integers.
+    Every head of every layer has `base` tokens; the table, one importance for
+    each query head of each layer, shares out `shared` tokens more for each head.
+    A KV head's importance is the sum of its group's, divided by the sum of the
+    table. Heads whose share exceeds the capacity `T - w'` are set to it; what is
+    left goes to the others in proportion to their shares (equally if all are 0),
+    repeated, and rounded once by largest remainder over all heads of the model
+    (ties to the smaller head, then to the smaller layer): the total is
+    `L * Hkv * (base + shared)`. Exact for entries of at least 2^-24 of the
+    largest; smaller ones lose bits (Fu et al. 2024). Entries must be finite, 0 or
+    more, and not all 0.
 
-    Example: `%half = kvc.scale_count %n by(%alpha) : tensor<?xi32>`
+    Example: `%n = kvc.allocate_table base(%least) shared(%pool) : tensor<?xi32>`
   }];
-  let arguments = (ins KVC_Counts:$count, KVC_Fraction:$share);
+  let arguments = (ins Index:$base, Index:$shared);
   let results = (outs KVC_Counts:$result);
-  let assemblyFormat = "$count `by` `(` $share `)` attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    `base` `(` $base `)` `shared` `(` $shared `)` attr-dict `:` type($result)
+  }];
+}
+
+def KVC_ScaleCountOp : KVC_TensorOp<"scale_count", [AllTypesMatch<["count", "result"]>]> {
+  let summary = "multiply or divide a count by an exact fraction, rounded down";
+  let description = [{
+    `floor(count * share)`, or `floor(count / share)` with `over`, computed in
+    integers.
+
+    Constraints:
+    - C1: `over` needs a fraction above 0 (checked by `kvc-check-policy`).
+
+    Examples:
+    ```mlir
+    %half = kvc.scale_count %n by(%alpha) : tensor<?xi32>
+    %pool = kvc.scale_count %b over(%beta) : index
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[KVC_Counts, Index]>:$count,
+                       KVC_Fraction:$share, UnitAttr:$over);
+  let results = (outs AnyTypeOf<[KVC_Counts, Index]>:$result);
+  let assemblyFormat = [{
+    $count (`over` $over^) : (`by`)? `(` $share `)` attr-dict `:` type($result)
+  }];
+  let extraClassDeclaration = [{
+    /// Numerator and denominator of what the count is multiplied by.
+    std::pair<int64_t, int64_t> getFactor();
+  }];
+}
+
+def KVC_SelectHeadsOp : KVC_TensorOp<"select_heads"> {
+  let summary = "mark the KV heads with the lowest or highest value";
+  let description = [{
+    True for `min(count, Hkv)` heads; ties to the smaller head. A NaN is never
+    marked, unless `count` is at least `Hkv`: then all heads are.
+
+    Constraints:
+    - C1: the value is per KV head (checked by `kvc-infer-axes`).
+
+    The mark of a head can be had for each of its past tokens (rank 2).
+
+    Example: `%m = kvc.select_heads lowest %sigma count(%delta) : tensor<?xf32> -> tensor<?x?xi1>`
+  }];
+  let arguments = (ins KVC_EndAttr:$end, TensorRankOf<[F32], [1]>:$value,
+                       Index:$count);
+  let results = (outs TensorRankOf<[I1], [1, 2]>:$result);
+  let assemblyFormat = [{
+    $end $value `count` `(` $count `)` attr-dict `:` type($value) `->`
+    type($result)
+  }];
 }
 
 def KVC_TopkOp : KVC_TensorOp<"topk"> {

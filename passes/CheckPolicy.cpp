@@ -98,6 +98,9 @@ LogicalResult checkOp(Operation *op) {
     return checkRange(op, "last", attention.getLast(), maxQueries);
   if (auto layers = dyn_cast<AllocateLayersOp>(op))
     return checkFraction(op, "ratio", layers.getRatio(), 1, 1000000);
+  if (auto scale = dyn_cast<ScaleCountOp>(op); scale && scale.getOver())
+    if (scale.getShare().getDefiningOp<FractionOp>().getRatio().first == 0)
+      return op->emitOpError("cannot divide by a share of 0");
   if (auto heads = dyn_cast<AllocateHeadsOp>(op))
     return checkFraction(op, "safeguard", heads.getSafeguard(), 0, 1);
   if (auto pool = dyn_cast<PoolOp>(op)) {

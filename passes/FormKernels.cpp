@@ -39,20 +39,24 @@ bool needsColumns(Operation *op) {
 bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
-  return isa<PoolOp, TopkOp, KeepOp>(op); // a pool of rows is a columns op
+  // A pool of rows is a columns op.
+  return isa<PoolOp, TopkOp, SelectHeadsOp, KeepOp>(op);
 }
 
-/// Ops that look at the rows of all heads at once.
-bool needsSequence(Operation *op) { return isa<AllocateHeadsOp>(op); }
+/// Ops that look at all heads at once.
+bool needsSequence(Operation *op) {
+  return isa<AllocateHeadsOp, AllocateTableOp>(op);
+}
 
 bool makesHeadValue(Operation *op) {
   return op->getNumResults() == 1 &&
          axesOf(op->getResult(0).getType()).size() == 1;
 }
 
-/// Stages come in threes: columns, rows, sequence.
+/// Stages come in threes: sequence (what needs no scores comes first), columns,
+/// rows.
 constexpr int stageKinds = 3;
-enum StageKind { ColumnsStage, RowsStage, SequenceStage };
+enum StageKind { SequenceStage, ColumnsStage, RowsStage };
 StageKind kindOf(int stage) { return StageKind(stage % stageKinds); }
 
 int nextStage(int stage, StageKind kind) {
@@ -107,6 +111,8 @@ private:
   Region old;
   /// Stage of every op that is not cheap.
   llvm::MapVector<Operation *, int> stageOf;
+  /// How many kernels of each kind there are so far.
+  int numbers[stageKinds] = {};
   /// Old value -> the kernel result that holds it.
   IRMapping stored;
   /// The log-sum-exp of the queries that are read; null without attention.
@@ -144,9 +150,9 @@ private:
       // all heads: what it gives to each head comes after it.
       else if (kind == ColumnsStage && widensHeads(op, value))
         before = nextStage(before, RowsStage);
-      // A sequence kernel looks at what others have stored.
-      else if (needsSequence(op) && kind == SequenceStage)
-        before = nextStage(before + 1, SequenceStage);
+      // These look at what other heads' kernels have stored.
+      else if (needsSequence(op) || isa<SelectHeadsOp>(op))
+        before = before + 1;
       stage = std::max(stage, before);
     }
     if (needsColumns(op))
@@ -287,11 +293,11 @@ private:
       types.push_back(withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0));
       types.push_back(withAxes(i32, {Axis::KVHeads}, 0));
     }
-    const KernelKind kinds[] = {KernelKind::Columns, KernelKind::Rows,
-                                KernelKind::Sequence};
+    const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
+                                KernelKind::Rows};
     KernelKind kind = kinds[kindOf(stage)];
-    std::string name =
-        stringifyKernelKind(kind).str() + std::to_string(stage / stageKinds);
+    std::string name = stringifyKernelKind(kind).str() +
+                       std::to_string(numbers[kindOf(stage)]++);
     KernelOp kernel =
         openKernel(ops.front()->getLoc(), kind, name, operands, types,
                    [&](ValueRange args) {

@@ -102,7 +102,7 @@ private:
   LaunchSpec launch() {
     LaunchSpec spec;
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-    addScalarArgs(kernel, spec.args);
+    addBodyArgs(kernel, spec.args);
     if (attends) {
       LogitTile::addArgs(spec.args);
       for (const char *arg :

@@ -34,15 +34,15 @@ void kvc::addArg(std::vector<std::string> &args, StringRef name) {
     args.push_back(name.str());
 }
 
-void kvc::addScalarArgs(KernelOp kernel, std::vector<std::string> &args) {
-  bool used = false;
+void kvc::addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
   kernel.getBody().walk([&](Operation *op) {
-    used |= isa<LayerOp, LayersOp, AllocateLayersOp>(op);
+    if (isa<LayerOp, LayersOp, AllocateLayersOp, KeptLayersOp>(op))
+      for (const char *arg : {"layer", "layers"})
+        addArg(args, arg);
+    if (isa<KeptLayersOp>(op))
+      for (const char *arg : {"state", "state_rows"})
+        addArg(args, arg);
   });
-  if (used) {
-    args.push_back("layer");
-    args.push_back("layers");
-  }
 }
 
 Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {

@@ -38,8 +38,9 @@ llvm::SmallVector<std::string> outputBuffers(KernelOp kernel);
 /// Appends an argument unless it is there.
 void addArg(std::vector<std::string> &args, llvm::StringRef name);
 
-/// Adds the arguments that scalars of the body read: `layer`, `layers`.
-void addScalarArgs(KernelOp kernel, std::vector<std::string> &args);
+/// Adds the arguments that the body reads wherever it is: `layer`, `layers`,
+/// state.
+void addBodyArgs(KernelOp kernel, std::vector<std::string> &args);
 
 /// The row of a stored tensor with these heads at a point.
 Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);

@@ -63,13 +63,25 @@ private:
 
   bool lists() { return !kernel.getBody().getOps<ListKeptOp>().empty(); }
 
+  /// The policy reads what earlier layers kept, so every layer counts.
+  bool carriesState() {
+    WalkResult result =
+        kernel->getParentOfType<PolicyOp>().walk([](KeptLayersOp) {
+          return WalkResult::interrupt();
+        });
+    return result.wasInterrupted();
+  }
+
   LaunchSpec launch() {
     LaunchSpec spec;
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", "status"};
     if (lists())
       for (const char *arg : {"indices", "counts", "past", "index_capacity"})
         spec.args.push_back(arg);
-    addScalarArgs(kernel, spec.args);
+    if (lists() && carriesState())
+      for (const char *arg : {"layer", "layers", "state", "state_rows"})
+        spec.args.push_back(arg);
+    addBodyArgs(kernel, spec.args);
     for (const std::string &input : site.inputs)
       addArg(spec.args, input);
     for (const std::string &output : outputBuffers(kernel))
@@ -133,6 +145,8 @@ private:
       return runTopk(topk);
     if (auto list = dyn_cast<ListKeptOp>(op))
       return listKept(list);
+    if (auto select = dyn_cast<SelectHeadsOp>(op))
+      return selectHead(select);
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && reduce.getAxis() == ReduceAxis::Tokens)
       for (int64_t j = 0; j < members(reduce.getValue()); ++j)
@@ -184,6 +198,30 @@ private:
       result = k.sqrt(squares / count);
     }
     statistics[{reduce, member}] = result;
+  }
+
+  /// Whether the block's head is one of the selected: how many come before it?
+  void selectHead(SelectHeadsOp op) {
+    auto value = [&](Expr kvHead) {
+      PointEval eval(
+          k, s, [this](Value v, const Point &p) { return leaf(v, p); },
+          Point{kvHead, -1, {}, k.index(0)});
+      return eval(op.getValue());
+    };
+    Expr mine = value(head), heads = k.arg("kv_heads");
+    Expr count = evalScalar(k, s, op.getCount());
+    Expr before =
+        k.loop(k.index(0), heads, k.index(1), {k.index(0)},
+               [&](Expr other, ArrayRef<Expr> carried) {
+                 Expr theirs = value(other);
+                 Expr better = op.getEnd() == End::Lowest ? theirs < mine
+                                                          : theirs > mine;
+                 Expr comes = better | ((theirs == mine) & (other < head));
+                 return KernelBuilder::Values{
+                     comes.select(carried[0] + 1, carried[0])};
+               })[0];
+    Expr number = mine.isNaN() == k.boolean(false);
+    statistics[{op, -1}] = (count >= heads) | (number & (before < count));
   }
 
   void runTopk(TopkOp topk) {
@@ -240,6 +278,8 @@ private:
     k.when(row < capacity, [&] {
       k.store(token.toI32(), indices, {s.sequence, head, row});
     });
+    if (carriesState())
+      countKept(k, s, token);
   }
 
   void writeCount(Expr count) {

@@ -1,7 +1,7 @@
 //===- Sequence.cpp - what looks at all heads' rows at once ---------------===//
 //
-// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by where
-// the best scores are: a radix select over all heads' scores, item t * Hkv + g,
+// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by a table
+// is in TableAllocation.cpp. Allocation by where the best scores are: a radix select over all heads' scores, item t * Hkv + g,
 // so that ties go to the smaller token and then to the smaller head; a
 // histogram over heads; the blend, rounded by largest remainder. Reads Hkv * T
 // scores four times.
@@ -10,6 +10,7 @@
 
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/RadixSelect.h"
+#include "codegen/kernels/TableAllocation.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -29,15 +30,31 @@ public:
         block(k, threads), radix(k, block) {}
 
   void build() {
-    chosen = k.shared(k.b.getI32Type(), maxHeads);
-    floors = k.shared(k.b.getI32Type(), maxHeads);
-    remainders = k.shared(k.b.getI32Type(), maxHeads);
+    if (has<AllocateHeadsOp>()) {
+      chosen = k.shared(k.b.getI32Type(), maxHeads);
+      floors = k.shared(k.b.getI32Type(), maxHeads);
+      remainders = k.shared(k.b.getI32Type(), maxHeads);
+    }
+    std::optional<TableAllocation> table;
+    if (has<AllocateTableOp>())
+      table.emplace(k, block);
     heads = k.arg("kv_heads");
     s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
     k.when(s.length.above(s.budget), [&] {
       for (auto [value, name] :
-           llvm::zip(yield.getValues(), outputBuffers(kernel)))
-        allocate(value.getDefiningOp<AllocateHeadsOp>(), name);
+           llvm::zip(yield.getValues(), outputBuffers(kernel))) {
+        if (auto heads = value.getDefiningOp<AllocateHeadsOp>()) {
+          allocate(heads, name);
+          continue;
+        }
+        auto op = value.getDefiningOp<AllocateTableOp>();
+        Buffer result = scratchBuffer(k, name, op.getType());
+        table->allocate(s, evalScalar(k, s, op.getBase()),
+                        evalScalar(k, s, op.getShared()),
+                        [&](Expr head, Expr count) {
+                          k.store(count, result, {s.sequence, head});
+                        });
+      }
     });
   }
 
@@ -52,10 +69,17 @@ private:
   Buffer chosen, floors, remainders;
   Expr heads;
 
+  template <typename Op> bool has() {
+    return !kernel.getBody().getOps<Op>().empty();
+  }
+
   LaunchSpec launch() {
     LaunchSpec spec;
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-    addScalarArgs(kernel, spec.args);
+    if (has<AllocateTableOp>())
+      for (const char *arg : {"table", "layer", "layers", "status"})
+        spec.args.push_back(arg);
+    addBodyArgs(kernel, spec.args);
     for (const std::string &input : site.inputs)
       spec.args.push_back(input);
     for (const std::string &output : outputBuffers(kernel))

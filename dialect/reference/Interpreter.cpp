@@ -315,8 +315,29 @@ private:
       return Tensor{
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
+    if (auto kept = dyn_cast<KeptLayersOp>(op)) {
+      Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
+      for (int64_t t = 0; t < past; ++t)
+        result.data.push_back(layer.keptLayers[t] /
+                              (kept.getShare() ? double(layer.layer + 1) : 1));
+      return result;
+    }
+    if (auto table = dyn_cast<AllocateTableOp>(op)) {
+      std::vector<int64_t> counts = reference::allocateTable(
+          layer, whole(table.getBase()), whole(table.getShared()), past);
+      return Tensor{
+          {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
+    }
+    if (auto select = dyn_cast<SelectHeadsOp>(op)) {
+      Tensor marks = reference::selectHeads(get(select.getValue()),
+                                            whole(select.getCount()),
+                                            select.getEnd() == End::Lowest);
+      return computeRepeated(select, marks);
+    }
     if (auto scale = dyn_cast<ScaleCountOp>(op)) {
       auto [numerator, denominator] = ratio(scale.getShare());
+      if (scale.getOver())
+        std::swap(numerator, denominator);
       Tensor result = get(scale.getCount());
       for (double &count : result.data)
         count = double(int64_t(count) * numerator / denominator);

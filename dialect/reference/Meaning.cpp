@@ -2,6 +2,8 @@
 
 #include "dialect/reference/Meaning.h"
 
+#include <boost/multiprecision/cpp_int.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -283,4 +285,77 @@ std::vector<int64_t> reference::allocateHeads(const Tensor &score,
     values.push_back((denominator - numerator) * chosen + numerator * base[g]);
   }
   return largestRemainder(values, denominator, total);
+}
+
+std::vector<int64_t> reference::allocateTable(const Layer &layer, int64_t base,
+                                              int64_t shared, int64_t past) {
+  using Rational = boost::multiprecision::cpp_rational;
+  using Whole = boost::multiprecision::cpp_int;
+  int64_t heads = layer.layers * layer.kvHeads;
+  int64_t group = layer.qHeads / layer.kvHeads;
+  std::vector<Rational> share(heads);
+  Rational sum = 0;
+  for (double entry : layer.table)
+    sum += Rational(entry);
+  for (int64_t i = 0; i < heads; ++i) {
+    for (int64_t j = 0; j < group; ++j)
+      share[i] += Rational(layer.table[i * group + j]) / sum;
+    share[i] = base + share[i] * shared * heads;
+  }
+  // Heads above the capacity are set to it, the others share what is left.
+  std::vector<bool> full(heads);
+  for (bool again = true; again;) {
+    again = false;
+    Rational left = (base + shared) * heads, open = 0;
+    int64_t others = 0;
+    for (int64_t i = 0; i < heads; ++i) {
+      left -= full[i] ? past : 0;
+      open += full[i] ? Rational(0) : share[i];
+      others += !full[i];
+    }
+    for (int64_t i = 0; i < heads; ++i)
+      if (!full[i])
+        share[i] = open == 0 ? Rational(left / others)
+                             : Rational(share[i] * left / open);
+    for (int64_t i = 0; i < heads; ++i)
+      if (!full[i] && share[i] > past) {
+        share[i] = past;
+        full[i] = again = true;
+      }
+  }
+  std::vector<int64_t> counts, order(heads);
+  std::vector<Rational> remainders;
+  int64_t left = (base + shared) * heads;
+  for (const Rational &s : share) {
+    Whole whole = numerator(s) / denominator(s);
+    counts.push_back(whole.convert_to<int64_t>());
+    remainders.push_back(s - Rational(whole));
+    left -= counts.back();
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (remainders[a] != remainders[b])
+      return remainders[a] > remainders[b];
+    return std::pair(a % layer.kvHeads, a) < std::pair(b % layer.kvHeads, b);
+  });
+  for (int64_t i = 0; i < left; ++i)
+    ++counts[order[i]];
+  auto first = counts.begin() + layer.layer * layer.kvHeads;
+  return {first, first + layer.kvHeads};
+}
+
+Tensor reference::selectHeads(const Tensor &value, int64_t count, bool lowest) {
+  Tensor result = value;
+  for (int64_t g = 0; g < value.heads(); ++g) {
+    double mine = value.data[g];
+    int64_t before = 0;
+    for (int64_t h = 0; h < value.heads(); ++h) {
+      double theirs = value.data[h];
+      before += lowest ? theirs < mine : theirs > mine;
+      before += theirs == mine && h < g;
+    }
+    result.data[g] =
+        count >= value.heads() || (!std::isnan(mine) && before < count);
+  }
+  return result;
 }

@@ -28,6 +28,8 @@ struct Layer {
   std::vector<double> v; // [Hkv, T, d]
   int64_t hidden = 0;     // D
   std::vector<double> wo; // [D, Hq * d], the output projection
+  std::vector<double> keptLayers; // [T], earlier layers that kept the token
+  std::vector<double> table;      // [layers, Hq], importance
   /// Rounds a softmax weight to the model's type.
   double (*round)(double);
 };
@@ -75,6 +77,12 @@ int64_t allocateLayers(int64_t share, int64_t past, int64_t layer,
 std::vector<int64_t> allocateHeads(const Tensor &score,
                                    const std::vector<int64_t> &base,
                                    int64_t numerator, int64_t denominator);
+/// Tokens of each KV head of the running layer: `base` each, `shared` more on
+/// average by the table; none above `past`.
+std::vector<int64_t> allocateTable(const Layer &layer, int64_t base,
+                                   int64_t shared, int64_t past);
+/// Marks the `count` lowest or highest values; NaN only if all are marked.
+Tensor selectHeads(const Tensor &value, int64_t count, bool lowest);
 /// Marks the counts[g] largest of each head: ties to the smaller token, NaN
 /// below everything.
 Tensor topk(const Tensor &score, const std::vector<int64_t> &counts);

@@ -5,6 +5,7 @@
 #include "runtime/base/Budget.h"
 #include "runtime/base/Failure.h"
 #include "runtime/executor/Evictor.h"
+#include "runtime/executor/HeadTable.h"
 #include "runtime/executor/LayerFile.h"
 
 #include <algorithm>
@@ -95,9 +96,6 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   Evictor evictor(options.policy, target);
   notes.push_back(fmt::format("target: {}", targetName(target)));
   const Manifest &manifest = evictor.manifest();
-  if (!options.table.empty())
-    throw fail(KVC_BAD_ARGUMENT, "policy '{}' takes no table, got '{}'",
-               manifest.policy, options.table);
   std::vector<LayerFile> files;
   files.reserve(options.inputs.size());
   for (const std::string &input : options.inputs)
@@ -109,6 +107,8 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   plan.head_dim = files[0].headDim;
   plan.kv_heads = files[0].kvHeads;
   plan.q_heads = queryHeads(files, manifest);
+  giveTable(evictor, options.table, uint32_t(files[0].layers.size()),
+            plan.q_heads);
   plan.dtype = files[0].dtype;
   plan.max_batch = uint32_t(files.size());
   std::vector<uint32_t> budgets;

@@ -59,11 +59,29 @@ private:
 
 } // namespace
 
+/// Device memory that lives from layer to layer.
+struct Evictor::State {
+  State(Device &device, size_t batch, uint32_t tokens)
+      : arena(device), batch(batch), tokens(tokens),
+        memory(static_cast<int32_t *>(
+            arena.zeros(batch * tokens * sizeof(int32_t)))) {}
+  Arena arena;
+  const size_t batch;
+  const uint32_t tokens;
+  int32_t *const memory;
+  uint32_t nextLayer = 0;
+};
+
 Evictor::Evictor(const std::string &library, const kvc_target &target)
     : module(std::make_unique<kvc_module>(library, target)) {}
 Evictor::~Evictor() = default;
 
+void Evictor::setTable(std::vector<float> importance) {
+  table = std::move(importance);
+}
+
 void Evictor::plan(const kvc_plan_options &options) {
+  state.reset();
   current = std::make_unique<kvc_plan>(*module, options);
 }
 
@@ -160,6 +178,27 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
         device.upload(memory + s * bytes, batch[s].wo, bytes);
     int64_t d = options.head_dim, width = d * options.q_heads;
     args.wo = {memory, width * args.hidden, d, width};
+  }
+  if (info.inputs & KVC_READS_TABLE) {
+    if (table.size() != size_t(layers) * options.q_heads)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "policy '{}' reads a table of {} layers and {} query heads, "
+                 "got {} entries",
+                 module->manifest.policy, layers, options.q_heads,
+                 table.size());
+    args.table = arena.upload(table);
+  }
+  if (info.inputs & KVC_READS_STATE) {
+    if (layer == 0)
+      state = std::make_unique<State>(device, count, tokens);
+    if (!state || state->nextLayer != layer || state->batch != count ||
+        state->tokens != tokens)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "policy '{}' carries state: layers must come in order, got {}",
+                 module->manifest.policy, layer);
+    ++state->nextLayer;
+    args.state = state->memory;
+    args.state_rows = tokens;
   }
   args.scale = scale;
   args.index_capacity = capacity;

@@ -56,7 +56,10 @@ public:
 
   /// Must be called before evict; limits as in kvc_plan_options.
   void plan(const kvc_plan_options &options);
-  /// One layer of a batch. `scores` asks for the scores too.
+  /// Gives the importance of heads to a policy that reads it: [layers, Hq].
+  void setTable(std::vector<float> importance);
+  /// One layer of a batch. `scores` asks for the scores too. Where the policy
+  /// carries state, layers must come in order, from 0, with the same lengths.
   KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
                   bool scores, uint32_t layer = 0, uint32_t layers = 1);
 
@@ -65,6 +68,10 @@ public:
 private:
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> current;
+  std::vector<float> table;
+  /// State of the running sequences, and the layer that comes next.
+  struct State;
+  std::unique_ptr<State> state;
 };
 
 } // namespace kvc::rt

@@ -5,6 +5,7 @@
 #include "runtime/base/Budget.h"
 #include "runtime/base/Failure.h"
 #include "runtime/executor/Evictor.h"
+#include "runtime/executor/HeadTable.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/model/Llama.h"
 #include "runtime/model/Tokenizer.h"
@@ -66,6 +67,7 @@ public:
     plan.max_batch = 1;
     plan.max_tokens = tokens;
     plan.dtype = chooseType();
+    giveTable(evictor, options.table, config.layers, config.qHeads);
     evictor.plan(plan);
     dtype = plan.dtype;
   }

@@ -20,6 +20,7 @@ struct GenerateOptions {
   uint32_t maxNewTokens = 64;
   bool ignoreEos = false;
   std::string target;
+  std::string table;      // importance of heads, for policies that read it
   std::string dumpLayers; // file for the prefill's activations
   std::function<void(uint32_t done, uint32_t layers)> progress; // may be empty
 };

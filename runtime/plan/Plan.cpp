@@ -116,7 +116,10 @@ kvc_plan_info kvc_plan::query() const {
   for (const KernelSpec &kernel : variant->kernels)
     info.launches += !(kernel.skippedWithLse && options.lse_given);
   info.queries = module.manifest.queries;
-  info.inputs = module.manifest.reads("wo") ? KVC_READS_WO : 0;
+  for (auto [name, bit] :
+       {std::pair{"wo", KVC_READS_WO}, {"table", KVC_READS_TABLE},
+        {"state", KVC_READS_STATE}})
+    info.inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
   info.vector = variant->vector;
   info.scores_offset = -1;
   if (module.manifest.scores) {
@@ -194,6 +197,24 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     if (!args.hidden)
       throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
   }
+  if (first <= Phase::Select && module.manifest.reads("table")) {
+    present(args.table, "table");
+    // Within these, products of the exact shares fit 128 bits.
+    if (uint64_t(args.layers) * options.kv_heads > 1 << 14 ||
+        args.tokens >= 1 << 21)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "with a table, layers * kv_heads must be at most 2^14 and "
+                 "tokens below 2^21, got {} * {} and {}",
+                 args.layers, options.kv_heads, args.tokens);
+  }
+  if (first <= Phase::Select && module.manifest.reads("state")) {
+    present(args.state, "state");
+    if (args.state_rows < args.tokens || args.layers >= 1 << 15)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "state_rows must be at least tokens ({}) and layers below "
+                 "2^15, got {} and {}",
+                 args.tokens, args.state_rows, args.layers);
+  }
   if (last >= Phase::Select) {
     present(args.indices, "indices");
     present(args.counts, "counts");
@@ -261,6 +282,12 @@ uint64_t kvc_plan::bind(const std::string &name,
   }
   if (name == "hidden")
     return args.hidden;
+  if (name == "table")
+    return pointer(args.table);
+  if (name == "state")
+    return pointer(args.state);
+  if (name == "state_rows")
+    return args.state_rows;
   if (name == "q_rows")
     return args.q_rows;
   if (name == "lse") {

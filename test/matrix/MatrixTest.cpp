@@ -61,6 +61,9 @@ const Case cases[] = {
     {{2, 2, 32, KVC_F32}, {{64, 63}, {64, 5}, {65, 33}, {8, 3}}, Keys::Random},
 };
 
+/// A layer, and of how many.
+using Place = std::pair<int64_t, int64_t>;
+
 class PolicyTest : public testing::Test {
 public:
   explicit PolicyTest(std::string file) : file(std::move(file)) {}
@@ -74,16 +77,20 @@ public:
     bool equalKeys = rt::readText(file).find("// matrix: no equal keys") ==
                      std::string::npos;
     // Policies that look at their layer are run in several.
-    std::vector<std::pair<int64_t, int64_t>> places{{0, 1}};
+    std::vector<Place> places{{0, 1}};
     policy.walk([&](mlir::Operation *op) {
-      if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp>(op))
+      if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp, AllocateTableOp>(op))
         places = {{0, 1}, {0, 3}, {1, 3}, {2, 3}, {30, 40}};
+      carriesState |= mlir::isa<KeptLayersOp>(op);
+      readsTable |= mlir::isa<AllocateTableOp>(op);
       if (auto attention = mlir::dyn_cast<AttentionOp>(op))
         allQueries |= attention.readsAll();
       // Where all keys are equal, rounding decides which head's scores are
       // larger, and with it the heads' budgets: test/cli/budgets.test instead.
       equalKeys &= !mlir::isa<AllocateHeadsOp>(op);
     });
+    if (carriesState)
+      places = {{0, 4}, {1, 4}, {2, 4}, {3, 4}};
     for (const Case &c : cases) {
       if (c.keys == Keys::Equal && !equalKeys)
         continue; // the policy's file says why
@@ -91,10 +98,7 @@ public:
                    << "head_dim " << c.shape.headDim << " group "
                    << c.shape.group << " " << rt::dtypeName(c.shape.dtype)
                    << " keys " << int(c.keys));
-      for (auto [layer, layers] : places) {
-        SCOPED_TRACE(testing::Message() << "layer " << layer << "/" << layers);
-        ASSERT_NO_FATAL_FAILURE(runCase(c, layer, layers));
-      }
+      ASSERT_NO_FATAL_FAILURE(runCase(c, places));
     }
   }
 
@@ -103,7 +107,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
-  bool allQueries = false;
+  bool allQueries = false, carriesState = false, readsTable = false;
   std::set<std::string> compiled;
 
   std::string library(const Shape &shape) {
@@ -121,57 +125,83 @@ private:
     return path;
   }
 
-  void runCase(const Case &c, int64_t layer, int64_t layers) {
-    std::vector<Problem> problems;
-    for (auto [tokens, budget] : c.sequences) {
-      problems.emplace_back(c.shape, tokens, budget, c.keys,
-                            7 * tokens + budget, allQueries);
-      problems.back().layer.layer = layer;
-      problems.back().layer.layers = layers;
-    }
+  /// The layers of a case, in order: of one model where state is carried.
+  void runCase(const Case &c, const std::vector<Place> &places) {
     std::string path = library(c.shape);
-    rt::KeptLayer first = evict(path, c, problems, 0, false);
-    for (size_t s = 0; s < problems.size(); ++s) {
-      SCOPED_TRACE(testing::Message() << "T " << c.sequences[s].first << " B "
-                                      << c.sequences[s].second);
-      auto want = reference::interpret(policy, problems[s].layer, {});
-      ASSERT_TRUE(mlir::succeeded(want));
-      check(problems[s], first.sequences[s], *want);
-    }
-    // The same bytes whatever the order of threads; the same set, but for ties,
-    // with the log-sum-exp given.
-    for (uint64_t seed : {1, 2})
-      expectSame(first, evict(path, c, problems, seed, false));
-    rt::KeptLayer given = evict(path, c, problems, 0, true);
-    for (size_t s = 0; s < problems.size(); ++s) {
-      auto want = reference::interpret(policy, problems[s].layer, {});
-      check(problems[s], given.sequences[s], *want);
+    std::unique_ptr<rt::Evictor> plain = open(path, c, 0),
+                                 given = open(path, c, 0),
+                                 seeded[] = {open(path, c, 1),
+                                             open(path, c, 2)};
+    std::vector<std::vector<double>> keptLayers;
+    for (auto [tokens, budget] : c.sequences)
+      keptLayers.emplace_back(tokens);
+    for (auto [layer, layers] : places) {
+      SCOPED_TRACE(testing::Message() << "layer " << layer << "/" << layers);
+      std::vector<float> table =
+          Problem::table(layers, c.shape.kvHeads * c.shape.group);
+      std::vector<Problem> problems;
+      for (size_t s = 0; s < c.sequences.size(); ++s) {
+        auto [tokens, budget] = c.sequences[s];
+        problems.emplace_back(c.shape, tokens, budget, c.keys,
+                              7 * tokens + budget + (carriesState ? layer : 0),
+                              allQueries);
+        problems.back().layer.layer = layer;
+        problems.back().layer.layers = layers;
+        problems.back().layer.keptLayers = keptLayers[s];
+        problems.back().layer.table = {table.begin(), table.end()};
+      }
+      rt::KeptLayer first = evict(*plain, problems, table, false);
+      rt::KeptLayer withLse = evict(*given, problems, table, true);
+      for (size_t s = 0; s < problems.size(); ++s) {
+        SCOPED_TRACE(testing::Message() << "T " << c.sequences[s].first << " B "
+                                        << c.sequences[s].second);
+        auto want = reference::interpret(policy, problems[s].layer, {});
+        ASSERT_TRUE(mlir::succeeded(want));
+        check(problems[s], first.sequences[s], *want);
+        // The same set, but for ties, with the log-sum-exp given. Ties may have
+        // changed the state of later layers.
+        if (!carriesState || layer == 0)
+          check(problems[s], withLse.sequences[s], *want);
+        for (int32_t t : std::set<int32_t>(first.sequences[s].indices.begin(),
+                                           first.sequences[s].indices.end()))
+          ++keptLayers[s][t];
+      }
+      // The same bytes whatever the order of threads.
+      for (auto &other : seeded)
+        expectSame(first, evict(*other, problems, table, false));
     }
   }
 
-  rt::KeptLayer evict(const std::string &path, const Case &c,
-                      const std::vector<Problem> &problems, uint64_t seed,
-                      bool lse) {
+  static std::unique_ptr<rt::Evictor> open(const std::string &path,
+                                           const Case &c, uint64_t seed) {
     kvc_target target = {};
     target.struct_size = sizeof target;
     target.seed = seed;
-    rt::Evictor evictor(path, target);
+    auto evictor = std::make_unique<rt::Evictor>(path, target);
     kvc_plan_options options = {};
     options.struct_size = sizeof options;
     options.head_dim = uint32_t(c.shape.headDim);
     options.kv_heads = uint32_t(c.shape.kvHeads);
     options.q_heads = uint32_t(c.shape.kvHeads * c.shape.group);
     options.dtype = c.shape.dtype;
-    options.max_batch = uint32_t(problems.size());
+    options.max_batch = uint32_t(c.sequences.size());
+    for (auto [tokens, budget] : c.sequences)
+      options.max_tokens = std::max(options.max_tokens, uint32_t(tokens));
+    evictor->plan(options);
+    return evictor;
+  }
+
+  rt::KeptLayer evict(rt::Evictor &evictor,
+                      const std::vector<Problem> &problems,
+                      const std::vector<float> &table, bool lse) {
     std::vector<rt::LayerSequence> batch;
     for (const Problem &problem : problems) {
       batch.push_back(problem.sequence());
       if (lse)
         batch.back().lse = problem.lse.data();
-      options.max_tokens =
-          std::max(options.max_tokens, uint32_t(problem.layer.tokens));
     }
-    evictor.plan(options);
+    if (readsTable)
+      evictor.setTable(table);
     const reference::Layer &any = problems.front().layer;
     return evictor.evict(batch, 0, true, uint32_t(any.layer),
                          uint32_t(any.layers));

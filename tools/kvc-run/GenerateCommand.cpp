@@ -86,6 +86,7 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
       ->check(CLI::Range(1, 1 << 30));
   command->add_flag("--ignore-eos", o.ignoreEos, "Go on behind end tokens");
   command->add_option("--target", o.target, "host or cuda");
+  command->add_option("--table", o.table, "Importance of heads")->needs(policy);
   command->add_option("--json", state->json, "File for the same as data");
   command->add_option("--dump-layers", o.dumpLayers,
                       "File for the prefill's tensors, an input of apply");

@@ -50,8 +50,10 @@ typedef enum kvc_status {
 
 /* Bits of the status word. */
 enum {
-  KVC_DATA_NAN = 1,     /* a score was NaN; it ranks below every number */
-  KVC_DATA_CAPACITY = 2 /* a head kept more than index_capacity rows */
+  KVC_DATA_NAN = 1,      /* a score was NaN; it ranks below every number */
+  KVC_DATA_CAPACITY = 2, /* a head kept more than index_capacity rows */
+  KVC_DATA_TABLE = 4     /* an entry of the table is negative or not finite, or
+                          * all are 0; such an entry counts as 0 */
 };
 
 typedef enum kvc_dtype { KVC_F32 = 0, KVC_F16 = 1, KVC_BF16 = 2 } kvc_dtype;
@@ -105,7 +107,9 @@ typedef struct kvc_plan_options {
 
 /* Bits of kvc_plan_info.inputs. */
 enum {
-  KVC_READS_WO = 1 /* the layer's output projection */
+  KVC_READS_WO = 1,    /* the layer's output projection */
+  KVC_READS_TABLE = 2, /* the importance of every query head of the model */
+  KVC_READS_STATE = 4  /* what earlier layers left behind */
 };
 
 typedef struct kvc_plan_info {
@@ -148,6 +152,10 @@ typedef struct kvc_layer_args {
   kvc_rows wo; /* output projection: row = one of `hidden` outputs, d elements
                 * of each query head; batch_stride 0 where all share it */
   uint32_t hidden;
+  const float *table; /* device [layers, q_heads], finite, 0 or more, not all 0 */
+  int32_t *state;     /* device [batch, state_rows], kept from layer to layer; the
+                       * caller clears it before the first layer */
+  uint32_t state_rows; /* at least tokens */
   const float *lse; /* [batch, q_heads, lse_rows] or null */
   int64_t lse_batch_stride, lse_head_stride;
   uint32_t lse_rows; /* the last of them is the last query's */
