@@ -26,7 +26,11 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildRows(kernel, site);
   case KernelKind::Sequence:
     return buildSequence(kernel, site);
+  case KernelKind::Nearest:
+    return buildNearest(kernel, site);
   case KernelKind::Compact:
+    if (!kernel.getBody().getOps<MergeOp>().empty())
+      return buildMerge(kernel, site);
     return buildCompact(kernel, site);
   }
 }
@@ -89,9 +93,11 @@ struct ConvertKVCToGPUPass
               cast<RankedTensorType>(result.getType()).getElementType();
           holder[result] = name;
         }
-      kernel.getBody().walk([&](StageOp stage) {
-        scratch[scratchName(cast<BufferAttr>(stage->getAttr("buffer")))] =
-            cast<RankedTensorType>(stage.getType()).getElementType();
+      kernel.getBody().walk([&](Operation *op) {
+        if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
+          scratch[scratchName(buffer)] =
+              cast<RankedTensorType>(op->getResult(0).getType())
+                  .getElementType();
       });
     }
 

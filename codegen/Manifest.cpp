@@ -52,10 +52,11 @@ static json::Array describeBuffers(PolicyOp policy) {
         found.push_back({buffer.getIndex(),
                          describeBuffer(result.getType(), buffer, false)});
       }
-    kernel.getBody().walk([&](StageOp stage) {
-      auto buffer = cast<BufferAttr>(stage->getAttr("buffer"));
-      found.push_back(
-          {buffer.getIndex(), describeBuffer(stage.getType(), buffer, true)});
+    kernel.getBody().walk([&](Operation *op) {
+      if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
+        found.push_back(
+            {buffer.getIndex(),
+             describeBuffer(op->getResult(0).getType(), buffer, true)});
     });
   }
   llvm::sort(found, [](auto &a, auto &b) { return a.first < b.first; });

@@ -3,6 +3,7 @@
 #include "codegen/PointEval.h"
 
 #include "codegen/kernels/Allocation.h"
+#include "codegen/kernels/Kernels.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -197,9 +198,7 @@ Expr PointEval::pool(PoolOp op, int member) {
 
 /// One thread walks the row, a vector at a time.
 Expr PointEval::norm(NormOp op) {
-  std::string side = op.getSide() == CacheSide::Key ? "k" : "v";
-  Buffer rows = k.buffer(side, {k.arg(side + "_batch"), k.arg(side + "_head"),
-                                k.arg(side + "_token")});
+  Buffer rows = sideBuffer(k, op.getSide());
   bool l2 = op.getKind() == NormKind::L2;
   int64_t width = k.shape.vectorWidth();
   Expr sum =

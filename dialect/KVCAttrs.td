@@ -55,7 +55,8 @@ def KVC_NormKindAttr : EnumAttr<KVC_Dialect, KVC_NormKind, "norm_kind">;
 
 def KVC_CacheSide : KVC_Enum<"CacheSide", "keys or values of the cache", [
   I32EnumAttrCase<"Key", 0, "key">,
-  I32EnumAttrCase<"Value", 1, "value">
+  I32EnumAttrCase<"Value", 1, "value">,
+  I32EnumAttrCase<"RawKey", 2, "raw_key">
 ]>;
 def KVC_CacheSideAttr : EnumAttr<KVC_Dialect, KVC_CacheSide, "cache_side">;
 
@@ -71,7 +72,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Columns", 2, "columns">,
   I32EnumAttrCase<"Rows", 3, "rows">,
   I32EnumAttrCase<"Sequence", 4, "sequence">,
-  I32EnumAttrCase<"Compact", 5, "compact">
+  I32EnumAttrCase<"Compact", 5, "compact">,
+  I32EnumAttrCase<"Nearest", 6, "nearest">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

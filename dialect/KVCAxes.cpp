@@ -177,6 +177,11 @@ LogicalResult TopkOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
   return success();
 }
 
+LogicalResult NearestOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::KVHeads, Axis::Past};
+  return success();
+}
+
 LogicalResult RowStatisticsOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair};
   return success();

@@ -174,7 +174,8 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
 def KVC_NormOp : KVC_TensorOp<"norm"> {
   let summary = "compute the norm of each past key or value";
   let description = [{
-    `N[g, t] = ||k[g, t, :]||` (keys after RoPE) or `||v[g, t, :]||`, in fp32.
+    `N[g, t] = ||k[g, t, :]||` (`key`: after RoPE, `raw_key`: before) or
+    `||v[g, t, :]||`, in fp32.
 
     Example: `%n = kvc.norm l2 key : tensor<?x?xf32>`
   }];
@@ -478,18 +479,67 @@ def KVC_TopkOp : KVC_TensorOp<"topk"> {
   }];
 }
 
-def KVC_KeepOp : KVC_Op<"keep", [Terminator, HasParent<"PolicyOp">]> {
-  let summary = "keep the marked tokens and the last ones, drop the rest";
+def KVC_NearestOp : KVC_TensorOp<"nearest"> {
+  let summary = "find the most similar centre of each source token";
+  let description = [{
+    `D[g, i] = argmax over marked centres j of R[i, j]` for each marked source
+    `i`, `R` the cosine of one side's vectors, or with `times` the product of two
+    sides' cosines; -1 where both are negative. Ties go to the smaller token. `D`
+    is -1 where the largest `R` is below `at_least`, and for tokens that are no
+    source. A zero vector has cosine 0; a NaN is never the largest.
+
+    At level `fused` the lists of the marked tokens and the vectors' norms are
+    operands, made by other kernels.
+
+    Example: `%d = kvc.nearest %sources in %centres of raw_key times value at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>`
+  }];
+  let arguments = (ins KVC_Mask:$sources, KVC_Mask:$centres,
+                       KVC_CacheSideAttr:$side,
+                       OptionalAttr<KVC_CacheSideAttr>:$times, F32:$at_least,
+                       Variadic<AnyRankedTensor>:$prepared);
+  let results = (outs TensorRankOf<[I32], [2]>:$result);
+  let assemblyFormat = [{
+    $sources `in` $centres `of` $side (`times` $times^)?
+    `at_least` `(` $at_least `)`
+    (`prepared` `(` $prepared^ `:` type($prepared) `)`)? attr-dict `:`
+    type($sources) `,` type($centres) `->` type($result)
+  }];
+}
+
+def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
+                                 HasParent<"PolicyOp">]> {
+  let summary = "keep the marked tokens and the last ones, drop or merge the rest";
   let description = [{
     Ends a policy. The kept set of KV head `g` is `{t : M[g, t]}` and the last
     `min(w, B)` tokens, `w = protect_last` (0 when absent). Kept indices are in
     ascending order; keys keep the rotation of their original position.
 
-    Example: `kvc.keep %mask protect_last(%window) : tensor<?x?xi1>`
+    With `merge`, a token `i` whose destination `D[g, i]` is a kept token is
+    represented by that token's row. A row then holds the mean of its tokens' keys
+    before RoPE, each divided by its norm, and the mean of their values, both
+    weighted (equally where all weights are 0); a row of one token holds just it.
+    The policy's result has a table of all tokens that some row represents: row,
+    position, norm of the own key. The position is the token's own, or with
+    `share_positions` that of its row.
+
+    Constraints:
+    - C1: the weight of `merge` is per KV head (checked by `kvc-infer-axes`).
+
+    Examples:
+    ```mlir
+    kvc.keep %mask protect_last(%window) : tensor<?x?xi1>
+    kvc.keep %centres merge(%dest, %a : tensor<?x?xi32>, tensor<?x?xf32>) protect_last(%w) : tensor<?x?xi1>
+    ```
   }];
-  let arguments = (ins KVC_Mask:$mask, Optional<Index>:$protect_last);
+  let arguments = (ins KVC_Mask:$mask,
+                       Optional<TensorRankOf<[I32], [2]>>:$destination,
+                       Optional<KVC_Scores>:$weight,
+                       UnitAttr:$share_positions,
+                       Optional<Index>:$protect_last);
   let assemblyFormat = [{
-    $mask (`protect_last` `(` $protect_last^ `)`)? attr-dict `:` type($mask)
+    $mask (`merge` `(` $destination^ `,` $weight `:` type($destination) `,`
+    type($weight) `)` (`share_positions` $share_positions^)?)?
+    (`protect_last` `(` $protect_last^ `)`)? attr-dict `:` type($mask)
   }];
 }
 
@@ -594,6 +644,43 @@ def KVC_ListKeptOp : KVC_Op<"list_kept", [Pure]> {
   let results = (outs TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
   let assemblyFormat = [{
     $mask attr-dict `:` type($mask) `->` type($indices) `,` type($counts)
+  }];
+}
+
+def KVC_ListOp : KVC_Op<"list", [Pure]> {
+  let summary = "list the marked tokens of each KV head, ascending";
+  let arguments = (ins KVC_Mask:$mask);
+  let results = (outs TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
+  let assemblyFormat = [{
+    $mask attr-dict `:` type($mask) `->` type($indices) `,` type($counts)
+  }];
+}
+
+def KVC_ListMembersOp : KVC_Op<"list_members", []> {
+  let summary = "list all tokens that some row represents, ascending";
+  let description = [{
+    Writes the caller's table of members, but for the norms; not pure. The result
+    has the token of each entry of the table. Comes behind `kvc.list_kept`.
+  }];
+  let arguments = (ins KVC_Mask:$mask, TensorRankOf<[I32], [2]>:$destination,
+                       UnitAttr:$share_positions);
+  let results = (outs TensorRankOf<[I32], [2]>:$tokens);
+  let assemblyFormat = [{
+    $mask `,` $destination (`share_positions` $share_positions^)? attr-dict `:`
+    type($mask) `,` type($destination) `->` type($tokens)
+  }];
+}
+
+def KVC_MergeOp : KVC_Op<"merge", []> {
+  let summary = "write the means of each row's members into the ragged cache";
+  let description = [{
+    In place of `kvc.compact`. Not pure: it also writes the norms of the table.
+    Members are added in ascending order.
+  }];
+  let arguments = (ins TensorRankOf<[I32], [2]>:$tokens, KVC_Scores:$weight);
+  let assemblyFormat = [{
+    $tokens `weight` `(` $weight `)` attr-dict `:` type($tokens) `,`
+    type($weight)
   }];
 }
 

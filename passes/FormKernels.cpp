@@ -40,7 +40,7 @@ bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
   // A pool of rows is a columns op.
-  return isa<PoolOp, TopkOp, SelectHeadsOp, KeepOp>(op);
+  return isa<PoolOp, TopkOp, SelectHeadsOp, ListOp, KeepOp>(op);
 }
 
 /// Ops that look at all heads at once.
@@ -48,15 +48,18 @@ bool needsSequence(Operation *op) {
   return isa<AllocateHeadsOp, AllocateTableOp>(op);
 }
 
+/// Ops that compare tokens with tokens.
+bool needsNearest(Operation *op) { return isa<NearestOp>(op); }
+
 bool makesHeadValue(Operation *op) {
   return op->getNumResults() == 1 &&
          axesOf(op->getResult(0).getType()).size() == 1;
 }
 
-/// Stages come in threes: sequence (what needs no scores comes first), columns,
-/// rows.
-constexpr int stageKinds = 3;
-enum StageKind { SequenceStage, ColumnsStage, RowsStage };
+/// Stages come in fours: sequence (what needs no scores comes first), columns,
+/// rows, nearest.
+constexpr int stageKinds = 4;
+enum StageKind { SequenceStage, ColumnsStage, RowsStage, NearestStage };
 StageKind kindOf(int stage) { return StageKind(stage % stageKinds); }
 
 int nextStage(int stage, StageKind kind) {
@@ -90,6 +93,9 @@ public:
         builder(policy->getContext()) {}
 
   LogicalResult run() {
+    SmallVector<NearestOp> searches(policy.getOps<NearestOp>());
+    for (NearestOp op : searches)
+      prepare(op);
     for (Operation &op : policy.getBody().front())
       assignStage(&op);
     if (failed(checkRowsStay()))
@@ -120,11 +126,32 @@ private:
 
   MLIRContext &getContext() { return *policy.getContext(); }
 
+  /// Gives a search the lists and norms that its kernel reads.
+  void prepare(NearestOp op) {
+    OpBuilder before(op);
+    auto i32 = RankedTensorType::get({1}, before.getI32Type());
+    auto indices = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
+    auto counts = withAxes(i32, {Axis::KVHeads}, 0);
+    auto norms = withAxes(RankedTensorType::get({1}, before.getF32Type()),
+                          {Axis::KVHeads, Axis::Past}, 0);
+    SmallVector<Value> prepared;
+    for (Value mask : {op.getSources(), op.getCentres()}) {
+      auto list = ListOp::create(before, op.getLoc(), indices, counts, mask);
+      prepared.append({list.getIndices(), list.getCounts()});
+    }
+    for (std::optional<CacheSide> side : {std::optional(op.getSide()), op.getTimes()})
+      if (side)
+        prepared.push_back(NormOp::create(before, op.getLoc(), norms,
+                                          NormKind::L2, *side));
+    op.getPreparedMutable().assign(prepared);
+  }
+
   /// Cheap ops are cloned into every kernel that uses them.
   bool isCheap(Operation *op) const { return !stageOf.count(op); }
 
   bool computeCheap(Operation *op) {
-    if (needsColumns(op) || needsRows(op) || needsSequence(op))
+    if (needsColumns(op) || needsRows(op) || needsSequence(op) ||
+        needsNearest(op))
       return false;
     return llvm::all_of(op->getOperands(), [&](Value value) {
       return isCheap(value.getDefiningOp());
@@ -159,8 +186,10 @@ private:
       stage = nextStage(stage, ColumnsStage);
     else if (needsSequence(op))
       stage = nextStage(stage, SequenceStage);
+    else if (needsNearest(op))
+      stage = nextStage(stage, NearestStage);
     else if (needsRows(op) || makesHeadValue(op) ||
-             kindOf(stage) == SequenceStage)
+             kindOf(stage) == SequenceStage || kindOf(stage) == NearestStage)
       stage = nextStage(stage, RowsStage);
     stageOf[op] = stage;
   }
@@ -240,15 +269,19 @@ private:
                             SmallVector<Location>(inputs.size(), loc));
     SmallVector<Value> results = fill(block->getArguments());
     Value protect;
-    if (keep.getProtectLast() && kind != KernelKind::Compact &&
-        kind != KernelKind::Combine)
+    bool knowsPast = kind != KernelKind::Combine &&
+                     (kind != KernelKind::Compact || keep.getWeight());
+    if (keep.getProtectLast() && knowsPast)
       protect = cloneCheap(keep.getProtectLast());
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();
+    staged.clear();
     return kernel;
   }
   /// Old value -> value in the kernel that is being filled.
   IRMapping bodyMapping;
+  /// Value of that kernel -> the same, written to scratch.
+  llvm::DenseMap<Value, Value> staged;
 
   /// `value` in the current kernel, cloning what is cheap.
   Value cloneCheap(Value value) {
@@ -290,11 +323,14 @@ private:
     SmallVector<Type> types(ValueRange(outputs.getArrayRef()).getTypes());
     if (last) {
       auto i32 = RankedTensorType::get({1}, builder.getI32Type());
-      types.push_back(withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0));
-      types.push_back(withAxes(i32, {Axis::KVHeads}, 0));
+      // The policy's outputs come last; the members' tokens are scratch.
+      Type list = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
+      if (keep.getDestination())
+        types.push_back(list);
+      types.append({list, withAxes(i32, {Axis::KVHeads}, 0)});
     }
     const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
-                                KernelKind::Rows};
+                                KernelKind::Rows, KernelKind::Nearest};
     KernelKind kind = kinds[kindOf(stage)];
     std::string name = stringifyKernelKind(kind).str() +
                        std::to_string(numbers[kindOf(stage)]++);
@@ -312,9 +348,14 @@ private:
                      for (Value output : outputs)
                        results.push_back(bodyMapping.lookup(output));
                      if (last) {
+                       Value mask = cloneCheap(keep.getMask());
                        auto list = ListKeptOp::create(
                            builder, keep.getLoc(), types[types.size() - 2],
-                           types.back(), cloneCheap(keep.getMask()));
+                           types.back(), mask);
+                       if (Value to = keep.getDestination())
+                         results.push_back(ListMembersOp::create(
+                             builder, keep.getLoc(), types[types.size() - 2],
+                             mask, cloneCheap(to), keep.getSharePositions()));
                        results.append({list.getIndices(), list.getCounts()});
                      }
                      return results;
@@ -326,6 +367,20 @@ private:
   }
 
   void makeCompact(KernelOp rows) {
+    if (Value weight = keep.getWeight()) {
+      // The weight is made again where it is cheap.
+      bool cheap = isCheap(weight.getDefiningOp());
+      SmallVector<Value> inputs{rows.getOutputs()[rows.getOutputs().size() - 3]};
+      if (!cheap)
+        inputs.push_back(stored.lookup(weight));
+      openKernel(keep.getLoc(), KernelKind::Compact, "compact", inputs, {},
+                 [&](ValueRange args) -> SmallVector<Value> {
+                   MergeOp::create(builder, keep.getLoc(), args[0],
+                                   cheap ? cloneCheap(weight) : args[1]);
+                   return {};
+                 });
+      return;
+    }
     ValueRange kept = rows.getOutputs().take_back(2);
     openKernel(keep.getLoc(), KernelKind::Compact, "compact", kept, {},
                [&](ValueRange args) -> SmallVector<Value> {
@@ -337,7 +392,8 @@ private:
   void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
     for (Value operand : op->getOperands()) {
       Operation *def = operand.getDefiningOp();
-      if (isCheap(def))
+      // The weight of a merge is read by the compact kernel only.
+      if (isCheap(def) || (op == keep && operand == keep.getWeight()))
         continue;
       if (stageOf.lookup(def) < stage)
         inputs.insert(operand);
@@ -353,11 +409,14 @@ private:
       attention.getLseMutable().assign(args.back());
     if (isa<PoolOp, TopkOp>(clone) && !hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
-      if (!isa<BlockArgument>(value) && !value.getDefiningOp<StageOp>()) {
-        builder.setInsertionPoint(clone);
-        clone->setOperand(
-            0, StageOp::create(builder, op->getLoc(), value.getType(), value));
-        builder.setInsertionPointAfter(clone);
+      if (!isa<BlockArgument>(value)) {
+        Value &stage = staged[value];
+        if (!stage) {
+          builder.setInsertionPoint(clone);
+          stage = StageOp::create(builder, op->getLoc(), value.getType(), value);
+          builder.setInsertionPointAfter(clone);
+        }
+        clone->setOperand(0, stage);
       }
     }
   }

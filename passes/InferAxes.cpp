@@ -92,6 +92,10 @@ LogicalResult checkRows(ReduceOp reduce) {
 }
 
 LogicalResult inferOp(Operation *op) {
+  if (auto keep = dyn_cast<KeepOp>(op); keep && keep.getWeight())
+    if (headsOf(keep.getWeight().getType()) == Axis::QueryHeads)
+      return keep.emitOpError("the weight of merge must be per KV head, got a "
+                              "value per query head"); // C1
   if (op->getNumResults() != 1)
     return success();
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());

@@ -46,13 +46,15 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
   let summary = "fuse the policy into kernels";
   let description = [{
     Gives every op the earliest stage in which it can run. Stages come in
-    threes: `sequence` kernels, one block per sequence; `columns` kernels,
-    parallel over tokens; `rows` kernels, one block per KV head:
+    fours: `sequence` kernels, one block per sequence; `columns` kernels,
+    parallel over tokens; `rows` kernels, one block per KV head; `nearest`
+    kernels, parallel over the tokens that look for another:
 
     - allocation among all heads, by scores or by a table: sequence;
     - attention, norms and what still has a window axis: columns;
     - pooling, statistics over tokens, heads chosen by such a statistic, top-k
       and the list of kept tokens: rows;
+    - similarity of tokens with tokens: nearest;
     - what is pointwise in tokens: where its operands are;
     - a reduction over all heads of something made in a rows kernel: the next
       columns stage.

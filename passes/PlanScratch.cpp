@@ -40,12 +40,14 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
       }
       if (!buffers.empty())
         kernel->setAttr("buffers", ArrayAttr::get(&getContext(), buffers));
-      kernel.getBody().walk([&](StageOp stage) {
+      kernel.getBody().walk([&](Operation *op) {
+        if (!isa<StageOp, ListMembersOp>(op))
+          return;
         // The last stage is what was ranked: alive to the end, so that a
         // caller may read the scores.
-        unsigned last = order.size() - 1;
-        stage->setAttr("buffer",
-                       BufferAttr::get(&getContext(), next++, at, last));
+        unsigned last = isa<StageOp>(op) ? order.size() - 1 : at;
+        op->setAttr("buffer",
+                    BufferAttr::get(&getContext(), next++, at, last));
       });
     }
   }

@@ -110,13 +110,12 @@ private:
         spec.args.push_back(arg);
     }
     for (auto norm : kernel.getBody().getOps<NormOp>())
-      for (const char *part : {"", "_batch", "_head", "_token"})
-        addArg(spec.args, (norm.getSide() == CacheSide::Key ? "k" : "v") +
-                              std::string(part));
-    if (!projectedNorms.empty())
-      for (const char *arg : {"v", "v_batch", "v_head", "v_token", "wo",
-                              "wo_batch", "wo_head", "wo_row", "hidden"})
+      addSideArgs(spec.args, norm.getSide());
+    if (!projectedNorms.empty()) {
+      addSideArgs(spec.args, CacheSide::Value);
+      for (const char *arg : {"wo", "wo_batch", "wo_head", "wo_row", "hidden"})
         addArg(spec.args, arg);
+    }
     for (const std::string &input : site.inputs)
       addArg(spec.args, input);
     for (const std::string &output : outputBuffers(kernel))
@@ -256,8 +255,7 @@ private:
   /// group: products leave the registers as sums only.
   void projectNorm(KernelBuilder &k, ProjectedNormOp op,
                    const SequenceScalars &s, const Point &point) {
-    Buffer values =
-        k.buffer("v", {k.arg("v_batch"), k.arg("v_head"), k.arg("v_token")});
+    Buffer values = sideBuffer(k, CacheSide::Value);
     Buffer weights = k.buffer(
         "wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
     Expr hidden = k.arg("hidden");

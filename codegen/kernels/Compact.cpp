@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/Ragged.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -19,54 +20,32 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   int64_t width = site.shape.vectorWidth();
   int64_t pieces = site.shape.headDim / width;
   int64_t rows = std::max<int64_t>(1, threads * piecesPerThread / pieces);
+  const CacheSide sides[] = {CacheSide::Key, CacheSide::Value};
   LaunchSpec spec;
-  spec.args = {
-      "kv_heads", "k",      "k_batch", "k_head",   "k_token", "v",
-      "v_batch",  "v_head", "v_token", "indices",  "counts",  "index_capacity",
-      "k_out",    "v_out",  "offsets", "out_rows", "slack"};
+  for (CacheSide side : sides)
+    addSideArgs(spec.args, side);
+  spec.args.push_back("indices");
+  Ragged::addArgs(spec.args);
   spec.blockSize = threads;
   spec.grid = {"ceildiv(index_capacity," + std::to_string(rows) + ")",
                "kv_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
-  Expr heads = k.arg("kv_heads"), capacity = k.arg("index_capacity");
   Expr sequence = k.block(gpu::Dimension::z), head = k.block(gpu::Dimension::y);
-  Buffer counts = k.buffer("counts", {heads});
-  Buffer offsets = k.buffer("offsets", {heads});
-  Buffer indices = k.buffer("indices", {heads * capacity, capacity});
-  Expr rowSize = k.index(site.shape.headDim);
-  Expr outRows = k.arg("out_rows");
-  Buffer from[2], to[2];
-  for (int i = 0; i < 2; ++i) {
-    std::string name = i == 0 ? "k" : "v";
-    from[i] = k.buffer(name, {k.arg(name + "_batch"), k.arg(name + "_head"),
-                              k.arg(name + "_token")});
-    to[i] = k.buffer(name + "_out", {outRows * rowSize, rowSize});
-  }
-
-  // Counts are at most index_capacity even where the status word says that the
-  // policy asked for more.
-  auto kept = [&](Expr h) {
-    return k.load(counts, {sequence, h}).toIndex().min(capacity);
-  };
-  Expr offset = k.loop(k.index(0), head, k.index(1), {k.index(0)},
-                       [&](Expr h, ArrayRef<Expr> carried) {
-                         return KernelBuilder::Values{carried[0] + kept(h) +
-                                                      k.arg("slack")};
-                       })[0];
-  Expr count = kept(head), thread = k.thread();
+  Expr capacity = k.arg("index_capacity"), thread = k.thread();
+  Buffer indices =
+      k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
+  Ragged kept(k, sequence, head);
   Expr first = k.block(gpu::Dimension::x) * rows;
-  k.when((first == 0) & (thread == 0), [&] {
-    k.store(offset.toI32(), offsets, {sequence, head});
-  });
+  k.when((first == 0) & (thread == 0), [&] { kept.storeOffset(); });
   k.loop(thread, k.index(rows * pieces), k.index(threads), [&](Expr piece) {
     Expr row = first + piece / pieces, dim = (piece % pieces) * width;
-    k.when((row < count) & (offset + row < outRows), [&] {
+    k.when(kept.has(row), [&] {
       Expr token = k.load(indices, {sequence, head, row}).toIndex();
-      for (int side = 0; side < 2; ++side)
-        k.storeVector(
-            k.loadVector(from[side], {sequence, head, token, dim}, width),
-            to[side], {sequence, offset + row, dim});
+      for (int side : {0, 1})
+        kept.store(side, row, dim,
+                   k.loadVector(sideBuffer(k, sides[side]),
+                                {sequence, head, token, dim}, width));
     });
   });
 }

@@ -53,6 +53,21 @@ Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {
   return point.kvHead * k.shape.group + std::max(point.member, 0);
 }
 
+std::string kvc::sideName(CacheSide side) {
+  return side == CacheSide::Key ? "k" : side == CacheSide::Value ? "v" : "k_raw";
+}
+
+void kvc::addSideArgs(std::vector<std::string> &args, CacheSide side) {
+  for (const char *part : {"", "_batch", "_head", "_token"})
+    addArg(args, sideName(side) + part);
+}
+
+Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
+  std::string name = sideName(side);
+  return k.buffer(name, {k.arg(name + "_batch"), k.arg(name + "_head"),
+                         k.arg(name + "_token")});
+}
+
 std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
                                    const KernelSite &site, Value value,
                                    const Point &point) {

@@ -23,6 +23,8 @@ void buildCombine(KernelOp kernel, const KernelSite &site);
 void buildColumns(KernelOp kernel, const KernelSite &site);
 void buildRows(KernelOp kernel, const KernelSite &site);
 void buildSequence(KernelOp kernel, const KernelSite &site);
+void buildNearest(KernelOp kernel, const KernelSite &site);
+void buildMerge(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);
 
 /// The argument of scratch buffer `buffer`.
@@ -44,6 +46,15 @@ void addBodyArgs(KernelOp kernel, std::vector<std::string> &args);
 
 /// The row of a stored tensor with these heads at a point.
 Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);
+
+/// Name of the argument with a side's rows: k, v or k_raw.
+std::string sideName(CacheSide side);
+
+/// Adds a side's rows and their strides to the arguments.
+void addSideArgs(std::vector<std::string> &args, CacheSide side);
+
+/// A side's rows: [batch][Hkv][T][d].
+Buffer sideBuffer(KernelBuilder &k, CacheSide side);
 
 /// Reads a kernel operand at a point; nothing if `value` is none.
 std::optional<Expr> readInput(KernelBuilder &k, const SequenceScalars &s,

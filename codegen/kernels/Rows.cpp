@@ -61,6 +61,10 @@ private:
   llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
   llvm::DenseMap<Operation *, Selection> selections;
 
+  bool listsMembers() {
+    return !kernel.getBody().getOps<ListMembersOp>().empty();
+  }
+
   bool lists() { return !kernel.getBody().getOps<ListKeptOp>().empty(); }
 
   /// The policy reads what earlier layers kept, so every layer counts.
@@ -78,6 +82,10 @@ private:
     if (lists())
       for (const char *arg : {"indices", "counts", "past", "index_capacity"})
         spec.args.push_back(arg);
+    if (listsMembers())
+      for (const char *arg : {"member_rows", "member_positions",
+                              "member_counts", "member_capacity"})
+        spec.args.push_back(arg);
     if (lists() && carriesState())
       for (const char *arg : {"layer", "layers", "state", "state_rows"})
         spec.args.push_back(arg);
@@ -86,9 +94,9 @@ private:
       addArg(spec.args, input);
     for (const std::string &output : outputBuffers(kernel))
       addArg(spec.args, output);
-    kernel.getBody().walk([&](StageOp stage) {
-      addArg(spec.args,
-             scratchName(cast<BufferAttr>(stage->getAttr("buffer"))));
+    kernel.getBody().walk([&](Operation *op) {
+      if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
+        addArg(spec.args, scratchName(buffer));
     });
     spec.blockSize = threads;
     spec.grid = {"1", "kv_heads", "batch"};
@@ -145,6 +153,10 @@ private:
       return runTopk(topk);
     if (auto list = dyn_cast<ListKeptOp>(op))
       return listKept(list);
+    if (auto list = dyn_cast<ListOp>(op))
+      return listMarked(list);
+    if (auto members = dyn_cast<ListMembersOp>(op))
+      return listMembers(members);
     if (auto select = dyn_cast<SelectHeadsOp>(op))
       return selectHead(select);
     auto reduce = dyn_cast<ReduceOp>(op);
@@ -237,30 +249,122 @@ private:
     });
   }
 
-  /// Writes the selected tokens of the past, then the window.
-  void listKept(ListKeptOp list) {
-    auto isKept = [&](Expr token, Expr exists) {
-      return exists & evalAt(token.min(s.past - 1))(list.getMask());
+  /// Calls `write(row, token)` for each of the first `count` tokens that `isMember`
+  /// holds for, rows ascending; returns how many there are.
+  Expr listWhere(Expr count, llvm::function_ref<Expr(Expr)> isMember,
+                 llvm::function_ref<void(Expr, Expr)> write) {
+    auto isListed = [&](Expr token, Expr exists) {
+      return exists & isMember(token.min(count - 1));
     };
     Expr mine =
-        walkSegment(k, threads, s.past, {k.i32(0)},
+        walkSegment(k, threads, count, {k.i32(0)},
                     [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
-                      Expr bits = k.ballot(isKept(token, exists));
+                      Expr bits = k.ballot(isListed(token, exists));
                       return KernelBuilder::Values{sum[0] + k.popcount(bits)};
                     })[0];
-    auto [before, selected] = block.warpSums(mine);
-    walkSegment(k, threads, s.past, {before},
+    auto [before, total] = block.warpSums(mine);
+    walkSegment(k, threads, count, {before},
                 [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
-                  Expr kept = isKept(token, exists);
-                  Expr bits = k.ballot(kept);
+                  Expr listed = isListed(token, exists);
+                  Expr bits = k.ballot(listed);
                   Expr row = (sum[0] + bitsBelow(k, bits)).toIndex();
-                  k.when(kept, [&] { writeIndex(row, token); });
+                  k.when(listed, [&] { write(row, token); });
                   return KernelBuilder::Values{sum[0] + k.popcount(bits)};
                 });
-    Expr first = selected.toIndex();
+    return total.toIndex();
+  }
+
+  /// Writes the selected tokens of the past, then the window.
+  void listKept(ListKeptOp list) {
+    Expr first = listWhere(
+        s.past, [&](Expr token) { return evalAt(token)(list.getMask()); },
+        [&](Expr row, Expr token) { writeIndex(row, token); });
     k.loop(k.thread(), s.window, k.index(threads),
            [&](Expr i) { writeIndex(first + i, s.past + i); });
     writeCount(first + s.window);
+  }
+
+  /// Writes the marked tokens to the kernel's outputs.
+  void listMarked(ListOp op) {
+    Buffer indices = outputOf(op.getIndices()), counts = outputOf(op.getCounts());
+    Expr count = listWhere(
+        s.past, [&](Expr token) { return evalAt(token)(op.getMask()); },
+        [&](Expr row, Expr token) {
+          k.store(token.toI32(), indices, {s.sequence, head, row});
+        });
+    k.when(k.thread() == 0,
+           [&] { k.store(count.toI32(), counts, {s.sequence, head}); });
+  }
+
+  /// The buffer of a value that the kernel yields.
+  Buffer outputOf(Value value) {
+    for (auto [yielded, name] :
+         llvm::zip(yield.getValues(), outputBuffers(kernel)))
+      if (yielded == value)
+        return scratchBuffer(k, name, value.getType());
+    llvm_unreachable("a list is always read by another kernel");
+  }
+
+  /// Where each kept token's row is noted, for its members.
+  Buffer rankBuffer() {
+    ListMembersOp op = *kernel.getBody().getOps<ListMembersOp>().begin();
+    return scratchBuffer(k, scratchName(op->getAttrOfType<BufferAttr>("buffer")),
+                         op.getType());
+  }
+
+  /// Writes the table of what the kept rows represent: kept tokens, and tokens
+  /// that have a kept one as their destination.
+  void listMembers(ListMembersOp op) {
+    Buffer rank = rankBuffer();
+    k.barrier(); // every kept token's row is known
+    auto destination = [&](Expr token) {
+      return evalAt(token)(op.getDestination()).toIndex();
+    };
+    auto isKept = [&](Expr token) {
+      Expr past = token.min((s.past - 1).max(k.index(0)));
+      return (token >= s.past) | evalAt(past)(op.getMask());
+    };
+    /// The kept token that represents a token, below 0 for none.
+    auto owner = [&](Expr token) {
+      Expr past = token.min((s.past - 1).max(k.index(0)));
+      Expr to = destination(past);
+      Expr valid = (to >= k.index(0)) & (to < s.past);
+      Expr safe = valid.select(to, k.index(0));
+      Expr merged = valid & evalAt(safe)(op.getMask());
+      return isKept(token).select(token, merged.select(to, k.index(-1)));
+    };
+    Expr count = listWhere(
+        s.length, [&](Expr token) { return owner(token) >= k.index(0); },
+        [&](Expr entry, Expr token) {
+          Expr to = owner(token);
+          Expr row = k.load(rank, {s.sequence, head, to});
+          writeMember(op, entry, token, row, to);
+        });
+    writeMemberCount(count);
+  }
+
+  void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to) {
+    Expr capacity = k.arg("member_capacity");
+    SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+    SmallVector<Expr> at{s.sequence, head, entry};
+    k.when(entry < capacity, [&] {
+      k.store(row, k.buffer("member_rows", strides), at);
+      Expr position = op.getSharePositions() ? to : token;
+      k.store(position.toI32(), k.buffer("member_positions", strides), at);
+      k.store(token.toI32(), outputOf(op.getTokens()), at);
+    });
+  }
+
+  void writeMemberCount(Expr count) {
+    Expr capacity = k.arg("member_capacity");
+    k.when(k.thread() == 0, [&] {
+      k.store(count.min(capacity).toI32(),
+              k.buffer("member_counts", {k.arg("kv_heads")}),
+              {s.sequence, head});
+      k.when(count > capacity, [&] {
+        k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}), {k.index(0)});
+      });
+    });
   }
 
   void listAll() {
@@ -269,6 +373,12 @@ private:
     k.loop(k.thread(), s.length, k.index(threads),
            [&](Expr token) { writeIndex(token, token); });
     writeCount(s.length);
+    for (auto op : kernel.getBody().getOps<ListMembersOp>()) {
+      k.loop(k.thread(), s.length, k.index(threads), [&](Expr token) {
+        writeMember(op, token, token, token.toI32(), token);
+      });
+      writeMemberCount(s.length);
+    }
   }
 
   void writeIndex(Expr row, Expr token) {
@@ -280,6 +390,8 @@ private:
     });
     if (carriesState())
       countKept(k, s, token);
+    if (listsMembers())
+      k.store(row.toI32(), rankBuffer(), {s.sequence, head, token});
   }
 
   void writeCount(Expr count) {
@@ -305,6 +417,8 @@ private:
   void storeOutputs() {
     for (auto [value, name] :
          llvm::zip(yield.getValues(), outputBuffers(kernel))) {
+      if (isa_and_nonnull<ListOp, ListMembersOp>(value.getDefiningOp()))
+        continue; // lists have been written
       Axis heads = headsOf(value.getType());
       Buffer memory = scratchBuffer(k, name, value.getType());
       // One row for all heads: the first head's block writes it.

@@ -99,20 +99,46 @@ void WarpProduct::multiply(
     visit(dots[row], k.index(row), lane, 0);
 }
 
+Expr WarpProduct::columnOf(int slot) {
+  if (!k.shape.usesTensorCores())
+    return k.lane();
+  return k.lane() % 4 * 2 + (slot / 2 * 8 + slot % 2);
+}
+
+SmallVector<Expr> WarpProduct::acrossLanes(
+    SmallVector<Expr> values,
+    llvm::function_ref<SmallVector<Expr>(ArrayRef<Expr>, ArrayRef<Expr>)>
+        combine) {
+  if (!k.shape.usesTensorCores())
+    return values;
+  for (int64_t mask = 4; mask < warpSize; mask *= 2) { // eight lanes
+    SmallVector<Expr> others;
+    for (Expr value : values)
+      others.push_back(k.shuffleXor(value, mask));
+    values = combine(values, others);
+  }
+  return values;
+}
+
+Expr WarpProduct::ownsColumns() {
+  return k.shape.usesTensorCores() ? k.lane() < 4 : k.boolean(true);
+}
+
 Expr WarpProduct::columnSums(ArrayRef<Expr> slots, const Buffer &memory) {
   if (!k.shape.usesTensorCores())
     return slots[0];
-  Expr lane = k.lane(), quad = lane % 4;
-  SmallVector<Expr> sums(slots.begin(), slots.end());
-  for (Expr &sum : sums) // the eight lanes that share columns
-    for (int64_t mask = 4; mask < warpSize; mask *= 2)
-      sum = sum + k.shuffleXor(sum, mask);
+  SmallVector<Expr> sums =
+      acrossLanes(SmallVector<Expr>(slots), [](auto a, auto b) {
+        SmallVector<Expr> sum;
+        for (auto [x, y] : llvm::zip(a, b))
+          sum.push_back(x + y);
+        return sum;
+      });
   k.syncWarp(); // earlier sums have been read
-  k.when(lane < 4, [&] {
+  k.when(ownsColumns(), [&] {
     for (auto [slot, sum] : llvm::enumerate(sums))
-      k.store(sum, memory,
-              {k.warp(), quad * 2 + int64_t(slot / 2 * 8 + slot % 2)});
+      k.store(sum, memory, {k.warp(), columnOf(int(slot))});
   });
   k.syncWarp();
-  return k.load(memory, {k.warp(), lane});
+  return k.load(memory, {k.warp(), k.lane()});
 }

@@ -41,6 +41,19 @@ public:
   /// Columns that one lane holds parts of.
   int slots() const { return k.shape.usesTensorCores() ? 8 : 1; }
 
+  /// The column of a slot.
+  Expr columnOf(int slot);
+
+  /// Combines what lanes hold of the same columns; every lane gets the result.
+  llvm::SmallVector<Expr>
+  acrossLanes(llvm::SmallVector<Expr> values,
+              llvm::function_ref<llvm::SmallVector<Expr>(
+                  llvm::ArrayRef<Expr>, llvm::ArrayRef<Expr>)>
+                  combine);
+
+  /// True for one of the lanes that hold the same columns.
+  Expr ownsColumns();
+
   /// Adds up each column's parts and gives lane c the sum of column c. `memory`
   /// is shared, [warps][columns]; the warp is synchronised.
   Expr columnSums(llvm::ArrayRef<Expr> slots, const Buffer &memory);

@@ -207,6 +207,17 @@ public:
       for (int64_t t = past; t < layer.tokens; ++t)
         kept.tokens[g].push_back(t);
     }
+    if (keep.getDestination()) {
+      // The search is shown too, so that a judge can tell near ties.
+      auto search = keep.getDestination().getDefiningOp<NearestOp>();
+      AxisList axes{Axis::KVHeads, Axis::Past};
+      std::vector<int64_t> shape{layer.kvHeads, past};
+      kept.merge = {sidesOf(search), get(search.getSources()),
+                    get(keep.getDestination()),
+                    reference::broadcast(get(keep.getWeight()), axes, shape),
+                    get(search.getAtLeast()).data[0],
+                    keep.getSharePositions()};
+    }
     if (ranks && ranked) {
       kept.past = past;
       for (int64_t g = 0; g < layer.kvHeads; ++g)
@@ -224,6 +235,19 @@ private:
   std::optional<Tensor> ranked;
   std::map<Value, Tensor, bool (*)(Value, Value)> values{
       [](Value a, Value b) { return a.getImpl() < b.getImpl(); }};
+
+  std::vector<const std::vector<double> *> sidesOf(NearestOp op) const {
+    std::vector<const std::vector<double> *> sides{&rowsOf(op.getSide())};
+    if (std::optional<CacheSide> second = op.getTimes())
+      sides.push_back(&rowsOf(*second));
+    return sides;
+  }
+
+  const std::vector<double> &rowsOf(CacheSide side) const {
+    return side == CacheSide::Key     ? layer.k
+           : side == CacheSide::Value ? layer.v
+                                      : layer.kRaw;
+  }
 
   static Tensor scalar(double x) { return {{}, {}, {x}}; }
   const Tensor &get(Value value) { return values.at(value); }
@@ -271,9 +295,13 @@ private:
       return reference::attention(layer, whole(attention.getLast()), past,
                                   attention.getRounded());
     if (auto norm = dyn_cast<NormOp>(op))
-      return reference::norm(
-          layer, norm.getSide() == CacheSide::Key ? layer.k : layer.v, past,
-          norm.getKind() == NormKind::L2);
+      return reference::norm(layer, rowsOf(norm.getSide()), past,
+                             norm.getKind() == NormKind::L2);
+    if (auto search = dyn_cast<NearestOp>(op))
+      return reference::nearest(layer, sidesOf(search),
+                                get(search.getSources()),
+                                get(search.getCentres()),
+                                get(search.getAtLeast()).data[0]);
     if (auto norm = dyn_cast<ProjectedNormOp>(op))
       return reference::projectedNorm(layer, past,
                                       norm.getKind() == NormKind::L2);

@@ -7,6 +7,7 @@
 #include "dialect/reference/Meaning.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace kvc::reference {
@@ -17,6 +18,14 @@ struct Kept {
   /// What the last top-k ranked, [Hkv][past]; empty if nothing was.
   std::vector<std::vector<double>> scores;
   int64_t past = 0;
+  /// What rows of a merging policy represent; unset where it does not merge.
+  struct Merge {
+    std::vector<const std::vector<double> *> sides; // of the layer
+    Tensor sources, destination, weight;            // [Hkv][past]
+    double least;
+    bool sharePositions;
+  };
+  std::optional<Merge> merge;
 };
 
 /// Runs a policy (level policy, as parsed) on one layer. `params` override

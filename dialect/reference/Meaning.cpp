@@ -359,3 +359,46 @@ Tensor reference::selectHeads(const Tensor &value, int64_t count, bool lowest) {
   }
   return result;
 }
+
+static double cosine(const double *a, const double *b, int64_t d) {
+  double dot = std::inner_product(a, a + d, b, 0.0);
+  double squares = std::inner_product(a, a + d, a, 0.0) *
+                   std::inner_product(b, b + d, b, 0.0);
+  return squares == 0 ? 0 : dot / std::sqrt(squares);
+}
+
+double reference::similarity(
+    const Layer &layer, const std::vector<const std::vector<double> *> &sides,
+    int64_t head, int64_t i, int64_t j) {
+  double product = 1;
+  int negative = 0;
+  for (const std::vector<double> *side : sides) {
+    const double *rows = side->data() + head * layer.tokens * layer.headDim;
+    double c = cosine(rows + i * layer.headDim, rows + j * layer.headDim,
+                      layer.headDim);
+    product *= c;
+    negative += c < 0;
+  }
+  return negative == 2 ? -1 : product;
+}
+
+Tensor reference::nearest(
+    const Layer &layer, const std::vector<const std::vector<double> *> &sides,
+    const Tensor &sources, const Tensor &centres, double least) {
+  Tensor result = sources;
+  int64_t past = sources.shape[1];
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t i = 0; i < past; ++i) {
+      double &to = result.data[g * past + i];
+      double best = -infinity;
+      bool source = to != 0;
+      to = -1;
+      for (int64_t j = 0; source && j < past; ++j)
+        if (centres.data[g * past + j] != 0)
+          if (double r = similarity(layer, sides, g, i, j); r > best)
+            best = r, to = double(j);
+      if (!(best >= least))
+        to = -1;
+    }
+  return result;
+}

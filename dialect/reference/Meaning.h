@@ -26,7 +26,8 @@ struct Layer {
   std::vector<double> q; // [Hq, queries, d]
   std::vector<double> k; // [Hkv, T, d]
   std::vector<double> v; // [Hkv, T, d]
-  int64_t hidden = 0;     // D
+  std::vector<double> kRaw; // [Hkv, T, d], keys before RoPE
+  int64_t hidden = 0;       // D
   std::vector<double> wo; // [D, Hq * d], the output projection
   std::vector<double> keptLayers; // [T], earlier layers that kept the token
   std::vector<double> table;      // [layers, Hq], importance
@@ -81,6 +82,16 @@ std::vector<int64_t> allocateHeads(const Tensor &score,
 /// average by the table; none above `past`.
 std::vector<int64_t> allocateTable(const Layer &layer, int64_t base,
                                    int64_t shared, int64_t past);
+/// R[i, j]: the cosine of two tokens' rows, or the product of two sides' cosines,
+/// -1 where both are negative. `sides` are of the layer.
+double similarity(const Layer &layer,
+                  const std::vector<const std::vector<double> *> &sides,
+                  int64_t head, int64_t i, int64_t j);
+/// The most similar marked centre of each marked source, -1 below `least` and
+/// for other tokens.
+Tensor nearest(const Layer &layer,
+               const std::vector<const std::vector<double> *> &sides,
+               const Tensor &sources, const Tensor &centres, double least);
 /// Marks the `count` lowest or highest values; NaN only if all are marked.
 Tensor selectHeads(const Tensor &value, int64_t count, bool lowest);
 /// Marks the counts[g] largest of each head: ties to the smaller token, NaN

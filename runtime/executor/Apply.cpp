@@ -54,17 +54,19 @@ void checkInputs(const LayerFile &file, uint32_t budget,
                  const Manifest &manifest) {
   bool scored = file.tokens > budget &&
                 !(manifest.window && budget <= *manifest.window);
-  if (!scored)
-    return;
   for (size_t layer = 0; layer < file.layers.size(); ++layer) {
     const LayerTensors &tensors = file.layers[layer];
     for (auto [name, wanted, tensor] :
-         {std::tuple{"q", manifest.queries > 0, tensors.q},
-          std::tuple{"wo", manifest.reads("wo"), tensors.wo}})
+         {std::tuple{"q", scored && manifest.queries > 0, tensors.q},
+          std::tuple{"wo", scored && manifest.reads("wo"), tensors.wo},
+          // Merging policies write keys before RoPE, also of what they just keep.
+          std::tuple{"k_raw", manifest.reads("k_raw"), tensors.kRaw}})
       if (wanted && !tensor)
         throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' is missing",
                    file.path(), layer, name);
   }
+  if (!scored)
+    return;
   uint32_t wanted =
       manifest.queries == KVC_ALL_QUERIES ? file.tokens : manifest.queries;
   if (file.queries < wanted)
@@ -82,6 +84,16 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
   out[prefix + "indices"] = TensorData::of("I32", {rows}, kept.indices);
   out[prefix + "k"] = {type, {rows, file.headDim}, kept.k};
   out[prefix + "v"] = {type, {rows, file.headDim}, kept.v};
+  if (const MemberTable &members = kept.members; !members.counts.empty()) {
+    uint64_t entries = members.rows.size();
+    out[prefix + "members.counts"] =
+        TensorData::of("I32", {heads}, members.counts);
+    out[prefix + "members.row"] = TensorData::of("I32", {entries}, members.rows);
+    out[prefix + "members.position"] =
+        TensorData::of("I32", {entries}, members.positions);
+    out[prefix + "members.norm"] =
+        TensorData::of("F32", {entries}, members.norms);
+  }
   if (!kept.scores.empty())
     out[prefix + "scores"] =
         TensorData::of("F32", {heads, kept.past}, kept.scores);
@@ -128,6 +140,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
       sequence.tokens = files[s].tokens;
       sequence.k = tensors.k->data;
       sequence.v = tensors.v->data;
+      sequence.kRaw = tensors.kRaw ? tensors.kRaw->data : nullptr;
       sequence.budget = budgets[s];
       if (tensors.q) {
         sequence.q = tensors.q->data;

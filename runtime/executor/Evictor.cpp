@@ -59,6 +59,26 @@ private:
 
 } // namespace
 
+/// Sequence `s` of the tables.
+static MemberTable downloadMembers(Arena &arena, const kvc_layer_args &args,
+                                   size_t s, size_t heads) {
+  MemberTable table;
+  table.counts = arena.download<int32_t>(args.member_counts + s * heads, heads);
+  auto append = [&](auto &to, auto *from, size_t head) {
+    using T = std::remove_pointer_t<decltype(from)>;
+    auto part =
+        arena.download<T>(from + (s * heads + head) * args.member_capacity,
+                          size_t(table.counts[head]));
+    to.insert(to.end(), part.begin(), part.end());
+  };
+  for (size_t h = 0; h < heads; ++h) {
+    append(table.rows, args.member_rows, h);
+    append(table.positions, args.member_positions, h);
+    append(table.norms, args.member_norms, h);
+  }
+  return table;
+}
+
 /// Device memory that lives from layer to layer.
 struct Evictor::State {
   State(Device &device, size_t batch, uint32_t tokens)
@@ -179,6 +199,17 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     int64_t d = options.head_dim, width = d * options.q_heads;
     args.wo = {memory, width * args.hidden, d, width};
   }
+  if (info.inputs & KVC_READS_RAW_KEYS)
+    args.k_raw = rows(packCache(&LayerSequence::kRaw), heads, tokens);
+  bool merges = info.inputs & KVC_MERGES;
+  if (merges) {
+    size_t bytes = count * heads * tokens * 4;
+    args.member_capacity = tokens;
+    args.member_rows = static_cast<int32_t *>(arena.zeros(bytes));
+    args.member_positions = static_cast<int32_t *>(arena.zeros(bytes));
+    args.member_norms = static_cast<float *>(arena.zeros(bytes));
+    args.member_counts = static_cast<int32_t *>(arena.zeros(count * heads * 4));
+  }
   if (info.inputs & KVC_READS_TABLE) {
     if (table.size() != size_t(layers) * options.q_heads)
       throw fail(KVC_BAD_ARGUMENT,
@@ -251,6 +282,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     kept.k = cache(args.k_out);
     kept.v = cache(args.v_out);
     kept.past = uint32_t(past[s]);
+    if (merges)
+      kept.members = downloadMembers(arena, args, s, heads);
     if (scores && info.scores_offset >= 0 && kept.past)
       for (size_t h = 0; h < heads; ++h) {
         size_t from =

@@ -117,6 +117,11 @@ void LayerFile::readLayer(size_t index) {
           rule);
 
   std::string prefix = fmt::format("layers.{}.", index);
+  if (file.find(prefix + "k_raw")) {
+    layer.kRaw = &tensor(index, "k_raw", 3);
+    require(layer.kRaw->shape == cache && layer.kRaw->dtype == type, "k_raw",
+            *layer.kRaw, rule);
+  }
   if (file.find(prefix + "q")) {
     layer.q = &tensor(index, "q", 3);
     if (!qHeads) {

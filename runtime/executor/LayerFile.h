@@ -12,6 +12,7 @@ namespace kvc::rt {
 
 struct LayerTensors {
   const TensorView *k, *v;         // [Hkv, T, d]
+  const TensorView *kRaw = nullptr; // [Hkv, T, d]
   const TensorView *q = nullptr;   // [Hq, Tq, d]
   const TensorView *lse = nullptr; // [Hq, Tq]
   const TensorView *wo = nullptr;  // [D, Hq * d]

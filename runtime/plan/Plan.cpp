@@ -118,7 +118,9 @@ kvc_plan_info kvc_plan::query() const {
   info.queries = module.manifest.queries;
   for (auto [name, bit] :
        {std::pair{"wo", KVC_READS_WO}, {"table", KVC_READS_TABLE},
-        {"state", KVC_READS_STATE}})
+        {"state", KVC_READS_STATE},
+        {"k_raw", KVC_READS_RAW_KEYS},
+        {"member_rows", KVC_MERGES}})
     info.inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
   info.vector = variant->vector;
   info.scores_offset = -1;
@@ -162,7 +164,9 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   present(args.lengths, "lengths");
   present(args.budgets, "budgets");
   aligned(args.k, "k");
-  if (first <= Phase::Select && workspaceBytes) {
+  // Merging reads what scoring and selection left in the workspace.
+  if ((first <= Phase::Select || module.manifest.reads("member_rows")) &&
+      workspaceBytes) {
     present(args.workspace, "workspace");
     if (args.workspace_bytes < workspaceBytes)
       throw fail(KVC_WORKSPACE_TOO_SMALL,
@@ -214,6 +218,17 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                  "state_rows must be at least tokens ({}) and layers below "
                  "2^15, got {} and {}",
                  args.tokens, args.state_rows, args.layers);
+  }
+  if (module.manifest.reads("k_raw"))
+    aligned(args.k_raw, "k_raw");
+  if (last >= Phase::Select && module.manifest.reads("member_rows")) {
+    aligned(args.v, "v");
+    present(args.member_rows, "member_rows");
+    present(args.member_positions, "member_positions");
+    present(args.member_norms, "member_norms");
+    present(args.member_counts, "member_counts");
+    if (!args.member_capacity)
+      throw fail(KVC_BAD_ARGUMENT, "member_capacity must be at least 1, got 0");
   }
   if (last >= Phase::Select) {
     present(args.indices, "indices");
@@ -270,6 +285,7 @@ uint64_t kvc_plan::bind(const std::string &name,
        {std::pair{std::string("q"), &args.q},
         {"k", &args.k},
         {"v", &args.v},
+        {"k_raw", &args.k_raw},
         {"wo", &args.wo}}) {
     if (name == prefix)
       return pointer(rows->data);
@@ -282,6 +298,16 @@ uint64_t kvc_plan::bind(const std::string &name,
   }
   if (name == "hidden")
     return args.hidden;
+  if (name == "member_rows")
+    return pointer(args.member_rows);
+  if (name == "member_positions")
+    return pointer(args.member_positions);
+  if (name == "member_norms")
+    return pointer(args.member_norms);
+  if (name == "member_counts")
+    return pointer(args.member_counts);
+  if (name == "member_capacity")
+    return args.member_capacity;
   if (name == "table")
     return pointer(args.table);
   if (name == "state")

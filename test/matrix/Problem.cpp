@@ -35,8 +35,10 @@ template <kvc_dtype dtype> double roundTo(double x) {
                           : rt::fromBF16(rt::toBF16(bytes));
 }
 
-std::vector<double> widen(const std::vector<std::byte> &bytes,
-                          kvc_dtype dtype) {
+} // namespace
+
+std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
+                                     kvc_dtype dtype) {
   std::vector<double> values;
   size_t width = rt::dtypeBytes(dtype);
   for (size_t i = 0; i < bytes.size(); i += width) {
@@ -51,8 +53,6 @@ std::vector<double> widen(const std::vector<std::byte> &bytes,
   }
   return values;
 }
-
-} // namespace
 
 Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
                  uint64_t seed, bool allQueries)
@@ -76,6 +76,20 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
         std::copy_n(&fv[from], d, &fv[(g * tokens + t) * d]);
       }
   q = rt::narrow(fq.data(), fq.size(), shape.dtype);
+  // Keys before RoPE: alike in groups, so that some are near and some are not.
+  std::vector<float> centres(16 * d), fraw(fk.size());
+  for (float &x : centres)
+    x = normal();
+  for (size_t i = 0; i < fraw.size(); ++i) {
+    size_t token = i / d % tokens;
+    fraw[i] = keys == Keys::Equal || token % 11 == 3
+                  ? 0.0f
+                  : centres[token * 7 % 16 * d + i % d] + 0.6f * normal();
+    // Values follow the same groups, or every similarity is near 0.
+    if (keys == Keys::Random)
+      fv[i] = centres[token * 7 % 16 * d + i % d] + 0.4f * fv[i];
+  }
+  kRaw = rt::narrow(fraw.data(), fraw.size(), shape.dtype);
   k = rt::narrow(fk.data(), fk.size(), shape.dtype);
   v = rt::narrow(fv.data(), fv.size(), shape.dtype);
   // No multiple of the 16 outputs of a step.
@@ -95,6 +109,7 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
   layer.q = widen(q, shape.dtype);
   layer.k = widen(k, shape.dtype);
   layer.v = widen(v, shape.dtype);
+  layer.kRaw = widen(kRaw, shape.dtype);
   layer.round = shape.dtype == KVC_F32   ? roundTo<KVC_F32>
                 : shape.dtype == KVC_F16 ? roundTo<KVC_F16>
                                          : roundTo<KVC_BF16>;
@@ -124,6 +139,7 @@ rt::LayerSequence Problem::sequence() const {
   s.q = q.data();
   s.queries = uint32_t(layer.queries);
   s.budget = uint32_t(layer.budget);
+  s.kRaw = kRaw.data();
   s.wo = wo.data();
   s.hidden = uint32_t(layer.hidden);
   return s;

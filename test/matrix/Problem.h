@@ -30,9 +30,12 @@ struct Problem {
 
   Shape shape;
   reference::Layer layer;
-  std::vector<std::byte> q, k, v, wo;
+  std::vector<std::byte> q, k, v, kRaw, wo;
   std::vector<float> lse; // natural, of all queries
 };
+
+/// Elements of a type as double.
+std::vector<double> widen(const std::vector<std::byte> &bytes, kvc_dtype dtype);
 
 } // namespace kvc::test
 

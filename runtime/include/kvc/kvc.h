@@ -109,7 +109,10 @@ typedef struct kvc_plan_options {
 enum {
   KVC_READS_WO = 1,    /* the layer's output projection */
   KVC_READS_TABLE = 2, /* the importance of every query head of the model */
-  KVC_READS_STATE = 4  /* what earlier layers left behind */
+  KVC_READS_STATE = 4, /* what earlier layers left behind */
+  KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
+  KVC_MERGES = 16 /* rows hold merged keys before RoPE, and there is a table of
+                   * what each row represents */
 };
 
 typedef struct kvc_plan_info {
@@ -149,6 +152,7 @@ typedef struct kvc_layer_args {
   kvc_rows q;             /* [batch, q_heads, q_rows, d], the last queries */
   uint32_t q_rows;
   /* What only some policies read (kvc_plan_info.inputs); else zero. */
+  kvc_rows k_raw; /* as k, before RoPE */
   kvc_rows wo; /* output projection: row = one of `hidden` outputs, d elements
                 * of each query head; batch_stride 0 where all share it */
   uint32_t hidden;
@@ -168,6 +172,13 @@ typedef struct kvc_layer_args {
   int32_t *status;     /* device [1]; the caller clears it */
   void *k_out, *v_out; /* device [batch, out_rows, d]: head after head */
   int32_t *offsets;    /* device [batch, kv_heads]: first row of each head */
+  /* Policies that merge: device [batch, kv_heads, member_capacity], one entry per
+   * token that a row represents, ascending; and how many. A member's key is
+   * norm * RoPE(k_out[row], position), its value v_out[row]. */
+  int32_t *member_rows, *member_positions;
+  float *member_norms;
+  int32_t *member_counts; /* device [batch, kv_heads] */
+  uint32_t member_capacity;
   uint32_t out_rows;   /* rows per sequence; what does not fit is dropped */
   uint32_t slack;      /* free rows left behind each head */
   void *workspace;

@@ -1,0 +1,194 @@
+//===- Merge.cpp - the means of each row's members, into the ragged cache -===//
+//
+// grid (index_capacity / 4, Hkv, batch), 4 warps, a warp per kept row; lane =
+// dimension. The warp looks through the head's table for members of its row,
+// twice: once for their number and the sum of their weights, once to add them up,
+// in ascending order both times. A row of one member is copied. Writes the norms
+// of the table on the way.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/Ragged.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static constexpr int64_t warps = 4;
+
+namespace {
+
+using Values = KernelBuilder::Values;
+
+class MergeBuilder {
+public:
+  MergeBuilder(KernelOp kernel, const KernelSite &site)
+      : kernel(kernel), site(site),
+        op(*kernel.getBody().getOps<MergeOp>().begin()),
+        yield(cast<YieldOp>(kernel.getBody().front().back())),
+        k(site.builder, site.name, site.shape, launch(), site.scratch) {}
+
+  void build() {
+    head = k.block(gpu::Dimension::y);
+    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    Ragged rows(k, s.sequence, head);
+    Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
+    k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
+    Expr capacity = k.arg("member_capacity");
+    SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+    owners = k.buffer("member_rows", strides);
+    normTable = k.buffer("member_norms", strides);
+    members = k.load(k.buffer("member_counts", {k.arg("kv_heads")}),
+                     {s.sequence, head})
+                  .toIndex();
+    k.when(rows.has(row), [&] {
+      auto totals = overMembers(row, {k.index(0), k.f32(0)},
+                                [&](Expr, Expr token, ArrayRef<Expr> sums) {
+                                  return Values{sums[0] + 1,
+                                                sums[1] + weightOf(token)};
+                                });
+      Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
+      Values sums = overMembers(
+          row, Values(2 * pieces(), k.f32(-0.0)),
+          [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
+            Expr weight =
+                (single | plain).select(k.f32(1), weightOf(token));
+            return addMember(entry, token, weight, carried);
+          });
+      Expr divisor = plain.select(totals[0].toFloat(), totals[1]);
+      divisor = single.select(k.f32(1), divisor);
+      for (int side : {0, 1})
+        for (int64_t piece = 0; piece < pieces(); ++piece)
+          inRow(piece, [&](Expr dim) {
+            Expr mean = sums[side * pieces() + piece] / divisor;
+            rows.store(side, row, dim, narrow(mean));
+          });
+    });
+  }
+
+private:
+  KernelOp kernel;
+  const KernelSite &site;
+  MergeOp op;
+  YieldOp yield;
+  KernelBuilder k;
+  SequenceScalars s;
+  Expr head, members;
+  Buffer owners, normTable;
+
+  LaunchSpec launch() {
+    LaunchSpec spec;
+    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    addBodyArgs(kernel, spec.args);
+    Ragged::addArgs(spec.args);
+    for (const char *arg : {"member_rows", "member_norms", "member_counts",
+                            "member_capacity"})
+      spec.args.push_back(arg);
+    addSideArgs(spec.args, CacheSide::RawKey);
+    addSideArgs(spec.args, CacheSide::Value);
+    for (const std::string &input : site.inputs)
+      addArg(spec.args, input);
+    spec.blockSize = warps * warpSize;
+    spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
+                 "kv_heads", "batch"};
+    return spec;
+  }
+
+  /// Runs of 32 dimensions of a row.
+  int64_t pieces() const {
+    return llvm::divideCeil(k.shape.headDim, warpSize);
+  }
+  void inRow(int64_t piece, llvm::function_ref<void(Expr)> body) {
+    Expr dim = k.lane() + piece * warpSize;
+    if ((piece + 1) * warpSize <= k.shape.headDim)
+      body(dim);
+    else
+      k.when(dim < k.shape.headDim, [&] { body(dim); });
+  }
+
+  Expr narrow(Expr x) {
+    if (k.shape.dtype == DType::F32)
+      return x;
+    return k.expr(arith::TruncFOp::create(
+        k.b, k.shape.elementType(k.b.getContext()), x));
+  }
+
+  Expr read(Value value, Expr token) {
+    PointEval eval(
+        k, s,
+        [this](Value v, const Point &p) { return readInput(k, s, site, v, p); },
+        Point{head, -1, {}, token});
+    return eval(value);
+  }
+  Expr weightOf(Expr token) { return read(op.getWeight(), token); }
+
+  /// Folds `body(entry, token, carried)` over the row's members, ascending. The
+  /// whole warp takes part.
+  Values overMembers(Expr row, Values start,
+                     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)>
+                         body) {
+    return k.loop(
+        k.index(0), members, k.index(warpSize), start,
+        [&](Expr base, ArrayRef<Expr> carried) {
+          Expr entry = (base + k.lane()).min(members - 1);
+          Expr mine = k.load(owners, {s.sequence, head, entry}) == row.toI32();
+          Expr bits = k.ballot(mine & (base + k.lane() < members));
+          auto keep = [&] { return Values(carried.begin(), carried.end()); };
+          return k.choose(bits == 0, keep, [&] {
+            return k.loop(
+                k.index(0), k.index(warpSize), k.index(1), carried,
+                [&](Expr lane, ArrayRef<Expr> inner) {
+                  Expr bit = (bits >> lane.toI32()) & 1;
+                  return k.choose(
+                      bit == 0,
+                      [&] { return Values(inner.begin(), inner.end()); },
+                      [&] {
+                        Expr at = base + lane;
+                        Expr token = read(op.getTokens(), at).toIndex();
+                        return body(at, token, inner);
+                      });
+                });
+          });
+        });
+  }
+
+  /// Adds weight * (unit key, value); notes the key's norm.
+  Values addMember(Expr entry, Expr token, Expr weight,
+                   ArrayRef<Expr> carried) {
+    SmallVector<Values, 2> vectors(2);
+    for (CacheSide side : {CacheSide::RawKey, CacheSide::Value})
+      for (int64_t piece = 0; piece < pieces(); ++piece) {
+        Expr dim = k.lane() + piece * warpSize;
+        Expr exists = dim < k.shape.headDim;
+        Expr x = k.load(sideBuffer(k, side),
+                        {s.sequence, head, token,
+                         dim.min(k.index(k.shape.headDim - 1))});
+        vectors[side == CacheSide::Value].push_back(
+            exists.select(x.widen(), k.f32(0)));
+      }
+    Expr squares = k.f32(0);
+    for (Expr x : vectors[0])
+      squares = x.multiplyAdd(x, squares);
+    for (int64_t mask = warpSize / 2; mask; mask /= 2)
+      squares = squares + k.shuffleXor(squares, mask);
+    Expr norm = k.sqrt(squares);
+    k.when(k.lane() == 0,
+           [&] { k.store(norm, normTable, {s.sequence, head, entry}); });
+    Values next;
+    for (auto [i, x] : llvm::enumerate(vectors[0])) {
+      Expr unit = (norm == k.f32(0)).select(k.f32(0), x / norm);
+      next.push_back(carried[i] + weight * unit);
+    }
+    for (auto [i, x] : llvm::enumerate(vectors[1]))
+      next.push_back(carried[pieces() + i] + weight * x);
+    return next;
+  }
+};
+
+} // namespace
+
+void kvc::buildMerge(KernelOp kernel, const KernelSite &site) {
+  MergeBuilder(kernel, site).build();
+}

@@ -1,0 +1,205 @@
+//===- Nearest.cpp - the most similar centre of each source ---------------===//
+//
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 sources, which stay in
+// registers while the centres go by, 16 at a time; both are read through lists.
+// Similarities leave the registers as a maximum and its token only. A block whose
+// sources are past the end of the list has nothing to do but its tokens' -1.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/WarpProduct.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static constexpr int64_t warps = 4;
+static constexpr int64_t noToken = INT32_MAX;
+
+namespace {
+
+using Values = KernelBuilder::Values;
+
+class NearestBuilder {
+public:
+  NearestBuilder(KernelOp kernel, const KernelSite &site)
+      : kernel(kernel), site(site),
+        yield(cast<YieldOp>(kernel.getBody().front().back())),
+        k(site.builder, site.name, site.shape, launch(), site.scratch) {}
+
+  void build() {
+    head = k.block(gpu::Dimension::y);
+    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    k.when(s.length.above(s.budget), [&] {
+      for (auto [value, name] :
+           llvm::zip(yield.getValues(), outputBuffers(kernel)))
+        search(value.getDefiningOp<NearestOp>(),
+               scratchBuffer(k, name, value.getType()));
+    });
+  }
+
+private:
+  KernelOp kernel;
+  const KernelSite &site;
+  YieldOp yield;
+  KernelBuilder k;
+  SequenceScalars s;
+  Expr head;
+
+  static SmallVector<CacheSide> sidesOf(NearestOp op) {
+    SmallVector<CacheSide> sides{op.getSide()};
+    if (std::optional<CacheSide> second = op.getTimes())
+      sides.push_back(*second);
+    return sides;
+  }
+
+  LaunchSpec launch() {
+    LaunchSpec spec;
+    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    addBodyArgs(kernel, spec.args);
+    for (auto op : kernel.getBody().getOps<NearestOp>())
+      for (CacheSide side : sidesOf(op))
+        addSideArgs(spec.args, side);
+    for (const std::string &input : site.inputs)
+      addArg(spec.args, input);
+    for (const std::string &output : outputBuffers(kernel))
+      addArg(spec.args, output);
+    spec.blockSize = warps * warpSize;
+    spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
+                 "kv_heads", "batch"};
+    return spec;
+  }
+
+  /// A prepared operand at an item of the running head, or of the head alone.
+  Expr input(Value value, Expr item) {
+    PointEval eval(
+        k, s,
+        [this](Value v, const Point &p) { return readInput(k, s, site, v, p); },
+        Point{head, -1, {}, item});
+    return eval(value);
+  }
+
+  void search(NearestOp op, const Buffer &result) {
+    Expr zero = k.index(0);
+    Expr sources = input(op.getPrepared()[1], zero).toIndex();
+    Expr centres = input(op.getPrepared()[3], zero).toIndex();
+    SmallVector<CacheSide> sides = sidesOf(op);
+    auto listed = [&](int list, Expr item, Expr count) {
+      return input(op.getPrepared()[list], item.min(count - 1)).toIndex();
+    };
+    auto normOf = [&](size_t side, Expr token) {
+      return input(op.getPrepared()[4 + side], token);
+    };
+
+    Expr token =
+        k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
+    k.when(token < s.past, [&] {
+      k.when(input(op.getSources(), token) == k.boolean(false), [&] {
+        k.store(k.i32(-1), result, {s.sequence, head, token});
+      });
+    });
+
+    Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
+    k.when(first < sources, [&] {
+      SmallVector<WarpProduct> products;
+      for (size_t i = 0; i < sides.size(); ++i)
+        products.emplace_back(k);
+      auto sourceOf = [&](Expr column) {
+        return listed(0, first + column, sources);
+      };
+      for (auto [side, product] : llvm::zip(sides, products))
+        product.loadColumns(sideBuffer(k, side), [&](Expr column) {
+          return SmallVector<Expr>{s.sequence, head, sourceOf(column)};
+        });
+      int slots = products[0].slots();
+      // Norms of the lane's sources, [side][slot].
+      SmallVector<Values, 2> norms(sides.size());
+      for (int slot = 0; slot < slots; ++slot)
+        for (size_t side = 0; side < sides.size(); ++side)
+          norms[side].push_back(
+              normOf(side, sourceOf(products[0].columnOf(slot))));
+      Values start(slots, k.f32(-std::numeric_limits<double>::infinity()));
+      start.append(slots, k.i32(noToken));
+      Values best = k.loop(
+          zero, centres, k.index(WarpProduct::rows), start,
+          [&](Expr base, ArrayRef<Expr> carried) {
+            return step(op, sides, products, norms, base, centres, carried,
+                        [&](Expr row) { return listed(2, row, centres); },
+                        normOf);
+          });
+      best = products[0].acrossLanes(
+          best, [&](ArrayRef<Expr> a, ArrayRef<Expr> b) {
+            Values next;
+            for (int slot = 0; slot < slots; ++slot) {
+              auto [value, token] = better(a[slot], a[slots + slot], b[slot],
+                                           b[slots + slot]);
+              next.insert(next.begin() + slot, value);
+              next.push_back(token);
+            }
+            return next;
+          });
+      Expr least = evalScalar(k, s, op.getAtLeast());
+      for (int slot = 0; slot < slots; ++slot) {
+        Expr column = products[0].columnOf(slot);
+        Expr found = (best[slot] >= least) & (best[slots + slot] < noToken);
+        k.when(products[0].ownsColumns() & (first + column < sources), [&] {
+          k.store(found.select(best[slots + slot], k.i32(-1)), result,
+                  {s.sequence, head, sourceOf(column)});
+        });
+      }
+    });
+  }
+
+  /// The larger value, of equal ones the smaller token. NaN never wins.
+  std::pair<Expr, Expr> better(Expr value, Expr token, Expr other,
+                               Expr otherToken) {
+    Expr wins = (other > value) | ((other == value) & (otherToken < token));
+    return {wins.select(other, value), wins.select(otherToken, token)};
+  }
+
+  /// 16 centres against the warp's sources.
+  Values step(NearestOp op, ArrayRef<CacheSide> sides,
+              MutableArrayRef<WarpProduct> products, ArrayRef<Values> norms,
+              Expr base, Expr centres, ArrayRef<Expr> carried,
+              llvm::function_ref<Expr(Expr)> tokenOf,
+              llvm::function_ref<Expr(size_t, Expr)> normOf) {
+    int slots = products[0].slots();
+    Values best(carried.begin(), carried.end());
+    SmallVector<Values, 2> cosines(sides.size());
+    for (auto [at, product] : llvm::enumerate(products)) {
+      bool last = at + 1 == sides.size();
+      size_t ordinal = 0;
+      product.multiply(
+          sideBuffer(k, sides[at]),
+          [&](Expr row) {
+            return SmallVector<Expr>{s.sequence, head, tokenOf(base + row)};
+          },
+          [&](Expr dot, Expr row, Expr, int slot) {
+            Expr token = tokenOf(base + row);
+            Expr own = normOf(at, token), other = norms[at][slot];
+            Expr zero = (own == k.f32(0)) | (other == k.f32(0));
+            cosines[at].push_back(zero.select(k.f32(0), dot / own / other));
+            Expr similarity = cosines[at].back();
+            if (!last)
+              return;
+            if (sides.size() == 2) {
+              Expr a = cosines[0][ordinal++], b = similarity;
+              Expr opposed = (a < k.f32(0)) & (b < k.f32(0));
+              similarity = opposed.select(k.f32(-1), a * b);
+            }
+            auto [value, winner] = better(best[slot], best[slots + slot],
+                                          similarity, token.toI32());
+            Expr exists = base + row < centres;
+            best[slot] = exists.select(value, best[slot]);
+            best[slots + slot] = exists.select(winner, best[slots + slot]);
+          });
+    }
+    return best;
+  }
+};
+
+} // namespace
+
+void kvc::buildNearest(KernelOp kernel, const KernelSite &site) {
+  NearestBuilder(kernel, site).build();
+}

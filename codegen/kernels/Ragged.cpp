@@ -1,0 +1,50 @@
+//===- Ragged.cpp - rows of the ragged cache that a kernel writes ---------===//
+
+#include "codegen/kernels/Ragged.h"
+
+#include "codegen/kernels/Kernels.h"
+
+using namespace mlir;
+using namespace kvc;
+
+void Ragged::addArgs(std::vector<std::string> &args) {
+  for (const char *arg : {"kv_heads", "counts", "index_capacity", "k_out",
+                          "v_out", "offsets", "out_rows", "slack"})
+    addArg(args, arg);
+}
+
+Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head)
+    : k(k), sequence(sequence), head(head) {
+  Expr rowSize = k.index(k.shape.headDim);
+  for (int side : {0, 1})
+    out[side] = k.buffer(side == 0 ? "k_out" : "v_out",
+                         {k.arg("out_rows") * rowSize, rowSize});
+  // Counts are at most index_capacity even where the status word says that the
+  // policy asked for more.
+  Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
+  auto kept = [&](Expr h) {
+    return k.load(counts, {sequence, h}).toIndex().min(k.arg("index_capacity"));
+  };
+  offset = k.loop(k.index(0), head, k.index(1), {k.index(0)},
+                  [&](Expr h, ArrayRef<Expr> carried) {
+                    return KernelBuilder::Values{carried[0] + kept(h) +
+                                                 k.arg("slack")};
+                  })[0];
+  count = kept(head);
+}
+
+Expr Ragged::has(Expr row) const {
+  return (row < count) & (offset + row < k.arg("out_rows"));
+}
+
+void Ragged::storeOffset() {
+  k.store(offset.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
+          {sequence, head});
+}
+
+void Ragged::store(int side, Expr row, Expr dim, Expr value) {
+  if (isa<VectorType>(value.type()))
+    k.storeVector(value, out[side], {sequence, offset + row, dim});
+  else
+    k.store(value, out[side], {sequence, offset + row, dim});
+}

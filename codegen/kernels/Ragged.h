@@ -1,0 +1,33 @@
+//===- Ragged.h - rows of the ragged cache that a kernel writes -----------===//
+
+#ifndef KVC_CODEGEN_KERNELS_RAGGED_H
+#define KVC_CODEGEN_KERNELS_RAGGED_H
+
+#include "codegen/KernelBuilder.h"
+
+namespace kvc {
+
+/// The rows of one KV head of one sequence in k_out and v_out: head after head,
+/// `slack` free rows behind each; what does not fit is dropped.
+class Ragged {
+public:
+  static void addArgs(std::vector<std::string> &args);
+
+  Ragged(KernelBuilder &k, Expr sequence, Expr head);
+
+  /// True for rows that are kept and fit.
+  Expr has(Expr row) const;
+  /// Writes the head's first row to `offsets`.
+  void storeOffset();
+  /// Writes an element, or a vector of them, of k_out (side 0) or v_out (1).
+  void store(int side, Expr row, Expr dim, Expr value);
+
+private:
+  KernelBuilder &k;
+  Expr sequence, head, offset, count;
+  Buffer out[2];
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_RAGGED_H
