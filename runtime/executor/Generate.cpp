@@ -81,6 +81,11 @@ public:
     sequence.tokens = layer.tokens;
     sequence.k = k.data();
     sequence.v = v.data();
+    std::vector<std::byte> kRaw;
+    if (evictor.manifest().reads("k_raw")) {
+      kRaw = narrow(layer.kRaw.data(), layer.kRaw.size(), dtype);
+      sequence.kRaw = kRaw.data();
+    }
     sequence.q = q.data();
     sequence.queries = layer.tokens;
     // The attention's log-sum-exp is that of fp32 keys; rounded ones have
@@ -100,6 +105,8 @@ public:
     nanScores |= kept.nanScores;
     const KeptSequence &result = kept.sequences.front();
     cache.assign(result.counts, result.k.data(), result.v.data(), slackRows);
+    if (!result.members.counts.empty())
+      cache.setMembers(membersOf(result.members));
     counts.push_back(result.counts);
   }
 
@@ -113,6 +120,18 @@ public:
   std::vector<std::vector<int32_t>> counts;
 
 private:
+  static std::vector<std::vector<Member>> membersOf(const MemberTable &table) {
+    std::vector<std::vector<Member>> result;
+    size_t at = 0;
+    for (int32_t count : table.counts) {
+      auto &head = result.emplace_back();
+      for (int32_t i = 0; i < count; ++i, ++at)
+        head.push_back({uint32_t(table.rows[at]), uint32_t(table.positions[at]),
+                        table.norms[at]});
+    }
+    return result;
+  }
+
   /// fp32 if the policy is compiled for it, else the model's own type.
   kvc_dtype chooseType() const {
     for (const Variant &variant : evictor.manifest().variants)

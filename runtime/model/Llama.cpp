@@ -192,10 +192,18 @@ void Llama::attendCache(const float *q, const RaggedCache &cache,
   auto scale = float(1.0 / std::sqrt(double(d)));
   std::vector<float> row(d), logits;
   for (uint32_t g = 0; g < config.kvHeads; ++g) {
-    uint32_t rows = cache.rows(g);
+    // What is attended to: the rows, or all that the rows represent.
+    const std::vector<Member> *members =
+        cache.merged() ? &cache.membersOf(g) : nullptr;
+    auto rows = members ? uint32_t(members->size()) : cache.rows(g);
+    auto rowOf = [&](uint32_t t) { return members ? (*members)[t].row : t; };
     logits.resize(size_t(group) * rows);
     for (uint32_t t = 0; t < rows; ++t) {
-      cache.readKey(g, t, row.data());
+      cache.readKey(g, rowOf(t), row.data());
+      if (members) {
+        rotate(row.data(), (*members)[t].position);
+        cblas_sscal(int(d), (*members)[t].norm, row.data(), 1);
+      }
       for (uint32_t j = 0; j < group; ++j)
         logits[size_t(j) * rows + t] =
             scale *
@@ -206,7 +214,7 @@ void Llama::attendCache(const float *q, const RaggedCache &cache,
       std::fill_n(out + (g * group + j) * d, d, 0.0f);
     }
     for (uint32_t t = 0; t < rows; ++t) {
-      cache.readValue(g, t, row.data());
+      cache.readValue(g, rowOf(t), row.data());
       for (uint32_t j = 0; j < group; ++j)
         cblas_saxpy(int(d), logits[size_t(j) * rows + t], row.data(), 1,
                     out + (g * group + j) * d, 1);
@@ -227,9 +235,9 @@ std::vector<float> Llama::decode(uint32_t token, uint32_t position,
     auto v = project(normed.data(), 1, w.v, config.kvHeads * d, hidden);
     for (uint32_t h = 0; h < config.qHeads; ++h)
       rotate(&q[h * d], position);
-    for (uint32_t h = 0; h < config.kvHeads; ++h)
+    for (uint32_t h = 0; h < config.kvHeads && !cache[l].merged(); ++h)
       rotate(&k[h * d], position);
-    cache[l].append(k.data(), v.data());
+    cache[l].append(k.data(), v.data(), position);
     std::vector<float> attention(size_t(config.qHeads) * d);
     attendCache(q.data(), cache[l], attention.data());
     auto projected =

@@ -5,6 +5,7 @@
 #include "runtime/base/Half.h"
 #include "runtime/plan/Manifest.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace kvc::rt;
@@ -63,7 +64,30 @@ void RaggedCache::assign(const std::vector<int32_t> &newCounts,
   layOut(slack);
 }
 
-void RaggedCache::append(const float *k, const float *v) {
+void RaggedCache::setMembers(std::vector<std::vector<Member>> table) {
+  members = std::move(table);
+}
+
+/// Divides a vector by its norm, which is returned; 0 stays 0.
+static float toUnit(float *vector, uint32_t dim) {
+  double squares = 0;
+  for (uint32_t d = 0; d < dim; ++d)
+    squares += double(vector[d]) * vector[d];
+  auto norm = float(std::sqrt(squares));
+  for (uint32_t d = 0; d < dim && norm != 0; ++d)
+    vector[d] /= norm;
+  return norm;
+}
+
+void RaggedCache::append(const float *k, const float *v, uint32_t position) {
+  std::vector<float> units;
+  if (merged()) {
+    units.assign(k, k + heads * headDim);
+    for (uint32_t h = 0; h < heads; ++h)
+      members[h].push_back(
+          {counts[h], position, toUnit(&units[h * headDim], headDim)});
+    k = units.data();
+  }
   for (uint32_t h = 0; h < heads; ++h)
     if (counts[h] == capacities[h]) {
       layOut(64);
@@ -103,5 +127,8 @@ size_t RaggedCache::usedBytes() const {
   size_t rows = 0;
   for (uint32_t count : counts)
     rows += count;
-  return rows * rowBytes * 2;
+  size_t entries = 0;
+  for (const std::vector<Member> &head : members)
+    entries += head.size();
+  return rows * rowBytes * 2 + entries * sizeof(Member);
 }
