@@ -19,6 +19,17 @@ bool isOutput(KernelOp kernel, Value result) {
   return inner.getDefiningOp<ListKeptOp>() != nullptr;
 }
 
+/// The stored scores that the last stage of the selection ranks; null where they
+/// are staged in its own kernel. A caller may read them after the last kernel.
+Value rankedScores(PolicyOp policy) {
+  TopkOp last;
+  policy.walk([&](TopkOp topk) { last = topk; });
+  auto arg = last ? dyn_cast<BlockArgument>(last.getScore()) : BlockArgument();
+  if (!arg)
+    return {};
+  return cast<KernelOp>(last->getParentOp()).getInputs()[arg.getArgNumber()];
+}
+
 struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
   void runOnOperation() override {
     PolicyOp policy = getOperation();
@@ -26,6 +37,7 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
     for (auto kernel : policy.getOps<KernelOp>())
       order.try_emplace(kernel, order.size());
 
+    Value ranked = rankedScores(policy);
     unsigned next = 0;
     for (auto kernel : policy.getOps<KernelOp>()) {
       unsigned at = order[kernel];
@@ -33,7 +45,7 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
       for (Value result : kernel.getOutputs()) {
         if (isOutput(kernel, result))
           continue;
-        unsigned last = at;
+        unsigned last = result == ranked ? order.size() - 1 : at;
         for (Operation *user : result.getUsers())
           last = std::max(last, order.lookup(user));
         buffers.push_back(BufferAttr::get(&getContext(), next++, at, last));
