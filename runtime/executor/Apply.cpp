@@ -7,6 +7,7 @@
 #include "runtime/executor/Evictor.h"
 #include "runtime/executor/HeadTable.h"
 #include "runtime/executor/LayerFile.h"
+#include "runtime/executor/MetricsReport.h"
 
 #include <algorithm>
 
@@ -132,6 +133,10 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   evictor.plan(plan);
 
   std::vector<std::map<std::string, TensorData>> outputs(files.size());
+  std::vector<SequenceMetrics> metrics;
+  for (size_t s = 0; s < files.size(); ++s)
+    metrics.push_back({options.inputs[s], files[s].tokens, budgets[s],
+                       files[s].cacheBytes(), {}});
   for (size_t layer = 0; layer < files[0].layers.size(); ++layer) {
     std::vector<LayerSequence> batch;
     for (size_t s = 0; s < files.size(); ++s) {
@@ -161,12 +166,21 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
       notes.push_back(fmt::format("warning: layer {}: some scores are NaN; "
                                   "they rank below every number",
                                   layer));
-    for (size_t s = 0; s < files.size(); ++s)
+    for (size_t s = 0; s < files.size(); ++s) {
       addOutputs(outputs[s], layer, files[s], kept.sequences[s]);
+      if (!options.metrics.empty())
+        metrics[s].layers.push_back(
+            measure(metricsLayer(files[s], layer), kept.sequences[s],
+                    files[s].dtype, options.metricsQueries));
+    }
   }
   std::vector<std::pair<std::string, std::string>> texts;
   for (size_t s = 0; s < files.size(); ++s)
     texts.emplace_back(options.outputs[s], formatSafetensors(outputs[s]));
+  if (!options.metrics.empty())
+    texts.emplace_back(
+        options.metrics,
+        formatMetrics(manifest.policy, options.metricsQueries, metrics));
   writeFiles(texts);
   return notes;
 }

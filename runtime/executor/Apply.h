@@ -15,6 +15,8 @@ struct ApplyOptions {
   std::string budget, keep;                 // exactly one is given
   std::string target;                       // "", "host", "cuda"
   std::string table;
+  std::string metrics;         // file for metrics, JSON; empty: none
+  uint32_t metricsQueries = 1; // of the last so many queries
   bool scores = false;
   uint64_t seed = 0; // order of emulated threads, 0 = ascending
 };

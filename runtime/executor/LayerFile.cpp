@@ -62,7 +62,7 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
     throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.0.k' is missing", path);
   for (size_t layer = 0; layer < count; ++layer)
     readLayer(layer);
-  readScale();
+  readMetadata();
 }
 
 const TensorView &LayerFile::tensor(size_t layer, const char *name,
@@ -156,17 +156,35 @@ void LayerFile::readLayer(size_t index) {
   layers.push_back(layer);
 }
 
-void LayerFile::readScale() {
-  auto it = file.metadata.find("scale");
+std::optional<double> LayerFile::readNumber(const char *name) const {
+  auto it = file.metadata.find(name);
   if (it == file.metadata.end())
-    return;
+    return std::nullopt;
   const std::string &text = it->second;
+  double value = 0;
   auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), scale);
+      std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() ||
-      !std::isfinite(scale) || scale == 0)
+      !std::isfinite(value) || value == 0)
     throw fail(KVC_BAD_ARGUMENT,
-               "{}: metadata 'scale' must be a finite number other than 0, got "
+               "{}: metadata '{}' must be a finite number other than 0, got "
                "'{}'",
-               path(), text);
+               path(), name, text);
+  return value;
+}
+
+void LayerFile::readMetadata() {
+  scale = float(readNumber("scale").value_or(0));
+  ropeTheta = readNumber("rope_theta");
+  if (ropeTheta && *ropeTheta < 0)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: metadata 'rope_theta' must be above 0, got {}", path(),
+               *ropeTheta);
+}
+
+size_t LayerFile::cacheBytes() const {
+  size_t bytes = 0;
+  for (const LayerTensors &layer : layers)
+    bytes += layer.k->bytes + layer.v->bytes;
+  return bytes;
 }

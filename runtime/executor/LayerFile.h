@@ -31,11 +31,15 @@ public:
   uint32_t hidden = 0;              // D, 0 without output projections
   kvc_dtype dtype = KVC_F32;
   float scale = 0; // 0: the default
+  std::optional<double> ropeTheta;
   const std::string &path() const { return file.path; }
+  /// K and V of all layers.
+  size_t cacheBytes() const;
 
 private:
   void readLayer(size_t index);
-  void readScale();
+  void readMetadata();
+  std::optional<double> readNumber(const char *name) const;
   const TensorView &tensor(size_t layer, const char *name, size_t rank);
 
   SafetensorsFile file;

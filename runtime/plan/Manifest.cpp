@@ -159,9 +159,12 @@ Manifest Manifest::parse(const std::string &text) {
                supportedFormat, format);
   Manifest manifest;
   manifest.policy = reader.text("policy");
-  bool all = reader.field("queries") == "all";
+  const json &queries = reader.field("queries");
+  if (queries.is_string() && queries != "all")
+    throw reader.bad("queries", "\"all\" or a whole number", queries);
   manifest.queries =
-      all ? KVC_ALL_QUERIES
+      queries == "all"
+          ? KVC_ALL_QUERIES
           : uint32_t(reader.number("queries", KVC_ALL_QUERIES - 1));
   if (!reader.field("window").is_null())
     manifest.window = uint32_t(reader.number("window"));

@@ -2,9 +2,11 @@
 
   layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
                      [queries=40] [seed=1] [without=q] [nan=k] [equal=k]
+                     [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B]
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
 """
 import json
+import math
 import random
 import struct
 import sys
@@ -54,10 +56,14 @@ def make(path, options):
     for layer in range(get("layers", 1)):
         shapes = {"q": [heads * group, queries, dim], "k": [heads, tokens, dim],
                   "v": [heads, tokens, dim]}
+        if "raw" in options:
+            shapes["k_raw"] = [heads, tokens, dim]
+        if "hidden" in options:
+            shapes["wo"] = [get("hidden", 0), heads * group * dim]
         for name, shape in shapes.items():
             if options.get("without") == name:
                 continue
-            count = shape[0] * shape[1] * shape[2]
+            count = math.prod(shape)
             values = [random.gauss(0, 1) for _ in range(count)]
             if options.get("equal") == name:
                 values = [0.5] * count
@@ -65,7 +71,7 @@ def make(path, options):
                 values[count // 2] = float("nan")
             raw = b"".join(element(dtype, value) for value in values)
             tensors[f"layers.{layer}.{name}"] = (dtype, shape, raw)
-    metadata = {"scale": options["scale"]} if "scale" in options else None
+    metadata = {key: options[key] for key in ("scale", "rope_theta") if key in options}
     save(path, tensors, metadata)
 
 

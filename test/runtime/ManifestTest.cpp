@@ -61,8 +61,8 @@ TEST(Manifest, NamesWhatIsWrong) {
   json type = good();
   type["queries"] = "many";
   EXPECT_EQ(refusal(type),
-            "manifest: root.queries must be a whole number up to "
-            "4294967295, got \"many\"");
+            "manifest: root.queries must be \"all\" or a whole number, got "
+            "\"many\"");
   json dtype = good();
   dtype["variants"][0]["dtype"] = "int4";
   EXPECT_EQ(
