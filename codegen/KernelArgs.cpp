@@ -14,8 +14,7 @@ static const ArgSpec table[] = {
     {"layers", ArgKind::Index, true, "number of layers"},
     {"table", ArgKind::Floats, true, "[layers, Hq] importance of query heads"},
     {"state", ArgKind::Integers, false,
-     "[batch, state_rows] low half: layers that kept the token; high half: the "
-     "last of them, from 1"},
+     "[batch, state_rows] layers that kept a token, and the last, times 2^16"},
     {"state_rows", ArgKind::Index, true, "tokens per sequence in state"},
     {"q", ArgKind::Elements, true,
      "queries after RoPE, the last q_rows of each sequence"},

@@ -239,7 +239,7 @@ private:
       }
   }
 
-  /// Ada-KV's and CriticalKV's.
+  /// Of the mass that is lost, and of the projected values that move.
   std::pair<double, double> bounds(uint32_t h,
                                    const std::vector<double> &weights) const {
     const double *norm = &norms[size_t(h) * layer.tokens];

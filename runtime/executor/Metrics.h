@@ -6,10 +6,10 @@
 //
 //   mass          s
 //   perturbation  || sum_t A_t x_t - sum_K A_t x_t / s ||_1
-//   ada bound     2 C (1 - s), C the largest ||x_t||_1 of the layer (Ada-KV, Th. 3.1:
-//                 the sum over heads bounds the layer's perturbation)
-//   critical bound  sum_t A_t ||x_t|| - (2 - 1 / s) sum_K A_t ||x_t|| (CriticalKV,
-//                 Th. 3.2: bounds the head's perturbation)
+//   ada bound     2 C (1 - s), C the largest ||x_t||_1 of the layer (Feng et al.
+//                 2024: the sum over heads bounds the layer's perturbation)
+//   critical bound  sum_t A_t ||x_t|| - (2 - 1 / s) sum_K A_t ||x_t|| (Feng et al.
+//                 2025: bounds the head's perturbation)
 //
 //===----------------------------------------------------------------------===//
 
