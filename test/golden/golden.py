@@ -1,0 +1,159 @@
+"""golden.py: kept sets that any implementation of a policy can be checked against.
+
+  golden.py make DIR                      writes input.safetensors and table.safetensors
+  golden.py check POLICIES REFERENCE DIR  kernels on the host and the reference in double
+                                          must both keep what kept.jsonl says
+  golden.py write POLICIES REFERENCE DIR  writes kept.jsonl, if those two agree
+
+docs/golden.md says what the inputs are and how to use the sets. Standard library only.
+"""
+import glob
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LAYERS, KV_HEADS, GROUP, DIM, TOKENS, HIDDEN, BUDGET = 3, 3, 2, 16, 200, 40, 80
+HEADS = KV_HEADS * GROUP
+
+
+def numbers(name, count):
+    """Multiples of 1/64 from -2 up to, not including, 2: exact in every type."""
+    state, mask, values = zlib.crc32(name.encode()), (1 << 64) - 1, []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) & mask  # splitmix64
+        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+        values.append((((z ^ z >> 31) >> 56) - 128) / 64)
+    return values
+
+
+def save(path, tensors):
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        raw = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def make(folder):
+    os.makedirs(folder, exist_ok=True)
+    tensors = {}
+    for layer in range(LAYERS):
+        for name, shape in (("q", [HEADS, TOKENS, DIM]), ("k", [KV_HEADS, TOKENS, DIM]),
+                            ("v", [KV_HEADS, TOKENS, DIM]),
+                            ("k_raw", [KV_HEADS, TOKENS, DIM]),
+                            ("wo", [HIDDEN, HEADS * DIM])):
+            count = 1
+            for extent in shape:
+                count *= extent
+            full = f"layers.{layer}.{name}"
+            tensors[full] = (shape, numbers(full, count))
+    save(folder + "/input.safetensors", tensors)
+    importance = [x + 2 for x in numbers("importance", LAYERS * HEADS)]
+    save(folder + "/table.safetensors", {"importance": ([LAYERS, HEADS], importance)})
+
+
+def load(path):
+    raw = open(path, "rb").read()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8:8 + length])
+    return {name: list(struct.unpack("<%di" % ((e["data_offsets"][1] - e["data_offsets"][0]) // 4),
+                                     raw[8 + length:][slice(*e["data_offsets"])]))
+            for name, e in header.items() if e.get("dtype") == "I32"}
+
+
+def runs(tokens):
+    """[1, 2, 3, 7] as "1-3 7"."""
+    parts = []
+    for t in tokens:
+        if parts and parts[-1][1] == t - 1:
+            parts[-1][1] = t
+        else:
+            parts.append([t, t])
+    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def split(values, counts):
+    at, result = 0, []
+    for count in counts:
+        result.append(values[at:at + count])
+        at += count
+    return result
+
+
+def kernels(policy, folder, table):
+    """Kept tokens, and which kept token represents each merged one, by kvc-run."""
+    shape = f"head_dim={DIM},group={GROUP},dtype=f32"
+    subprocess.run(["kvc-opt", policy, "--emit=library", "--chip=none", "--shape", shape,
+                    "-o", folder + "/policy.so"], check=True)
+    subprocess.run(["kvc-run", "apply", "--policy", folder + "/policy.so", "--budget",
+                    str(BUDGET), "--input", folder + "/input.safetensors", "--output",
+                    folder + "/kept.safetensors", "--target", "host",
+                    *(["--table", table] if table else [])], check=True, capture_output=True)
+    tensors, kept, merged = load(folder + "/kept.safetensors"), [], []
+    for layer in range(LAYERS):
+        prefix = f"layers.{layer}."
+        heads = split(tensors[prefix + "indices"], tensors[prefix + "counts"])
+        kept.append([runs(head) for head in heads])
+        if prefix + "members.counts" in tensors:
+            counts = tensors[prefix + "members.counts"]
+            rows = split(tensors[prefix + "members.row"], counts)
+            positions = split(tensors[prefix + "members.position"], counts)
+            merged.append([" ".join(f"{p}>{head[r]}" for p, r in zip(ps, rs) if p != head[r])
+                           for head, rs, ps in zip(heads, rows, positions)])
+    return kept, merged
+
+
+def reference(policy, binary, folder, table):
+    text = subprocess.run([binary, policy, folder + "/input.safetensors", str(BUDGET),
+                           *([table] if table else [])],
+                          check=True, capture_output=True, text=True).stdout
+    layers = json.loads(text)
+    kept = [[runs(head) for head in layer["kept"]] for layer in layers]
+    merged = [[" ".join(f"{t}>{d}" for t, d in enumerate(head) if d >= 0)
+               for head in layer["destination"]] for layer in layers if "destination" in layer]
+    return kept, merged
+
+
+def main():
+    if sys.argv[1] == "make":
+        return make(sys.argv[2])
+    mode, policies, binary, folder = sys.argv[1:]
+    make(folder)
+    stored = {}
+    if mode == "check":
+        stored = {e["policy"]: e for e in map(json.loads, open(HERE + "/kept.jsonl"))}
+    lines, bad = [], []
+    for policy in sorted(glob.glob(policies + "/*.mlir")):
+        name = os.path.basename(policy)[:-5]
+        uses_table = "allocate_table" in open(policy).read()
+        table = folder + "/table.safetensors" if uses_table else None
+        kept, merged = kernels(policy, folder, table)
+        want_kept, want_merged = reference(policy, binary, folder, table)
+        if "share_positions" in open(policy).read():
+            merged = want_merged  # the table does not name the tokens of a row
+        if kept != want_kept or merged != want_merged:
+            bad.append(f"{name}: kernels and reference differ")
+        entry = {"policy": name, "budget": BUDGET, "kept": kept}
+        if merged:
+            entry["merged"] = merged
+        lines.append(json.dumps(entry))
+        if mode == "check" and stored.pop(name, None) != entry:
+            bad.append(f"{name}: not what kept.jsonl says")
+    bad += [f"{name}: in kept.jsonl, but no policy" for name in stored]
+    if bad:
+        sys.exit("\n".join(bad))
+    if mode == "write":
+        open(HERE + "/kept.jsonl", "w").write("\n".join(lines) + "\n")
+    print(len(lines), "policies")
+
+
+main()
