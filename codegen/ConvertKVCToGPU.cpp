@@ -26,6 +26,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildRows(kernel, site);
   case KernelKind::Sequence:
     return buildSequence(kernel, site);
+  case KernelKind::Gram:
+    return buildGram(kernel, site);
   case KernelKind::Nearest:
     return buildNearest(kernel, site);
   case KernelKind::Compact:
@@ -33,6 +35,18 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
       return buildMerge(kernel, site);
     return buildCompact(kernel, site);
   }
+}
+
+/// Matrices over channels are in the model's type, all else as the policy says.
+llvm::StringMap<Type> scratchFor(const llvm::StringMap<Type> &tensors,
+                                 const Shape &shape) {
+  llvm::StringMap<Type> elements;
+  for (auto &[name, type] : tensors) {
+    bool matrix = llvm::count(axesOf(type), Axis::Channel) == 2;
+    elements[name] = matrix ? shape.elementType(type.getContext())
+                            : cast<RankedTensorType>(type).getElementType();
+  }
+  return elements;
 }
 
 int64_t sharedBytes(gpu::GPUFuncOp func) {
@@ -89,15 +103,12 @@ struct ConvertKVCToGPUPass
       if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
         for (auto [attr, result] : llvm::zip(buffers, kernel.getOutputs())) {
           std::string name = scratchName(cast<BufferAttr>(attr));
-          scratch[name] =
-              cast<RankedTensorType>(result.getType()).getElementType();
+          scratch[name] = result.getType();
           holder[result] = name;
         }
       kernel.getBody().walk([&](Operation *op) {
         if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
-          scratch[scratchName(buffer)] =
-              cast<RankedTensorType>(op->getResult(0).getType())
-                  .getElementType();
+          scratch[scratchName(buffer)] = op->getResult(0).getType();
       });
     }
 
@@ -107,8 +118,8 @@ struct ConvertKVCToGPUPass
       for (auto kernel : policy.getOps<KernelOp>()) {
         builder.setInsertionPointToEnd(target.getBody());
         builder.setLoc(kernel.getLoc());
-        KernelSite site{
-            builder, kernelName(policy, kernel, shape), shape, scratch, {}};
+        KernelSite site{builder, kernelName(policy, kernel, shape), shape,
+                        scratchFor(scratch, shape), {}};
         for (Value input : kernel.getInputs())
           site.inputs.push_back(holder.lookup(input));
         // The log-sum-exp has an argument of its own: it may be the caller's.

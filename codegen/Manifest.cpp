@@ -32,6 +32,8 @@ static json::Object describeBuffer(Type type, BufferAttr buffer, bool staged) {
       dims.push_back("q_heads");
     else if (axis == Axis::KVHeads)
       dims.push_back("kv_heads");
+    else if (axis == Axis::Channel)
+      dims.push_back("head_dim");
     else if (axis == Axis::Split)
       dims.push_back("ceildiv(tokens," + std::to_string(splitTokens) + ")");
     else

@@ -21,7 +21,8 @@ def KVC_Axis : KVC_Enum<"Axis", "what one dimension of a tensor counts", [
   I32EnumAttrCase<"Past", 4, "past">,
   I32EnumAttrCase<"Kept", 5, "kept">,
   I32EnumAttrCase<"Split", 6, "split">,
-  I32EnumAttrCase<"Pair", 7, "pair">
+  I32EnumAttrCase<"Pair", 7, "pair">,
+  I32EnumAttrCase<"Channel", 8, "channel">
 ]>;
 
 def KVC_ReduceKind : KVC_Enum<"ReduceKind", "how values are combined", [
@@ -73,7 +74,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Rows", 3, "rows">,
   I32EnumAttrCase<"Sequence", 4, "sequence">,
   I32EnumAttrCase<"Compact", 5, "compact">,
-  I32EnumAttrCase<"Nearest", 6, "nearest">
+  I32EnumAttrCase<"Nearest", 6, "nearest">,
+  I32EnumAttrCase<"Gram", 7, "gram">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

@@ -184,7 +184,8 @@ def KVC_NormOp : KVC_TensorOp<"norm"> {
   let assemblyFormat = "$kind $side attr-dict `:` type($result)";
 }
 
-def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm"> {
+def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
+                                       [AttrSizedOperandSegments]> {
   let summary = "compute the norm of each past value behind the output projection";
   let description = [{
     `N[h, t] = ||v[h / G, t, :] . Wo_h||`, `Wo_h` the `d x D` slice of the layer's
@@ -192,11 +193,26 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm"> {
     move the layer's output (Feng et al. 2025). fp32 sums; the product itself
     is never stored. The engine must hand over the output projection.
 
+    `where` computes the norm of marked tokens only; others have 0. `bound` makes
+    a number that is at least the norm, seldom more than a third above it, from a
+    `d x d` matrix of the weights (at level `fused` an operand): d / D of the work.
+    Both are made by `kvc-prune-norms`.
+
+    Constraints:
+    - C1: `bound` goes with `l1` and without `where`.
+
     Example: `%n = kvc.projected_norm l1 : tensor<?x?xf32>`
   }];
-  let arguments = (ins KVC_NormKindAttr:$kind);
+  let arguments = (ins KVC_NormKindAttr:$kind, UnitAttr:$bound,
+                       Optional<KVC_Mask>:$where,
+                       Variadic<AnyRankedTensor>:$prepared);
   let results = (outs KVC_Scores:$result);
-  let assemblyFormat = "$kind attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $kind (`bound` $bound^)? (`where` `(` $where^ `:` type($where) `)`)?
+    (`prepared` `(` $prepared^ `:` type($prepared) `)`)? attr-dict `:`
+    type($result)
+  }];
+  let hasVerifier = 1;
 }
 
 def KVC_PositionOp : KVC_TensorOp<"position"> {
@@ -645,6 +661,17 @@ def KVC_ListKeptOp : KVC_Op<"list_kept", [Pure]> {
   let assemblyFormat = [{
     $mask attr-dict `:` type($mask) `->` type($indices) `,` type($counts)
   }];
+}
+
+def KVC_GramOp : KVC_Op<"gram", [Pure]> {
+  let summary = "compute a quadratic form that bounds norms behind the projection";
+  let description = [{
+    Per query head a `d x d` matrix, stored in the model's type, and sums that its
+    use needs. Depends on the weights only.
+  }];
+  let results = (outs TensorRankOf<[F32], [3]>:$matrix,
+                      TensorRankOf<[F32], [3]>:$sums);
+  let assemblyFormat = "attr-dict `:` type($matrix) `,` type($sums)";
 }
 
 def KVC_ListOp : KVC_Op<"list", [Pure]> {

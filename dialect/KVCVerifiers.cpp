@@ -85,6 +85,13 @@ LogicalResult PoolOp::verify() {
   return success();
 }
 
+LogicalResult ProjectedNormOp::verify() {
+  if (getBound() && (getKind() != NormKind::L1 || getWhere())) // C1
+    return emitOpError("bound goes with l1 and without where, got ")
+           << stringifyNormKind(getKind()) << (getWhere() ? " where" : "");
+  return success();
+}
+
 LogicalResult KernelOp::verifyRegions() {
   Block &block = getBody().front();
   if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) // C1

@@ -62,7 +62,7 @@ LogicalResult checkFraction(Operation *op, StringRef what, Value value,
 
 LogicalResult checkOp(Operation *op) {
   if (isa<KernelOp, StageOp, RowStatisticsOp, RowLogSumExpOp,
-          CombineStatisticsOp, ListKeptOp, ListOp, ListMembersOp, CompactOp,
+          CombineStatisticsOp, ListKeptOp, ListOp, GramOp, ListMembersOp, CompactOp,
           MergeOp>(op))
     return op->emitError("a policy that ends in kvc.keep has no ops of level "
                          "fused, got ")

@@ -104,6 +104,7 @@ public:
     policy.getBody().emplaceBlock();
     builder.setInsertionPointToStart(&policy.getBody().front());
     makeStatistics();
+    makeGram();
     for (int stage = 0; stage <= stageOf[keep]; ++stage)
       makeKernel(stage);
     DoneOp::create(builder, policy.getLoc());
@@ -121,6 +122,8 @@ private:
   int numbers[stageKinds] = {};
   /// Old value -> the kernel result that holds it.
   IRMapping stored;
+  /// The quadratic form of bounds, and its sums; null where nothing is bounded.
+  Value gram, gramSums;
   /// The log-sum-exp of the queries that are read; null without attention.
   Value lse;
 
@@ -258,6 +261,28 @@ private:
               .getResult(0);
   }
 
+  /// A gram kernel, where norms are bounded.
+  void makeGram() {
+    Operation *user = nullptr;
+    for (auto [op, stage] : stageOf)
+      if (auto norm = dyn_cast<ProjectedNormOp>(op); norm && norm.getBound())
+        user = op;
+    if (!user)
+      return;
+    auto f32 = RankedTensorType::get({1}, builder.getF32Type());
+    Type matrix = withAxes(
+        f32, {Axis::QueryHeads, Axis::Channel, Axis::Channel}, 0);
+    Type sums = withAxes(f32, {Axis::QueryHeads, Axis::Channel, Axis::Pair}, 0);
+    KernelOp kernel = openKernel(
+        user->getLoc(), KernelKind::Gram, "gram", {}, {matrix, sums},
+        [&](ValueRange) -> SmallVector<Value> {
+          auto op = GramOp::create(builder, user->getLoc(), matrix, sums);
+          return {op.getMatrix(), op.getSums()};
+        });
+    gram = kernel.getResult(0);
+    gramSums = kernel.getResult(1);
+  }
+
   /// Creates a kernel; `fill` builds its body and returns what it yields.
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
@@ -270,6 +295,7 @@ private:
     SmallVector<Value> results = fill(block->getArguments());
     Value protect;
     bool knowsPast = kind != KernelKind::Combine &&
+                     kind != KernelKind::Gram &&
                      (kind != KernelKind::Compact || keep.getWeight());
     if (keep.getProtectLast() && knowsPast)
       protect = cloneCheap(keep.getProtectLast());
@@ -304,9 +330,11 @@ private:
 
     // What the kernel reads and what later kernels read of it.
     llvm::SetVector<Value> inputs, outputs;
-    bool usesAttention = false;
+    bool usesAttention = false, usesGram = false;
     for (Operation *op : ops) {
       usesAttention |= isa<AttentionOp>(op);
+      if (auto norm = dyn_cast<ProjectedNormOp>(op))
+        usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
       for (Value result : op->getResults())
         for (Operation *user : result.getUsers())
@@ -316,6 +344,9 @@ private:
     SmallVector<Value> operands;
     for (Value input : inputs)
       operands.push_back(stored.lookup(input));
+    // What kernels in front have made; the log-sum-exp comes last.
+    if (usesGram)
+      operands.append({gram, gramSums});
     if (usesAttention)
       operands.push_back(lse);
 
@@ -339,9 +370,11 @@ private:
                    [&](ValueRange args) {
                      for (auto [input, arg] : llvm::zip(inputs, args))
                        bodyMapping.map(input, arg);
+                     ValueRange grams = usesGram ? args.slice(inputs.size(), 2)
+                                                 : ValueRange();
                      for (Operation *op : ops)
                        if (op != keep)
-                         cloneInto(op, args);
+                         cloneInto(op, args, grams);
                      for (Operation *op : ops)
                        remarkFused(op, name, outputs);
                      SmallVector<Value> results;
@@ -401,12 +434,14 @@ private:
   }
 
   /// Clones one op, staging what it needs at several tokens.
-  void cloneInto(Operation *op, ValueRange args) {
+  void cloneInto(Operation *op, ValueRange args, ValueRange grams) {
     for (Value operand : op->getOperands())
       cloneCheap(operand);
     Operation *clone = builder.clone(*op, bodyMapping);
     if (auto attention = dyn_cast<AttentionOp>(clone))
       attention.getLseMutable().assign(args.back());
+    if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
+      norm.getPreparedMutable().assign(grams);
     if (isa<PoolOp, TopkOp>(clone) && !hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value)) {

@@ -32,6 +32,19 @@ def CheckPolicy : Pass<"kvc-check-policy", "::kvc::PolicyOp"> {
   }];
 }
 
+def PruneNorms : Pass<"kvc-prune-norms", "::kvc::PolicyOp"> {
+  let summary = "compute norms behind the projection only where they can decide";
+  let description = [{
+    Rewrites a top-k by `x * N`, `N` a group reduction of `kvc.projected_norm l1`:
+    a bound for all tokens, the exact norm for the best of them, and then for
+    those whose bound reaches the smallest of these. The kept set never changes;
+    tokens that cannot be kept have the score -inf. Runs with `--prune-norms`.
+
+    Example: test/passes/kvc-prune-norms.mlir
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def InferAxes : Pass<"kvc-infer-axes", "::kvc::PolicyOp"> {
   let summary = "write the axes of every tensor into its type";
   let description = [{

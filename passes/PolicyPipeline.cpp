@@ -10,7 +10,8 @@
 using namespace mlir;
 
 void kvc::buildPolicyPipeline(OpPassManager &manager,
-                              const std::vector<std::string> &params) {
+                              const std::vector<std::string> &params,
+                              bool pruneNorms) {
   OpPassManager &policy = manager.nest<PolicyOp>();
   BindParamsOptions options;
   options.values.assign(params.begin(), params.end());
@@ -19,6 +20,8 @@ void kvc::buildPolicyPipeline(OpPassManager &manager,
   policy.addPass(createCanonicalizerPass());
   policy.addPass(createCSEPass());
   policy.addPass(createCheckPolicy());
+  if (pruneNorms)
+    policy.addPass(createPruneNorms());
 }
 
 void kvc::buildFusePipeline(OpPassManager &manager) {

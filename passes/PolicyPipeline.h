@@ -12,7 +12,8 @@ namespace kvc {
 
 /// Level policy, parameters bound and checked. `params` are NAME=VALUE.
 void buildPolicyPipeline(mlir::OpPassManager &manager,
-                         const std::vector<std::string> &params);
+                         const std::vector<std::string> &params,
+                         bool pruneNorms = false);
 
 /// From there to level fused.
 void buildFusePipeline(mlir::OpPassManager &manager);

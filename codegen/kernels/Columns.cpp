@@ -21,8 +21,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/PointEval.h"
+#include "codegen/kernels/Gram.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LogitTile.h"
+#include "codegen/kernels/ThreadBlock.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -63,6 +65,7 @@ public:
         halo = std::max(halo, rowReach(result));
     int64_t bytes = attends ? LogitTile::bytesPerWarp : 0;
     bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
+    bytes += gathers() ? gatherTokens * 4 : 0;
     for (ReduceOp reduce : rowHeads)
       bytes += windowOf(reduce) * warpSize * 4;
     warps = warpsThatFit(bytes, maxWarps);
@@ -94,8 +97,21 @@ private:
   SmallVector<ReduceOp> rowHeads, columnHeads;
   SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
+  /// Tokens that a warp looks through for marked ones, and the list of those.
+  static constexpr int64_t gatherTokens = 256;
+  Buffer gathered;
   llvm::DenseMap<Operation *, Buffer> rowHeadSums;
   llvm::DenseMap<std::pair<Operation *, int>, Expr> finished;
+
+  /// All that the kernel does is norms of the tokens that one mask marks.
+  bool gathers() const {
+    if (projectedNorms.empty() || attends || walksHeads())
+      return false;
+    Value mask = ProjectedNormOp(projectedNorms.front()).getWhere();
+    return mask && llvm::all_of(projectedNorms, [&](ProjectedNormOp op) {
+             return op.getWhere() == mask;
+           });
+  }
 
   bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
 
@@ -113,15 +129,20 @@ private:
       addSideArgs(spec.args, norm.getSide());
     if (!projectedNorms.empty()) {
       addSideArgs(spec.args, CacheSide::Value);
-      for (const char *arg : {"wo", "wo_batch", "wo_head", "wo_row", "hidden"})
-        addArg(spec.args, arg);
+      // Bounds read the weights' quadratic form instead of the weights.
+      if (!llvm::all_of(projectedNorms,
+                        [](ProjectedNormOp op) { return op.getBound(); }))
+        for (const char *arg :
+             {"wo", "wo_batch", "wo_head", "wo_row", "hidden"})
+          addArg(spec.args, arg);
     }
     for (const std::string &input : site.inputs)
       addArg(spec.args, input);
     for (const std::string &output : outputBuffers(kernel))
       addArg(spec.args, output);
     spec.blockSize = warps * warpSize;
-    spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokensPerWarp()) + ")",
+    int64_t tokens = gathers() ? gatherTokens : tokensPerWarp();
+    spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokens) + ")",
                  walksHeads() ? "1" : "kv_heads", "batch"};
     return spec;
   }
@@ -133,6 +154,9 @@ private:
     if (!projectedNorms.empty())
       normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                           {k.index(WarpProduct::columns)});
+    if (gathers())
+      gathered = k.shared(k.b.getI32Type(), warps * gatherTokens,
+                          {k.index(gatherTokens)});
     for (ReduceOp reduce : rowHeads)
       rowHeadSums[reduce] =
           k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
@@ -143,6 +167,8 @@ private:
     queries = readsAll ? s.length : k.index(fixedQueries);
     if (tile)
       tile->setQueries(queries);
+    if (gathers())
+      return runGathered(k, s);
     Expr first =
         (k.block(gpu::Dimension::x) * warps + k.warp()) * tokensPerWarp();
     k.when(s.length.above(s.budget) & (first < s.past), [&] {
@@ -189,7 +215,9 @@ private:
     if (tile)
       accumulateRows(k, *tile, s, point);
     for (ProjectedNormOp norm : projectedNorms)
-      projectNorm(k, norm, s, point);
+      projectNorm(k, norm, s, point, [&](Expr column) {
+        return clamp(k, tileStart + column, s.past);
+      });
     LeafReader leaf = [&, this](Value value, const Point &p) {
       return readColumn(k, s, value, p);
     };
@@ -251,43 +279,158 @@ private:
     }
   }
 
-  /// Norms of the tile's values behind the output projection, head by head of the
-  /// group: products leave the registers as sums only.
+  /// Marked tokens only: the warp lists those of its 256, 32 at a time, and stores
+  /// what the others have without a norm; then it works on the list.
+  void runGathered(KernelBuilder &k, const SequenceScalars &s) {
+    Expr head = k.block(gpu::Dimension::y);
+    Expr first =
+        (k.block(gpu::Dimension::x) * warps + k.warp()) * gatherTokens;
+    Value mask = ProjectedNormOp(projectedNorms.front()).getWhere();
+    LeafReader leaf = [&, this](Value value, const Point &p) {
+      return readColumn(k, s, value, p);
+    };
+    k.when(s.length.above(s.budget) & (first < s.past), [&] {
+      for (ProjectedNormOp norm : projectedNorms)
+        for (int j = 0; j < k.shape.group; ++j)
+          finished[{norm, j}] = k.f32(0);
+      Expr count = k.loop(
+          k.index(0), k.index(gatherTokens), k.index(warpSize), {k.i32(0)},
+          [&](Expr chunk, ArrayRef<Expr> listed) {
+            Expr token = first + chunk + k.lane(), exists = token < s.past;
+            Point point{head, -1, {}, token.min(s.past - 1)};
+            PointEval eval(k, s, leaf, point);
+            Expr marked = eval(mask);
+            storeOutputs(k, s, eval, point,
+                         exists & (marked == k.boolean(false)), false);
+            Expr bits = k.ballot(exists & marked);
+            Expr place = listed[0] + bitsBelow(k, bits);
+            k.when(exists & marked, [&] {
+              k.store(token.toI32(), gathered, {k.warp(), place.toIndex()});
+            });
+            return Values{listed[0] + k.popcount(bits)};
+          })[0].toIndex();
+      k.syncWarp(); // the list is complete
+      k.loop(k.index(0), count, k.index(warpSize), [&](Expr base) {
+        auto listed = [&](Expr column) {
+          Expr item = (base + column).min(count - 1);
+          return k.load(gathered, {k.warp(), item}).toIndex();
+        };
+        finished.clear();
+        Point point{head, -1, {}, listed(k.lane())};
+        for (ProjectedNormOp norm : projectedNorms)
+          projectNorm(k, norm, s, point, listed);
+        PointEval eval(k, s, leaf, point);
+        storeOutputs(k, s, eval, point, base + k.lane() < count, false);
+      });
+      finished.clear();
+    });
+  }
+
+  /// Norms of 32 values behind the output projection, head by head of the group:
+  /// products leave the registers as sums only. `tokenOf` gives a column's token.
   void projectNorm(KernelBuilder &k, ProjectedNormOp op,
-                   const SequenceScalars &s, const Point &point) {
-    Buffer values = sideBuffer(k, CacheSide::Value);
+                   const SequenceScalars &s, const Point &point,
+                   llvm::function_ref<Expr(Expr)> tokenOf) {
+    WarpProduct product(k);
+    product.loadColumns(
+        sideBuffer(k, CacheSide::Value), [&](Expr column) {
+          return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
+        });
+    for (int j = 0; j < k.shape.group; ++j) {
+      Expr head = point.kvHead * k.shape.group + j;
+      Expr norm = op.getBound()
+                      ? boundOf(k, op, s, product, point, head, tokenOf)
+                      : normOf(k, op, s, product, head);
+      if (op.getWhere() && !gathers()) {
+        PointEval eval(
+            k, s,
+            [&, this](Value value, const Point &p) {
+              return readColumn(k, s, value, p);
+            },
+            point);
+        norm = eval(op.getWhere()).select(norm, k.f32(0));
+      }
+      finished[{op, j}] = norm;
+    }
+  }
+
+  Expr normOf(KernelBuilder &k, ProjectedNormOp op, const SequenceScalars &s,
+              WarpProduct &product, Expr head) {
     Buffer weights = k.buffer(
         "wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
     Expr hidden = k.arg("hidden");
     bool l2 = op.getKind() == NormKind::L2;
-    WarpProduct product(k);
-    product.loadColumns(values, [&](Expr column) {
-      return SmallVector<Expr>{s.sequence, point.kvHead,
-                               clamp(k, tileStart + column, s.past)};
-    });
-    for (int j = 0; j < k.shape.group; ++j) {
-      Expr head = point.kvHead * k.shape.group + j;
-      Values sums = k.loop(
-          k.index(0), hidden, k.index(WarpProduct::rows),
-          Values(product.slots(), k.f32(0)),
-          [&](Expr output, ArrayRef<Expr> carried) {
-            Values next(carried.begin(), carried.end());
-            product.multiply(
-                weights,
-                [&](Expr row) {
-                  return SmallVector<Expr>{s.sequence, head,
-                                           (output + row).min(hidden - 1)};
-                },
-                [&](Expr x, Expr row, Expr, int slot) {
-                  Expr size = l2 ? x * x : x.unary<math::AbsFOp>();
-                  next[slot] = next[slot] + (output + row < hidden)
-                                                .select(size, k.f32(0));
-                });
-            return next;
+    Values sums = k.loop(
+        k.index(0), hidden, k.index(WarpProduct::rows),
+        Values(product.slots(), k.f32(0)),
+        [&](Expr output, ArrayRef<Expr> carried) {
+          Values next(carried.begin(), carried.end());
+          product.multiply(
+              weights,
+              [&](Expr row) {
+                return SmallVector<Expr>{s.sequence, head,
+                                         (output + row).min(hidden - 1)};
+              },
+              [&](Expr x, Expr row, Expr, int slot) {
+                Expr size = l2 ? x * x : x.unary<math::AbsFOp>();
+                next[slot] = next[slot] + (output + row < hidden)
+                                              .select(size, k.f32(0));
+              });
+          return next;
+        });
+    Expr sum = product.columnSums(sums, normSums);
+    return l2 ? k.sqrt(sum) : sum;
+  }
+
+  /// s * sqrt(v G v + e ||v||^2), see Gram.cpp: e covers the error of G's type and
+  /// of all sums, so that the result is never below the norm that is computed.
+  Expr boundOf(KernelBuilder &k, ProjectedNormOp op, const SequenceScalars &s,
+               WarpProduct &product, const Point &point, Expr head,
+               llvm::function_ref<Expr(Expr)> tokenOf) {
+    auto name = [&](int i) {
+      auto arg = cast<BlockArgument>(op.getPrepared()[i]);
+      return site.inputs[arg.getArgNumber()];
+    };
+    GramBuffers gram(k, name(0), name(1));
+    Buffer values = sideBuffer(k, CacheSide::Value);
+    int64_t d = k.shape.headDim;
+    Values sums(product.slots(), k.f32(0));
+    for (int64_t base = 0; base < d; base += WarpProduct::rows)
+      product.multiply(
+          gram.matrix,
+          [&](Expr row) {
+            return SmallVector<Expr>{s.sequence, head,
+                                     (row + base).min(k.index(d - 1))};
+          },
+          [&](Expr x, Expr row, Expr column, int slot) {
+            Expr dim = row + base, safe = dim.min(k.index(d - 1));
+            Expr v = k.load(values, {s.sequence, point.kvHead, tokenOf(column),
+                                     safe})
+                         .widen();
+            sums[slot] = (dim < d).select(x.multiplyAdd(v, sums[slot]),
+                                          sums[slot]);
           });
-      Expr sum = product.columnSums(sums, normSums);
-      finished[{op, j}] = l2 ? k.sqrt(sum) : sum;
-    }
+    Expr form = product.columnSums(sums, normSums);
+    Expr squares =
+        k.loop(k.index(0), k.index(d), k.index(1), {k.f32(0)},
+               [&](Expr dim, ArrayRef<Expr> sum) {
+                 Expr v = k.load(values, {s.sequence, point.kvHead,
+                                          point.token, dim})
+                              .widen();
+                 return Values{v.multiplyAdd(v, sum[0])};
+               })[0];
+    Expr frobenius = k.f32(0);
+    for (int64_t part = 0; part < GramBuffers::blocks(k.shape); ++part)
+      frobenius = frobenius + k.load(gram.sums, {s.sequence, head,
+                                                 k.index(part), k.index(1)});
+    Expr total = k.load(gram.sums, {s.sequence, head, k.index(0), k.index(0)});
+    double unit = k.shape.dtype == DType::F32   ? 0
+                  : k.shape.dtype == DType::F16 ? 0x1p-11
+                                                : 0x1p-8;
+    Expr error = k.sqrt(frobenius) * k.f32(unit + 0x1p-13) +
+                 k.f32(double(d) * 0x1p-24);
+    Expr square = error.multiplyAdd(squares, form).max(k.f32(0));
+    return total * k.sqrt(square) * k.f32(1 + 0x1p-10);
   }
 
   /// Adds one query's row of each value that is reduced over the window.

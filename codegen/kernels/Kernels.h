@@ -13,7 +13,7 @@ struct KernelSite {
   mlir::ImplicitLocOpBuilder &builder;
   std::string name;
   Shape shape;
-  const llvm::StringMap<mlir::Type> &scratch;
+  llvm::StringMap<mlir::Type> scratch;
   /// For each kernel operand: the argument that holds it.
   llvm::SmallVector<std::string> inputs;
 };
@@ -23,6 +23,7 @@ void buildCombine(KernelOp kernel, const KernelSite &site);
 void buildColumns(KernelOp kernel, const KernelSite &site);
 void buildRows(KernelOp kernel, const KernelSite &site);
 void buildSequence(KernelOp kernel, const KernelSite &site);
+void buildGram(KernelOp kernel, const KernelSite &site);
 void buildNearest(KernelOp kernel, const KernelSite &site);
 void buildMerge(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);

@@ -302,9 +302,18 @@ private:
                                 get(search.getSources()),
                                 get(search.getCentres()),
                                 get(search.getAtLeast()).data[0]);
-    if (auto norm = dyn_cast<ProjectedNormOp>(op))
-      return reference::projectedNorm(layer, past,
-                                      norm.getKind() == NormKind::L2);
+    if (auto norm = dyn_cast<ProjectedNormOp>(op)) {
+      // The norm is the tightest of its bounds.
+      Tensor result = reference::projectedNorm(layer, past,
+                                               norm.getKind() == NormKind::L2);
+      if (norm.getWhere()) {
+        Tensor mask = reference::broadcast(get(norm.getWhere()), result.axes,
+                                           result.shape);
+        for (size_t i = 0; i < result.data.size(); ++i)
+          result.data[i] = mask.data[i] != 0 ? result.data[i] : 0;
+      }
+      return result;
+    }
     if (auto position = dyn_cast<PositionOp>(op))
       return reference::position(past,
                                  position.getFromEnd() ? layer.tokens : 0);

@@ -59,6 +59,7 @@ Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
   return {{"batch", batch},
           {"q_heads", options.q_heads},
           {"kv_heads", options.kv_heads},
+          {"head_dim", options.head_dim},
           {"tokens", tokens},
           {"index_capacity", indexCapacity}};
 }

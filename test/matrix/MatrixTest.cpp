@@ -83,6 +83,7 @@ public:
         places = {{0, 1}, {0, 3}, {1, 3}, {2, 3}, {30, 40}};
       carriesState |= mlir::isa<KeptLayersOp>(op);
       readsTable |= mlir::isa<AllocateTableOp>(op);
+      ranksByNorm |= mlir::isa<ProjectedNormOp>(op);
       if (auto keep = mlir::dyn_cast<KeepOp>(op))
         merges = bool(keep.getDestination());
       if (auto attention = mlir::dyn_cast<AttentionOp>(op))
@@ -110,16 +111,17 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
   bool allQueries = false, carriesState = false, readsTable = false;
-  bool merges = false;
+  bool merges = false, ranksByNorm = false;
   std::set<std::string> compiled;
 
-  std::string library(const Shape &shape) {
+  std::string library(const Shape &shape, const std::string &option = "") {
     std::string name = std::filesystem::path(file).stem().string();
     std::string path =
         workDir + "/" + name + "_" + std::to_string(shape.headDim) + "_" +
-        std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) + ".so";
+        std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) + option + ".so";
     std::string command = compiler + " " + file +
                           " --emit=library --chip=none -o " + path +
+                          " " + option +
                           " --shape head_dim=" + std::to_string(shape.headDim) +
                           ",group=" + std::to_string(shape.group) +
                           ",dtype=" + rt::dtypeName(shape.dtype);
@@ -135,6 +137,10 @@ private:
                                  given = open(path, c, 0),
                                  seeded[] = {open(path, c, 1),
                                              open(path, c, 2)};
+    // Norms computed only where they can decide must not change what is kept.
+    std::unique_ptr<rt::Evictor> pruned;
+    if (ranksByNorm)
+      pruned = open(library(c.shape, "--prune-norms"), c, 0);
     std::vector<std::vector<double>> keptLayers;
     for (auto [tokens, budget] : c.sequences)
       keptLayers.emplace_back(tokens);
@@ -169,6 +175,8 @@ private:
                                            first.sequences[s].indices.end()))
           ++keptLayers[s][t];
       }
+      if (pruned)
+        expectSameRows(first, evict(*pruned, problems, table, false));
       // The same bytes whatever the order of threads.
       for (auto &other : seeded)
         expectSame(first, evict(*other, problems, table, false));
@@ -428,6 +436,13 @@ private:
       EXPECT_NEAR(scores[t], lowest,
                   slack * std::max(std::abs(lowest), floorOf(scores)))
           << "token " << t;
+    }
+  }
+
+  static void expectSameRows(const rt::KeptLayer &a, const rt::KeptLayer &b) {
+    for (size_t s = 0; s < a.sequences.size(); ++s) {
+      EXPECT_EQ(a.sequences[s].indices, b.sequences[s].indices);
+      EXPECT_EQ(a.sequences[s].counts, b.sequences[s].counts);
     }
   }
 

@@ -141,7 +141,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
     return 1;
 
   PassManager manager(&context);
-  buildPolicyPipeline(manager, options.params);
+  buildPolicyPipeline(manager, options.params, options.pruneNorms);
   if (level >= Level::Fused)
     buildFusePipeline(manager);
   if (needsShape)

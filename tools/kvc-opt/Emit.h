@@ -31,6 +31,7 @@ struct EmitOptions {
   std::vector<std::string> shapes, models, chips, params;
   std::string hostCPU;
   bool remarks = false;
+  bool pruneNorms = false;
 };
 
 /// Compiles to the level. Errors are one line each on stderr; the result is the

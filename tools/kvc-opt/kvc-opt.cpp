@@ -52,6 +52,12 @@ int main(int argc, char **argv) {
   cl::opt<bool> remarks("remarks", cl::desc("Print what was fused"),
                         cl::cat(category));
 
+  cl::opt<bool> pruneNorms(
+      "prune-norms",
+      cl::desc("Compute norms behind the output projection only where they "
+               "can decide: the same kept set, by more and smaller kernels"),
+      cl::cat(category));
+
   mlir::DialectRegistry registry;
   kvc::registerDialects(registry);
   kvc::registerPasses();
@@ -70,5 +76,6 @@ int main(int argc, char **argv) {
   options.params = {params.begin(), params.end()};
   options.hostCPU = hostCPU;
   options.remarks = remarks;
+  options.pruneNorms = pruneNorms;
   return kvc::emit(options, registry);
 }
