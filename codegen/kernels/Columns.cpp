@@ -394,22 +394,27 @@ private:
     GramBuffers gram(k, name(0), name(1));
     Buffer values = sideBuffer(k, CacheSide::Value);
     int64_t d = k.shape.headDim;
-    Values sums(product.slots(), k.f32(0));
-    for (int64_t base = 0; base < d; base += WarpProduct::rows)
-      product.multiply(
-          gram.matrix,
-          [&](Expr row) {
-            return SmallVector<Expr>{s.sequence, head,
-                                     (row + base).min(k.index(d - 1))};
-          },
-          [&](Expr x, Expr row, Expr column, int slot) {
-            Expr dim = row + base, safe = dim.min(k.index(d - 1));
-            Expr v = k.load(values, {s.sequence, point.kvHead, tokenOf(column),
-                                     safe})
-                         .widen();
-            sums[slot] = (dim < d).select(x.multiplyAdd(v, sums[slot]),
-                                          sums[slot]);
-          });
+    Values sums = k.loop(
+        k.index(0), k.index(d), k.index(WarpProduct::rows),
+        Values(product.slots(), k.f32(0)),
+        [&](Expr base, ArrayRef<Expr> carried) {
+          Values next(carried.begin(), carried.end());
+          product.multiply(
+              gram.matrix,
+              [&](Expr row) {
+                return SmallVector<Expr>{s.sequence, head,
+                                         (base + row).min(k.index(d - 1))};
+              },
+              [&](Expr x, Expr row, Expr column, int slot) {
+                Expr dim = base + row, safe = dim.min(k.index(d - 1));
+                Expr v = k.load(values, {s.sequence, point.kvHead,
+                                         tokenOf(column), safe})
+                             .widen();
+                next[slot] = (dim < d).select(x.multiplyAdd(v, next[slot]),
+                                              next[slot]);
+              });
+          return next;
+        });
     Expr form = product.columnSums(sums, normSums);
     Expr squares =
         k.loop(k.index(0), k.index(d), k.index(1), {k.f32(0)},
