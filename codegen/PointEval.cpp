@@ -121,7 +121,13 @@ Expr PointEval::compute(Value value, int member) {
     return inner.type().isIndex() ? inner.toI32() : inner;
   }
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduceHeads(reduce);
+    return reduce.getAxis() == ReduceAxis::Channels
+               ? reduceChannels(reduce, member)
+               : reduceHeads(reduce);
+  if (auto vectors = dyn_cast<VectorsOp>(op))
+    return k.load(sideBuffer(k, vectors.getSide()),
+                  {s.sequence, point.kvHead, point.token, point.channel})
+        .widen();
   if (auto pooled = dyn_cast<PoolOp>(op))
     return pool(pooled, member);
   if (auto norms = dyn_cast<NormOp>(op))
@@ -173,6 +179,34 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
     count = count * heads.toFloat();
   }
   return reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
+}
+
+/// The channels in ascending order, by one thread.
+Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
+  int64_t d = k.shape.headDim;
+  auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+    return k.loop(k.index(0), k.index(d), k.index(1),
+                  {reductionStart(k, kind)},
+                  [&](Expr channel, ArrayRef<Expr> carried) {
+                    Point at = point;
+                    at.channel = channel;
+                    PointEval eval(k, s, leaf, at);
+                    Expr x = value(eval(reduce.getValue(), member));
+                    return KernelBuilder::Values{
+                        reductionStep(kind, carried[0], x)};
+                  })[0];
+  };
+  ReduceKind kind = reduce.getKind();
+  if (kind != ReduceKind::Std) {
+    Expr result = over(kind, [](Expr x) { return x; });
+    return kind == ReduceKind::Mean ? result / k.f32(d) : result;
+  }
+  Expr mean = over(ReduceKind::Sum, [](Expr x) { return x; }) / k.f32(d);
+  Expr squares = over(ReduceKind::Sum, [&](Expr x) {
+    Expr distance = x - mean;
+    return distance * distance;
+  });
+  return k.sqrt(squares / k.f32(d));
 }
 
 /// Neighbours in ascending order; the pooled value must be stored.

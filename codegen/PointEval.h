@@ -34,6 +34,7 @@ struct Point {
   int member = -1;
   Expr query; // row of the window, for values with that axis
   Expr token;
+  Expr channel; // of a vector, for values with that axis
 };
 
 /// Reads a value that is in memory or in registers.
@@ -52,6 +53,7 @@ public:
 private:
   Expr compute(mlir::Value value, int member);
   Expr reduceHeads(class ReduceOp reduce);
+  Expr reduceChannels(class ReduceOp reduce, int member);
   Expr pool(class PoolOp pool, int member);
   Expr norm(class NormOp norm);
   Expr cloneScalar(mlir::Operation *op, int member);

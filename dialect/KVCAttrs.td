@@ -38,7 +38,8 @@ def KVC_ReduceAxis : KVC_Enum<"ReduceAxis", "what is reduced away", [
   I32EnumAttrCase<"Window", 0, "window">,
   I32EnumAttrCase<"Group", 1, "group">,
   I32EnumAttrCase<"Heads", 2, "heads">,
-  I32EnumAttrCase<"Tokens", 3, "tokens">
+  I32EnumAttrCase<"Tokens", 3, "tokens">,
+  I32EnumAttrCase<"Channels", 4, "channels">
 ]>;
 def KVC_ReduceAxisAttr : EnumAttr<KVC_Dialect, KVC_ReduceAxis, "reduce_axis">;
 

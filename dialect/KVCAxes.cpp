@@ -56,6 +56,11 @@ LogicalResult ProjectedNormOp::inferAxes(ArrayRef<AxisList>,
   return success();
 }
 
+LogicalResult VectorsOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+  result = {Axis::KVHeads, Axis::Channel, Axis::Past};
+  return success();
+}
+
 LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::OneHead, Axis::Past};
   return success();
@@ -79,9 +84,12 @@ LogicalResult BroadcastOp::inferAxes(ArrayRef<AxisList> operands,
   case 2:
     result = {heads, Axis::Past};
     return success();
-  case 3:
-    result = {heads, Axis::Window, Axis::Past};
+  case 3: {
+    bool channels =
+        getChannels() || llvm::is_contained(operands[0], Axis::Channel);
+    result = {heads, channels ? Axis::Channel : Axis::Window, Axis::Past};
     return success();
+  }
   }
   return emitOpError("result must have rank 1, 2 or 3, got ") << getType();
 }
@@ -91,8 +99,16 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
   result = operands[0];
   switch (getAxis()) {
   case ReduceAxis::Window:
+  case ReduceAxis::Channels: {
+    bool window = getAxis() == ReduceAxis::Window;
+    if (result[1] != (window ? Axis::Window : Axis::Channel)) // C4
+      return emitOpError("over ")
+             << stringifyReduceAxis(getAxis()) << " needs a value per "
+             << (window ? "query of the window" : "channel")
+             << ", got one per " << (window ? "channel" : "query");
     result.erase(result.begin() + 1);
     return success();
+  }
   case ReduceAxis::Group:
     if (result.front() != Axis::QueryHeads) // C4
       return emitOpError("group needs a value per query head, got a value per ")
@@ -103,6 +119,9 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
     result.front() = Axis::OneHead;
     return success();
   case ReduceAxis::Tokens:
+    if (result.size() == 3 && (result[1] != Axis::Channel ||
+                               result[0] != Axis::KVHeads)) // C4
+      return emitOpError("over tokens needs scores, or channels per KV head");
     result.pop_back();
     return success();
   }
@@ -157,6 +176,15 @@ LogicalResult SelectHeadsOp::inferAxes(ArrayRef<AxisList> operands,
 
 LogicalResult KeptLayersOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::OneHead, Axis::Past};
+  return success();
+}
+
+LogicalResult CountMassOp::inferAxes(ArrayRef<AxisList> operands,
+                                     AxisList &result) {
+  if (operands[0].front() == Axis::QueryHeads) // C1
+    return emitOpError("score must be per KV head, got a value per query head; "
+                       "reduce it over the group first");
+  result = {Axis::KVHeads};
   return success();
 }
 

@@ -184,6 +184,19 @@ def KVC_NormOp : KVC_TensorOp<"norm"> {
   let assemblyFormat = "$kind $side attr-dict `:` type($result)";
 }
 
+def KVC_VectorsOp : KVC_TensorOp<"vectors"> {
+  let summary = "read the vectors of past keys or values, channel by channel";
+  let description = [{
+    `X[g, c, t]`, heads x channels x past, in fp32. Never stored: a value of this
+    kind is computed again wherever it is reduced, over channels or over tokens.
+
+    Example: `%k = kvc.vectors key : tensor<?x?x?xf32>`
+  }];
+  let arguments = (ins KVC_CacheSideAttr:$side);
+  let results = (outs KVC_Rows:$result);
+  let assemblyFormat = "$side attr-dict `:` type($result)";
+}
+
 def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
                                        [AttrSizedOperandSegments]> {
   let summary = "compute the norm of each past value behind the output projection";
@@ -259,9 +272,10 @@ def KVC_FillOp : KVC_TensorOp<"fill"> {
 def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
   let summary = "repeat a scalar or a per-head value";
   let description = [{
-    From a scalar to any tensor, or from heads to heads x past. Between head
-    axes the value of head `h / G` is repeated; `kvc-infer-axes` inserts that
-    form where an elementwise op mixes head axes.
+    From a scalar to any tensor, from heads to heads x past, from heads x channels
+    or, with `along channels`, from heads x past to heads x channels x past.
+    Between head axes the value of head `h / G` is repeated; `kvc-infer-axes`
+    inserts that form where an elementwise op mixes head axes.
 
     Constraints:
     - C1: the element types are equal.
@@ -270,9 +284,12 @@ def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
 
     Example: `%eps = kvc.broadcast %c : f32 to tensor<?x?xf32>`
   }];
-  let arguments = (ins AnyType:$value);
+  let arguments = (ins AnyType:$value, UnitAttr:$channels);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$value attr-dict `:` type($value) `to` type($result)";
+  let assemblyFormat = [{
+    $value (`along` `channels` $channels^)? attr-dict `:` type($value) `to`
+    type($result)
+  }];
   let hasVerifier = 1;
 }
 
@@ -281,25 +298,28 @@ def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
 //===----------------------------------------------------------------------===//
 
 def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
-  let summary = "reduce over the window, a group of heads, all heads or tokens";
+  let summary = "reduce over the window, heads, tokens or channels";
   let description = [{
     | axis | from | to |
     |---|---|---|
     | `window` | heads x window x past | heads x past |
     | `group` | query heads x ... | KV heads x ... |
     | `heads` | any heads x ... | one head x ... |
-    | `tokens` | heads x past | heads |
+    | `tokens` | heads (x channels) x past | heads (x channels) |
+    | `channels` | heads x channels x past | heads x past |
 
     `mean` divides by the number of values, `std` is the population standard
     deviation. The order of accumulation is fixed. NaN propagates, also through
     `max` and `min`.
 
     Constraints:
-    - C1: `window` needs rank 3, `tokens` rank 2, `group` and `heads` rank 2 or
-      3.
-    - C2: the result's rank is one less for `window` and `tokens`, else equal.
-    - C3: `std` goes with `tokens` only.
-    - C4: `group` needs query heads (checked by `kvc-infer-axes`).
+    - C1: `window` and `channels` need rank 3, the others rank 2 or 3.
+    - C2: the result's rank is one less for `window`, `tokens` and `channels`,
+      else equal.
+    - C3: `std` goes with `tokens` and `channels` only.
+    - C4: `group` needs query heads, `channels` needs channels, `window` needs a
+      window, and `tokens` of rank 3 channels per KV head (checked by
+      `kvc-infer-axes`).
 
     Example: `%m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>`
   }];
@@ -421,6 +441,25 @@ def KVC_AllocateTableOp : KVC_TensorOp<"allocate_table"> {
   let results = (outs KVC_Counts:$result);
   let assemblyFormat = [{
     `base` `(` $base `)` `shared` `(` $shared `)` attr-dict `:` type($result)
+  }];
+}
+
+def KVC_CountMassOp : KVC_TensorOp<"count_mass"> {
+  let summary = "count the best tokens that leave little behind";
+  let description = [{
+    For each KV head the smallest `n` such that all but the `n` largest scores add
+    up to at most `all_but`. A NaN adds nothing.
+
+    Constraints:
+    - C1: scores are per KV head (checked by `kvc-infer-axes`).
+
+    Example: `%n = kvc.count_mass %mean all_but(%rest) : tensor<?x?xf32> -> tensor<?xi32>`
+  }];
+  let arguments = (ins KVC_Scores:$score, F32:$all_but);
+  let results = (outs KVC_Counts:$result);
+  let assemblyFormat = [{
+    $score `all_but` `(` $all_but `)` attr-dict `:` type($score) `->`
+    type($result)
   }];
 }
 

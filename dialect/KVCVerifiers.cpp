@@ -64,16 +64,17 @@ LogicalResult ReduceOp::verify() {
   int64_t to = cast<RankedTensorType>(getType()).getRank();
   bool window = getAxis() == ReduceAxis::Window;
   bool tokens = getAxis() == ReduceAxis::Tokens;
-  if ((window && from != 3) || (tokens && from != 2)) // C1
-    return emitOpError("over ")
-           << stringifyReduceAxis(getAxis()) << " needs rank "
-           << (window ? 3 : 2) << ", got " << getValue().getType();
-  int64_t want = window || tokens ? from - 1 : from;
+  bool channels = getAxis() == ReduceAxis::Channels;
+  if ((window || channels) && from != 3) // C1
+    return emitOpError("over ") << stringifyReduceAxis(getAxis())
+                                << " needs rank 3, got "
+                                << getValue().getType();
+  int64_t want = window || tokens || channels ? from - 1 : from;
   if (to != want) // C2
     return emitOpError("result must have rank ")
            << want << ", got " << getType();
-  if (getKind() == ReduceKind::Std && !tokens) // C3
-    return emitOpError("std goes with tokens, got ")
+  if (getKind() == ReduceKind::Std && !tokens && !channels) // C3
+    return emitOpError("std goes with tokens and channels, got ")
            << stringifyReduceAxis(getAxis());
   return success();
 }

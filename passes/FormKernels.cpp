@@ -30,6 +30,9 @@ bool hasWindow(Type type) {
 bool needsColumns(Operation *op) {
   if (isa<AttentionOp, NormOp, ProjectedNormOp>(op))
     return true;
+  auto reduce = dyn_cast<ReduceOp>(op);
+  if (reduce && reduce.getAxis() == ReduceAxis::Channels)
+    return true;
   auto windowed = [](Value value) { return hasWindow(value.getType()); };
   return llvm::any_of(op->getOperands(), windowed) ||
          llvm::any_of(op->getResults(), windowed);
@@ -40,7 +43,7 @@ bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
   // A pool of rows is a columns op.
-  return isa<PoolOp, TopkOp, SelectHeadsOp, ListOp, KeepOp>(op);
+  return isa<PoolOp, TopkOp, SelectHeadsOp, CountMassOp, ListOp, KeepOp>(op);
 }
 
 /// Ops that look at all heads at once.
@@ -50,6 +53,14 @@ bool needsSequence(Operation *op) {
 
 /// Ops that compare tokens with tokens.
 bool needsNearest(Operation *op) { return isa<NearestOp>(op); }
+
+/// Values with a channel axis and tokens are never stored, nor do they belong to
+/// a stage: whoever reduces them computes them.
+bool isVirtual(Operation *op) {
+  return op->getNumResults() == 1 &&
+         axesOf(op->getResult(0).getType()).size() == 3 &&
+         axesOf(op->getResult(0).getType())[1] == Axis::Channel;
+}
 
 bool makesHeadValue(Operation *op) {
   return op->getNumResults() == 1 &&
@@ -152,7 +163,28 @@ private:
   /// Cheap ops are cloned into every kernel that uses them.
   bool isCheap(Operation *op) const { return !stageOf.count(op); }
 
+  /// What an op reads, through values that are never stored.
+  void forSources(Operation *op, llvm::function_ref<void(Value)> body) const {
+    for (Value value : op->getOperands())
+      if (isVirtual(value.getDefiningOp()))
+        forSources(value.getDefiningOp(), body);
+      else
+        body(value);
+  }
+
+  /// Who reads a value, through values that are never stored.
+  void forUsers(Value value,
+                llvm::function_ref<void(Operation *)> body) const {
+    for (Operation *user : value.getUsers())
+      if (isVirtual(user))
+        forUsers(user->getResult(0), body);
+      else
+        body(user);
+  }
+
   bool computeCheap(Operation *op) {
+    if (isVirtual(op))
+      return true;
     if (needsColumns(op) || needsRows(op) || needsSequence(op) ||
         needsNearest(op))
       return false;
@@ -167,10 +199,10 @@ private:
     auto reduce = dyn_cast<ReduceOp>(op);
     bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
     int stage = 0;
-    for (Value value : op->getOperands()) {
+    forSources(op, [&](Value value) {
       auto it = stageOf.find(value.getDefiningOp());
       if (it == stageOf.end())
-        continue;
+        return;
       int before = it->second;
       StageKind kind = kindOf(before);
       // Another head's row is another block's work: read it from memory.
@@ -183,8 +215,11 @@ private:
       // These look at what other heads' kernels have stored.
       else if (needsSequence(op) || isa<SelectHeadsOp>(op))
         before = before + 1;
+      // A vector of channels is complete when its kernel is.
+      else if (llvm::is_contained(axesOf(value.getType()), Axis::Channel))
+        before = before + 1;
       stage = std::max(stage, before);
-    }
+    });
     if (needsColumns(op))
       stage = nextStage(stage, ColumnsStage);
     else if (needsSequence(op))
@@ -337,9 +372,10 @@ private:
         usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
       for (Value result : op->getResults())
-        for (Operation *user : result.getUsers())
+        forUsers(result, [&](Operation *user) {
           if (stageOf.lookup(user) > stage)
             outputs.insert(result);
+        });
     }
     SmallVector<Value> operands;
     for (Value input : inputs)
@@ -423,14 +459,14 @@ private:
   }
 
   void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
-    for (Value operand : op->getOperands()) {
+    forSources(op, [&](Value operand) {
       Operation *def = operand.getDefiningOp();
       // The weight of a merge is read by the compact kernel only.
       if (isCheap(def) || (op == keep && operand == keep.getWeight()))
-        continue;
+        return;
       if (stageOf.lookup(def) < stage)
         inputs.insert(operand);
-    }
+    });
   }
 
   /// Clones one op, staging what it needs at several tokens.
@@ -442,7 +478,7 @@ private:
       attention.getLseMutable().assign(args.back());
     if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
       norm.getPreparedMutable().assign(grams);
-    if (isa<PoolOp, TopkOp>(clone) && !hasWindow(op->getOperand(0).getType())) {
+    if (isa<PoolOp, TopkOp, CountMassOp>(clone) && !hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value)) {
         Value &stage = staged[value];
@@ -460,7 +496,8 @@ private:
   void remarkFused(Operation *op, StringRef name,
                    const llvm::SetVector<Value> &outputs) {
     for (Value result : op->getResults()) {
-      if (axesOf(result.getType()).size() < 2 || outputs.contains(result))
+      if (axesOf(result.getType()).size() < 2 || outputs.contains(result) ||
+          !bodyMapping.contains(result))
         continue;
       Value clone = bodyMapping.lookup(result);
       if (llvm::none_of(clone.getUsers(), llvm::IsaPred<StageOp>))

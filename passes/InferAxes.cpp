@@ -51,6 +51,10 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
     heads = joinHeads(heads, axes.front());
     if (result.empty())
       result = axes;
+    if (ArrayRef(result).drop_front() != ArrayRef(axes).drop_front())
+      return op->emitError("operands must have the same axes, got ")
+             << AxesAttr::get(op->getContext(), result) << " and "
+             << AxesAttr::get(op->getContext(), axes);
     auto type = cast<RankedTensorType>(operand.getType());
     bool all = rowsAreAll(operand);
     if (axes.size() != 3 || (type.isDynamicDim(1) && !all))
@@ -79,7 +83,7 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
 LogicalResult checkRows(ReduceOp reduce) {
   Value value = reduce.getValue();
   auto type = cast<RankedTensorType>(value.getType());
-  if (type.getRank() != 3)
+  if (!llvm::is_contained(axesOf(type), Axis::Window))
     return success();
   bool all = rowsAreAll(value);
   if (type.isDynamicDim(1) && !all)

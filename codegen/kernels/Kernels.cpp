@@ -17,6 +17,10 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
                                                : k.index(1);
   if (axes.size() == 1)
     return k.buffer(name, {heads});
+  if (axes.back() == Axis::Channel) {
+    Expr d = k.index(k.shape.headDim);
+    return k.buffer(name, {heads * d, d});
+  }
   Expr row = k.arg("max_tokens");
   return k.buffer(name, {heads * row, row});
 }
@@ -42,6 +46,8 @@ void kvc::addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
     if (isa<KeptLayersOp>(op))
       for (const char *arg : {"state", "state_rows"})
         addArg(args, arg);
+    if (auto vectors = dyn_cast<VectorsOp>(op))
+      addSideArgs(args, vectors.getSide());
   });
 }
 
@@ -77,7 +83,7 @@ std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
   AxisList axes = axesOf(value.getType());
   SmallVector<Expr> at{s.sequence, headIndex(k, axes.front(), point)};
   if (axes.size() > 1)
-    at.push_back(point.token);
+    at.push_back(axes.back() == Axis::Channel ? point.channel : point.token);
   return k.load(
       scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType()), at);
 }

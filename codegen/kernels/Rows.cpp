@@ -31,6 +31,8 @@ public:
         block(k, threads), radix(k, block) {}
 
   void build() {
+    if (makesChannels())
+      channelRuns = k.shared(k.b.getF32Type(), threads);
     head = k.block(gpu::Dimension::y);
     s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
     Expr keepAll = s.length <= s.budget;
@@ -57,9 +59,16 @@ private:
   RadixSelect radix;
   Expr head;
   SequenceScalars s;
+  Buffer channelRuns;
   /// Statistics over tokens, per op and member.
   llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
   llvm::DenseMap<Operation *, Selection> selections;
+
+  bool makesChannels() {
+    return llvm::any_of(kernel.getBody().getOps<ReduceOp>(), [](ReduceOp op) {
+      return axesOf(op.getType()).back() == Axis::Channel;
+    });
+  }
 
   bool listsMembers() {
     return !kernel.getBody().getOps<ListMembersOp>().empty();
@@ -159,7 +168,11 @@ private:
       return listMembers(members);
     if (auto select = dyn_cast<SelectHeadsOp>(op))
       return selectHead(select);
+    if (auto count = dyn_cast<CountMassOp>(op))
+      return countMass(count);
     auto reduce = dyn_cast<ReduceOp>(op);
+    if (reduce && axesOf(reduce.getType()).back() == Axis::Channel)
+      return runChannels(reduce);
     if (reduce && reduce.getAxis() == ReduceAxis::Tokens)
       for (int64_t j = 0; j < members(reduce.getValue()); ++j)
         runStatistic(reduce, j);
@@ -210,6 +223,96 @@ private:
       result = k.sqrt(squares / count);
     }
     statistics[{reduce, member}] = result;
+  }
+
+  /// A vector of channels, each the reduction over tokens: thread = channel, or
+  /// several runs of tokens per channel, whose results are combined in order.
+  void runChannels(ReduceOp reduce) {
+    int64_t d = k.shape.headDim, runs = std::max<int64_t>(1, threads / d);
+    Buffer result = outputOf(reduce.getResult());
+    Expr channel = k.thread() % d, runIndex = k.thread() / d;
+    Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
+    auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+      Expr mine = k.loop(
+          safe, s.past, k.index(runs), {reductionStart(k, kind)},
+          [&](Expr token, ArrayRef<Expr> carried) {
+            Point point{head, -1, {}, token, channel};
+            PointEval eval(
+                k, s, [this](Value v, const Point &p) { return leaf(v, p); },
+                point);
+            return KernelBuilder::Values{reductionStep(
+                kind, carried[0], value(eval(reduce.getValue())))};
+          })[0];
+      k.barrier(); // earlier results have been read
+      k.store(mine, channelRuns, {k.thread()});
+      k.barrier();
+      return k.loop(k.index(0), k.index(runs), k.index(1),
+                    {reductionStart(k, kind)},
+                    [&](Expr run, ArrayRef<Expr> carried) {
+                      Expr part = k.load(channelRuns, {run * d + channel});
+                      return KernelBuilder::Values{
+                          reductionStep(kind, carried[0], part)};
+                    })[0];
+    };
+    ReduceKind kind = reduce.getKind();
+    auto plain = [](Expr x) { return x; };
+    Expr count = s.past.toFloat();
+    Expr total = over(kind == ReduceKind::Std ? ReduceKind::Sum : kind, plain);
+    if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
+      total = total / count;
+    if (kind == ReduceKind::Std) {
+      Expr mean = total;
+      total = k.sqrt(over(ReduceKind::Sum,
+                          [&](Expr x) { return (x - mean) * (x - mean); }) /
+                     count);
+    }
+    k.when(k.thread() < d, [&] {
+      k.store(total, result, {s.sequence, head, channel});
+    });
+  }
+
+  /// The smallest number of best scores that leave at most `all_but`: bit by bit
+  /// the largest key below which no more than that lies, then as many of that key
+  /// as still fit.
+  void countMass(CountMassOp op) {
+    auto score = [&](Expr token) { return evalAt(token)(op.getScore()); };
+    Expr least = evalScalar(k, s, op.getAllBut());
+    auto massBelow = [&](Expr key) {
+      return overTokens(ReduceKind::Sum, [&](Expr token) {
+        Expr x = score(token);
+        Expr counts = key.above(orderedKey(k, x)) &
+                      (x.isNaN() == k.boolean(false));
+        return counts.select(x, k.f32(0));
+      });
+    };
+    Expr key = k.loop(k.index(0), k.index(32), k.index(1), {k.i32(0)},
+                      [&](Expr i, ArrayRef<Expr> carried) {
+                        Expr bit = k.i32(1) << (k.index(31) - i).toI32();
+                        Expr higher = carried[0] | bit;
+                        Expr fits = massBelow(higher) <= least;
+                        return KernelBuilder::Values{
+                            fits.select(higher, carried[0])};
+                      })[0];
+    Expr left = least - massBelow(key);
+    // How many scores have the key or more, how many just the key, and its value.
+    auto counted = [&](llvm::function_ref<Expr(Expr)> holds) {
+      return overTokens(ReduceKind::Sum, [&](Expr token) {
+        return holds(orderedKey(k, score(token)))
+            .select(k.f32(1), k.f32(0));
+      });
+    };
+    Expr above = counted([&](Expr own) { return own.above(key); });
+    Expr equal = counted([&](Expr own) { return own == key; });
+    Expr value = overTokens(ReduceKind::Max, [&](Expr token) {
+      Expr x = score(token);
+      return (orderedKey(k, x) == key)
+          .select(x, k.f32(-std::numeric_limits<double>::infinity()));
+    });
+    Expr drop = (value > k.f32(0)).select(left / value, equal);
+    drop = k.expr(math::FloorOp::create(k.b, drop.max(k.f32(0)).min(equal)));
+    Expr count = above + equal - drop;
+    statistics[{op, -1}] =
+        k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), count));
   }
 
   /// Whether the block's head is one of the selected: how many come before it?
@@ -417,8 +520,9 @@ private:
   void storeOutputs() {
     for (auto [value, name] :
          llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-      if (isa_and_nonnull<ListOp, ListMembersOp>(value.getDefiningOp()))
-        continue; // lists have been written
+      if (isa_and_nonnull<ListOp, ListMembersOp>(value.getDefiningOp()) ||
+          axesOf(value.getType()).back() == Axis::Channel)
+        continue; // these have been written
       Axis heads = headsOf(value.getType());
       Buffer memory = scratchBuffer(k, name, value.getType());
       // One row for all heads: the first head's block writes it.

@@ -297,6 +297,17 @@ private:
     if (auto norm = dyn_cast<NormOp>(op))
       return reference::norm(layer, rowsOf(norm.getSide()), past,
                              norm.getKind() == NormKind::L2);
+    if (auto vectors = dyn_cast<VectorsOp>(op))
+      return reference::vectors(layer, rowsOf(vectors.getSide()), past);
+    if (auto count = dyn_cast<CountMassOp>(op)) {
+      AxisList axes{Axis::KVHeads, Axis::Past};
+      std::vector<int64_t> counts = reference::countMass(
+          reference::broadcast(get(count.getScore()), axes,
+                               {layer.kvHeads, past}),
+          get(count.getAllBut()).data[0]);
+      return Tensor{
+          {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
+    }
     if (auto search = dyn_cast<NearestOp>(op))
       return reference::nearest(layer, sidesOf(search),
                                 get(search.getSources()),
@@ -407,7 +418,9 @@ private:
     std::vector<int64_t> shape{value.axes.empty() ? 1 : extent(value.axes[0])};
     // A window made from nothing has one row, which every row repeats.
     if (axes.size() == 3)
-      shape.push_back(value.shape.size() == 3 ? value.shape[1] : 1);
+      shape.push_back(axes[1] == Axis::Channel  ? layer.headDim
+                      : value.shape.size() == 3 ? value.shape[1]
+                                                : 1);
     if (axes.size() > 1)
       shape.push_back(past);
     return reference::broadcast(value, axes, shape);
@@ -420,6 +433,8 @@ private:
     case ReduceAxis::Window:
       return reference::reduce(value, 1, kind);
     case ReduceAxis::Tokens:
+      return reference::reduce(value, value.shape.size() - 1, kind);
+    case ReduceAxis::Channels:
       return reference::reduce(value, 1, kind);
     case ReduceAxis::Group:
       return reference::reduceGroup(value, layer.kvHeads, kind);

@@ -89,6 +89,36 @@ Tensor reference::projectedNorm(const Layer &layer, int64_t past, bool l2) {
   return result;
 }
 
+Tensor reference::vectors(const Layer &layer, const std::vector<double> &rows,
+                          int64_t past) {
+  Tensor result{{Axis::KVHeads, Axis::Channel, Axis::Past},
+                {layer.kvHeads, layer.headDim, past},
+                {}};
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t c = 0; c < layer.headDim; ++c)
+      for (int64_t t = 0; t < past; ++t)
+        result.data.push_back(rows[(g * layer.tokens + t) * layer.headDim + c]);
+  return result;
+}
+
+std::vector<int64_t> reference::countMass(const Tensor &score, double rest) {
+  std::vector<int64_t> counts;
+  int64_t past = score.shape[1];
+  for (int64_t g = 0; g < score.heads(); ++g) {
+    std::vector<double> row(score.data.begin() + g * past,
+                            score.data.begin() + (g + 1) * past);
+    for (double &x : row)
+      x = std::isnan(x) ? 0 : x;
+    std::sort(row.begin(), row.end());
+    double left = 0;
+    int64_t dropped = 0;
+    while (dropped < past && left + row[dropped] <= rest)
+      left += row[dropped++];
+    counts.push_back(past - dropped);
+  }
+  return counts;
+}
+
 Tensor reference::position(int64_t past, int64_t tokens) {
   Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
   for (int64_t t = 0; t < past; ++t)
@@ -196,8 +226,10 @@ Tensor reference::broadcast(const Tensor &value, const AxisList &axes,
       if (!value.shape.empty()) {
         int64_t head = h / (shape[0] / value.heads());
         size_t rank = value.shape.size();
+        bool ofChannels = value.axes.back() == Axis::Channel;
         from = rank == 1              ? head
                : rank == shape.size() ? head * inner + i
+               : ofChannels           ? head * (inner / past) + i / past
                                       : head * past + i % past;
       }
       result.data.push_back(value.data[from]);

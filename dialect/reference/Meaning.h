@@ -54,6 +54,11 @@ Tensor norm(const Layer &layer, const std::vector<double> &rows, int64_t past,
             bool l2);
 /// ||v . Wo_h|| of each query head; l1 or l2.
 Tensor projectedNorm(const Layer &layer, int64_t past, bool l2);
+/// X[g, c, t] of keys or values.
+Tensor vectors(const Layer &layer, const std::vector<double> &rows,
+               int64_t past);
+/// The smallest number of best scores of each head that leave at most `rest`.
+std::vector<int64_t> countMass(const Tensor &score, double rest);
 /// 0, 1, ... past - 1 for one head; with `tokens` counted from the end of those.
 Tensor position(int64_t past, int64_t tokens = 0);
 
