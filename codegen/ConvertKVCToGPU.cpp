@@ -118,8 +118,11 @@ struct ConvertKVCToGPUPass
       for (auto kernel : policy.getOps<KernelOp>()) {
         builder.setInsertionPointToEnd(target.getBody());
         builder.setLoc(kernel.getLoc());
-        KernelSite site{builder, kernelName(policy, kernel, shape), shape,
-                        scratchFor(scratch, shape), {}};
+        KernelSite site{builder,
+                        kernelName(policy, kernel, shape),
+                        shape,
+                        scratchFor(scratch, shape),
+                        {}};
         for (Value input : kernel.getInputs())
           site.inputs.push_back(holder.lookup(input));
         // The log-sum-exp has an argument of its own: it may be the caller's.

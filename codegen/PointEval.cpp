@@ -125,8 +125,9 @@ Expr PointEval::compute(Value value, int member) {
                ? reduceChannels(reduce, member)
                : reduceHeads(reduce);
   if (auto vectors = dyn_cast<VectorsOp>(op))
-    return k.load(sideBuffer(k, vectors.getSide()),
-                  {s.sequence, point.kvHead, point.token, point.channel})
+    return k
+        .load(sideBuffer(k, vectors.getSide()),
+              {s.sequence, point.kvHead, point.token, point.channel})
         .widen();
   if (auto pooled = dyn_cast<PoolOp>(op))
     return pool(pooled, member);
@@ -185,8 +186,7 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
   auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    return k.loop(k.index(0), k.index(d), k.index(1),
-                  {reductionStart(k, kind)},
+    return k.loop(k.index(0), k.index(d), k.index(1), {reductionStart(k, kind)},
                   [&](Expr channel, ArrayRef<Expr> carried) {
                     Point at = point;
                     at.channel = channel;

@@ -34,7 +34,7 @@ struct Point {
   int member = -1;
   Expr query; // row of the window, for values with that axis
   Expr token;
-  Expr channel; // of a vector, for values with that axis
+  Expr channel = {}; // of a vector, for values with that axis
 };
 
 /// Reads a value that is in memory or in registers.
@@ -69,8 +69,9 @@ private:
 Expr reductionStart(KernelBuilder &k, ReduceKind kind);
 Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
 
-/// Counts a token as kept by some head of the running layer. Every head that keeps
-/// it writes the same number, whatever the others have done, so no order is needed.
+/// Counts a token as kept by some head of the running layer. Every head that
+/// keeps it writes the same number, whatever the others have done, so no order
+/// is needed.
 void countKept(KernelBuilder &k, const SequenceScalars &s, Expr token);
 
 /// A policy scalar (budget, length, constants, arithmetic on them).

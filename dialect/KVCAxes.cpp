@@ -50,8 +50,7 @@ LogicalResult NormOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   return success();
 }
 
-LogicalResult ProjectedNormOp::inferAxes(ArrayRef<AxisList>,
-                                         AxisList &result) {
+LogicalResult ProjectedNormOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::QueryHeads, Axis::Past};
   return success();
 }
@@ -104,8 +103,8 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
     if (result[1] != (window ? Axis::Window : Axis::Channel)) // C4
       return emitOpError("over ")
              << stringifyReduceAxis(getAxis()) << " needs a value per "
-             << (window ? "query of the window" : "channel")
-             << ", got one per " << (window ? "channel" : "query");
+             << (window ? "query of the window" : "channel") << ", got one per "
+             << (window ? "channel" : "query");
     result.erase(result.begin() + 1);
     return success();
   }
@@ -119,8 +118,8 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
     result.front() = Axis::OneHead;
     return success();
   case ReduceAxis::Tokens:
-    if (result.size() == 3 && (result[1] != Axis::Channel ||
-                               result[0] != Axis::KVHeads)) // C4
+    if (result.size() == 3 &&
+        (result[1] != Axis::Channel || result[0] != Axis::KVHeads)) // C4
       return emitOpError("over tokens needs scores, or channels per KV head");
     result.pop_back();
     return success();
@@ -156,8 +155,7 @@ LogicalResult AllocateHeadsOp::inferAxes(ArrayRef<AxisList> operands,
   return success();
 }
 
-LogicalResult AllocateTableOp::inferAxes(ArrayRef<AxisList>,
-                                         AxisList &result) {
+LogicalResult AllocateTableOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::KVHeads};
   return success();
 }

@@ -66,9 +66,9 @@ LogicalResult ReduceOp::verify() {
   bool tokens = getAxis() == ReduceAxis::Tokens;
   bool channels = getAxis() == ReduceAxis::Channels;
   if ((window || channels) && from != 3) // C1
-    return emitOpError("over ") << stringifyReduceAxis(getAxis())
-                                << " needs rank 3, got "
-                                << getValue().getType();
+    return emitOpError("over ")
+           << stringifyReduceAxis(getAxis()) << " needs rank 3, got "
+           << getValue().getType();
   int64_t want = window || tokens || channels ? from - 1 : from;
   if (to != want) // C2
     return emitOpError("result must have rank ")

@@ -62,8 +62,8 @@ LogicalResult checkFraction(Operation *op, StringRef what, Value value,
 
 LogicalResult checkOp(Operation *op) {
   if (isa<KernelOp, StageOp, RowStatisticsOp, RowLogSumExpOp,
-          CombineStatisticsOp, ListKeptOp, ListOp, GramOp, ListMembersOp, CompactOp,
-          MergeOp>(op))
+          CombineStatisticsOp, ListKeptOp, ListOp, GramOp, ListMembersOp,
+          CompactOp, MergeOp>(op))
     return op->emitError("a policy that ends in kvc.keep has no ops of level "
                          "fused, got ")
            << op->getName();
@@ -95,7 +95,8 @@ LogicalResult checkOp(Operation *op) {
         return op->emitError(
                    "extents are known at launch and written '?', got ")
                << type;
-  if (auto attention = dyn_cast<AttentionOp>(op); attention && !attention.readsAll())
+  if (auto attention = dyn_cast<AttentionOp>(op);
+      attention && !attention.readsAll())
     return checkRange(op, "last", attention.getLast(), maxQueries);
   if (auto layers = dyn_cast<AllocateLayersOp>(op))
     return checkFraction(op, "ratio", layers.getRatio(), 1, 1000000);

@@ -54,8 +54,8 @@ bool needsSequence(Operation *op) {
 /// Ops that compare tokens with tokens.
 bool needsNearest(Operation *op) { return isa<NearestOp>(op); }
 
-/// Values with a channel axis and tokens are never stored, nor do they belong to
-/// a stage: whoever reduces them computes them.
+/// Values with a channel axis and tokens are never stored, nor do they belong
+/// to a stage: whoever reduces them computes them.
 bool isVirtual(Operation *op) {
   return op->getNumResults() == 1 &&
          axesOf(op->getResult(0).getType()).size() == 3 &&
@@ -153,10 +153,11 @@ private:
       auto list = ListOp::create(before, op.getLoc(), indices, counts, mask);
       prepared.append({list.getIndices(), list.getCounts()});
     }
-    for (std::optional<CacheSide> side : {std::optional(op.getSide()), op.getTimes()})
+    for (std::optional<CacheSide> side :
+         {std::optional(op.getSide()), op.getTimes()})
       if (side)
-        prepared.push_back(NormOp::create(before, op.getLoc(), norms,
-                                          NormKind::L2, *side));
+        prepared.push_back(
+            NormOp::create(before, op.getLoc(), norms, NormKind::L2, *side));
     op.getPreparedMutable().assign(prepared);
   }
 
@@ -173,8 +174,7 @@ private:
   }
 
   /// Who reads a value, through values that are never stored.
-  void forUsers(Value value,
-                llvm::function_ref<void(Operation *)> body) const {
+  void forUsers(Value value, llvm::function_ref<void(Operation *)> body) const {
     for (Operation *user : value.getUsers())
       if (isVirtual(user))
         forUsers(user->getResult(0), body);
@@ -208,6 +208,10 @@ private:
       // Another head's row is another block's work: read it from memory.
       if (kind != ColumnsStage && acrossHeads)
         before = nextStage(before, ColumnsStage);
+      // One block would walk all heads' norms behind the projection, which are
+      // the most expensive of all: read them from memory too.
+      else if (acrossHeads && holdsProjectedNorm(value, before))
+        before = nextStage(before + 1, ColumnsStage);
       // One row for all heads is known only when a columns kernel has walked
       // all heads: what it gives to each head comes after it.
       else if (kind == ColumnsStage && widensHeads(op, value))
@@ -230,6 +234,17 @@ private:
              kindOf(stage) == SequenceStage || kindOf(stage) == NearestStage)
       stage = nextStage(stage, RowsStage);
     stageOf[op] = stage;
+  }
+
+  /// True where a value is computed in `stage` from norms of that stage.
+  bool holdsProjectedNorm(Value value, int stage) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || stageOf.lookup(op) != stage || isCheap(op))
+      return false;
+    return isa<ProjectedNormOp>(op) ||
+           llvm::any_of(op->getOperands(), [&](Value operand) {
+             return holdsProjectedNorm(operand, stage);
+           });
   }
 
   static bool widensHeads(Operation *op, Value operand) {
@@ -305,15 +320,16 @@ private:
     if (!user)
       return;
     auto f32 = RankedTensorType::get({1}, builder.getF32Type());
-    Type matrix = withAxes(
-        f32, {Axis::QueryHeads, Axis::Channel, Axis::Channel}, 0);
+    Type matrix =
+        withAxes(f32, {Axis::QueryHeads, Axis::Channel, Axis::Channel}, 0);
     Type sums = withAxes(f32, {Axis::QueryHeads, Axis::Channel, Axis::Pair}, 0);
-    KernelOp kernel = openKernel(
-        user->getLoc(), KernelKind::Gram, "gram", {}, {matrix, sums},
-        [&](ValueRange) -> SmallVector<Value> {
-          auto op = GramOp::create(builder, user->getLoc(), matrix, sums);
-          return {op.getMatrix(), op.getSums()};
-        });
+    KernelOp kernel =
+        openKernel(user->getLoc(), KernelKind::Gram, "gram", {}, {matrix, sums},
+                   [&](ValueRange) -> SmallVector<Value> {
+                     auto op =
+                         GramOp::create(builder, user->getLoc(), matrix, sums);
+                     return {op.getMatrix(), op.getSums()};
+                   });
     gram = kernel.getResult(0);
     gramSums = kernel.getResult(1);
   }
@@ -329,8 +345,7 @@ private:
                             SmallVector<Location>(inputs.size(), loc));
     SmallVector<Value> results = fill(block->getArguments());
     Value protect;
-    bool knowsPast = kind != KernelKind::Combine &&
-                     kind != KernelKind::Gram &&
+    bool knowsPast = kind != KernelKind::Combine && kind != KernelKind::Gram &&
                      (kind != KernelKind::Compact || keep.getWeight());
     if (keep.getProtectLast() && knowsPast)
       protect = cloneCheap(keep.getProtectLast());
@@ -406,8 +421,8 @@ private:
                    [&](ValueRange args) {
                      for (auto [input, arg] : llvm::zip(inputs, args))
                        bodyMapping.map(input, arg);
-                     ValueRange grams = usesGram ? args.slice(inputs.size(), 2)
-                                                 : ValueRange();
+                     ValueRange grams =
+                         usesGram ? args.slice(inputs.size(), 2) : ValueRange();
                      for (Operation *op : ops)
                        if (op != keep)
                          cloneInto(op, args, grams);
@@ -418,9 +433,9 @@ private:
                        results.push_back(bodyMapping.lookup(output));
                      if (last) {
                        Value mask = cloneCheap(keep.getMask());
-                       auto list = ListKeptOp::create(
-                           builder, keep.getLoc(), types[types.size() - 2],
-                           types.back(), mask);
+                       auto list = ListKeptOp::create(builder, keep.getLoc(),
+                                                      types[types.size() - 2],
+                                                      types.back(), mask);
                        if (Value to = keep.getDestination())
                          results.push_back(ListMembersOp::create(
                              builder, keep.getLoc(), types[types.size() - 2],
@@ -439,7 +454,8 @@ private:
     if (Value weight = keep.getWeight()) {
       // The weight is made again where it is cheap.
       bool cheap = isCheap(weight.getDefiningOp());
-      SmallVector<Value> inputs{rows.getOutputs()[rows.getOutputs().size() - 3]};
+      SmallVector<Value> inputs{
+          rows.getOutputs()[rows.getOutputs().size() - 3]};
       if (!cheap)
         inputs.push_back(stored.lookup(weight));
       openKernel(keep.getLoc(), KernelKind::Compact, "compact", inputs, {},
@@ -478,13 +494,15 @@ private:
       attention.getLseMutable().assign(args.back());
     if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
       norm.getPreparedMutable().assign(grams);
-    if (isa<PoolOp, TopkOp, CountMassOp>(clone) && !hasWindow(op->getOperand(0).getType())) {
+    if (isa<PoolOp, TopkOp, CountMassOp>(clone) &&
+        !hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value)) {
         Value &stage = staged[value];
         if (!stage) {
           builder.setInsertionPoint(clone);
-          stage = StageOp::create(builder, op->getLoc(), value.getType(), value);
+          stage =
+              StageOp::create(builder, op->getLoc(), value.getType(), value);
           builder.setInsertionPointAfter(clone);
         }
         clone->setOperand(0, stage);

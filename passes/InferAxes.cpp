@@ -69,7 +69,8 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
   OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-    RankedTensorType wanted = type ? withAxes(type, result, window.value_or(0)) : type;
+    RankedTensorType wanted =
+        type ? withAxes(type, result, window.value_or(0)) : type;
     if (type == wanted)
       continue;
     operand.set(

@@ -19,8 +19,9 @@ bool isOutput(KernelOp kernel, Value result) {
   return inner.getDefiningOp<ListKeptOp>() != nullptr;
 }
 
-/// The stored scores that the last stage of the selection ranks; null where they
-/// are staged in its own kernel. A caller may read them after the last kernel.
+/// The stored scores that the last stage of the selection ranks; null where
+/// they are staged in its own kernel. A caller may read them after the last
+/// kernel.
 Value rankedScores(PolicyOp policy) {
   TopkOp last;
   policy.walk([&](TopkOp topk) { last = topk; });
@@ -58,8 +59,7 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
         // The last stage is what was ranked: alive to the end, so that a
         // caller may read the scores.
         unsigned last = isa<StageOp>(op) ? order.size() - 1 : at;
-        op->setAttr("buffer",
-                    BufferAttr::get(&getContext(), next++, at, last));
+        op->setAttr("buffer", BufferAttr::get(&getContext(), next++, at, last));
       });
     }
   }

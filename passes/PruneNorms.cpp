@@ -1,15 +1,17 @@
 //===- PruneNorms.cpp - kvc-prune-norms -----------------------------------===//
 //
-// A top-k by x * N, N a norm behind the output projection, needs N only where it
-// can decide. With a cheap bound U of N:
+// A top-k by x * N, N a norm behind the output projection, needs N only where
+// it can decide. With a cheap bound U of N:
 //
-//   first  the count best by x * U; their smallest exact x * N is a threshold that at
+//   first  the count best by x * U; their smallest exact x * N is a threshold
+//   that at
 //          least count tokens reach
 //   then   exact norms where x * U reaches the threshold; no other token can be
 //          among the count best, since its x * N is at most its x * U
 //
-// What is forced by a select of +inf stays forced. NaN is compared as if it reached
-// every threshold, so that it is computed and ranked as without the pass.
+// What is forced by a select of +inf stays forced. NaN is compared as if it
+// reached every threshold, so that it is computed and ranked as without the
+// pass.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +29,8 @@ using namespace kvc;
 
 namespace {
 
-/// topk(select(forced, +inf, mul(x, reduce group (norm)))); the select is optional.
+/// topk(select(forced, +inf, mul(x, reduce group (norm)))); the select is
+/// optional.
 struct Product {
   TopkOp topk;
   arith::SelectOp forced; // null if nothing is forced
@@ -46,11 +49,11 @@ bool isPositiveInfinity(Value value) {
 }
 
 std::optional<Product> match(TopkOp topk) {
-  Product p{topk, topk.getScore().getDefiningOp<arith::SelectOp>(), {}, {}, {}, {}};
+  Product p{topk, topk.getScore().getDefiningOp<arith::SelectOp>(), {}, {}, {},
+            {}};
   Value score = topk.getScore();
   if (p.forced) {
-    if (!isPositiveInfinity(p.forced.getTrueValue()) ||
-        !p.forced->hasOneUse())
+    if (!isPositiveInfinity(p.forced.getTrueValue()) || !p.forced->hasOneUse())
       return std::nullopt;
     score = p.forced.getFalseValue();
   }
@@ -76,8 +79,8 @@ void rewrite(Product &p) {
   OpBuilder builder(p.topk);
   Location loc = p.topk.getLoc();
   Type scores = p.topk.getScore().getType(), masks = p.topk.getType();
-  Type perHead = RankedTensorType::get({ShapedType::kDynamic},
-                                       builder.getF32Type());
+  Type perHead =
+      RankedTensorType::get({ShapedType::kDynamic}, builder.getF32Type());
   auto fill = [&](double number) -> Value {
     Value constant = arith::ConstantOp::create(
         builder, loc, builder.getF32FloatAttr(float(number)));
@@ -101,18 +104,17 @@ void rewrite(Product &p) {
       where = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
                                     p.forced.getCondition(), where);
     return product(ProjectedNormOp::create(builder, loc, scores,
-                                           p.norm.getKind(), /*bound=*/false, where,
-                                           ValueRange()));
+                                           p.norm.getKind(), /*bound=*/false,
+                                           where, ValueRange()));
   };
 
-  Value upper = product(ProjectedNormOp::create(
-      builder, loc, scores, p.norm.getKind(), /*bound=*/true, Value(),
-      ValueRange()));
+  Value upper =
+      product(ProjectedNormOp::create(builder, loc, scores, p.norm.getKind(),
+                                      /*bound=*/true, Value(), ValueRange()));
   // Where x is negative, 0 bounds x * N.
   upper = arith::MaximumFOp::create(builder, loc, upper, fill(0));
   upper = force(upper);
-  Value first =
-      TopkOp::create(builder, loc, masks, upper, p.topk.getCount());
+  Value first = TopkOp::create(builder, loc, masks, upper, p.topk.getCount());
   Value known = select(first, force(exact(first)), infinity);
   Value least = ReduceOp::create(builder, loc, perHead, ReduceKind::Min,
                                  ReduceAxis::Tokens, known);
@@ -134,10 +136,9 @@ struct PruneNormsPass : public kvc::impl::PruneNormsBase<PruneNormsPass> {
     for (Product &p : found) {
       rewrite(p);
       // Users before what they use.
-      for (Operation *op :
-           {p.forced ? p.forced.getOperation() : nullptr,
-            p.product.getOperation(), p.group.getOperation(),
-            p.norm.getOperation()})
+      for (Operation *op : {p.forced ? p.forced.getOperation() : nullptr,
+                            p.product.getOperation(), p.group.getOperation(),
+                            p.norm.getOperation()})
         if (op && op->use_empty())
           op->erase();
     }

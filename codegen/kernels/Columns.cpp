@@ -2,8 +2,9 @@
 //
 // grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of
 // all heads would not fit into shared memory); lane = token. Where rows are
-// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a reduction
-// over all heads the warp walks the heads itself: grid (.., 1, batch).
+// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a
+// reduction over all heads the warp walks the heads itself: grid (.., 1,
+// batch).
 //
 //   for each KV head:
 //     for each step of 16 query rows (all queries: from the tile's first token
@@ -44,8 +45,7 @@ public:
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         attends = true;
         readsAll |= attention.readsAll();
-        fixedQueries =
-            std::max(fixedQueries, constantOf(attention.getLast()));
+        fixedQueries = std::max(fixedQueries, constantOf(attention.getLast()));
       }
       if (auto norm = dyn_cast<ProjectedNormOp>(op))
         projectedNorms.push_back(norm);
@@ -150,7 +150,7 @@ private:
   void run(KernelBuilder &k) {
     std::optional<LogitTile> tile;
     if (attends)
-      tile.emplace(k, warps);
+      tile.emplace(k, warps, /*spare=*/halo > 0);
     if (!projectedNorms.empty())
       normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                           {k.index(WarpProduct::columns)});
@@ -208,8 +208,7 @@ private:
   /// One KV head: rows to columns, columns to outputs. Returns the carried sums
   /// over heads.
   Values runHead(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
-                 Expr kvHead, Expr token, Expr exists,
-                 ArrayRef<Expr> carried) {
+                 Expr kvHead, Expr token, Expr exists, ArrayRef<Expr> carried) {
     finished.clear();
     Point point{kvHead, -1, {}, token};
     if (tile)
@@ -279,12 +278,11 @@ private:
     }
   }
 
-  /// Marked tokens only: the warp lists those of its 256, 32 at a time, and stores
-  /// what the others have without a norm; then it works on the list.
+  /// Marked tokens only: the warp lists those of its 256, 32 at a time, and
+  /// stores what the others have without a norm; then it works on the list.
   void runGathered(KernelBuilder &k, const SequenceScalars &s) {
     Expr head = k.block(gpu::Dimension::y);
-    Expr first =
-        (k.block(gpu::Dimension::x) * warps + k.warp()) * gatherTokens;
+    Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * gatherTokens;
     Value mask = ProjectedNormOp(projectedNorms.front()).getWhere();
     LeafReader leaf = [&, this](Value value, const Point &p) {
       return readColumn(k, s, value, p);
@@ -293,22 +291,25 @@ private:
       for (ProjectedNormOp norm : projectedNorms)
         for (int j = 0; j < k.shape.group; ++j)
           finished[{norm, j}] = k.f32(0);
-      Expr count = k.loop(
-          k.index(0), k.index(gatherTokens), k.index(warpSize), {k.i32(0)},
-          [&](Expr chunk, ArrayRef<Expr> listed) {
-            Expr token = first + chunk + k.lane(), exists = token < s.past;
-            Point point{head, -1, {}, token.min(s.past - 1)};
-            PointEval eval(k, s, leaf, point);
-            Expr marked = eval(mask);
-            storeOutputs(k, s, eval, point,
-                         exists & (marked == k.boolean(false)), false);
-            Expr bits = k.ballot(exists & marked);
-            Expr place = listed[0] + bitsBelow(k, bits);
-            k.when(exists & marked, [&] {
-              k.store(token.toI32(), gathered, {k.warp(), place.toIndex()});
-            });
-            return Values{listed[0] + k.popcount(bits)};
-          })[0].toIndex();
+      Expr count =
+          k.loop(
+               k.index(0), k.index(gatherTokens), k.index(warpSize), {k.i32(0)},
+               [&](Expr chunk, ArrayRef<Expr> listed) {
+                 Expr token = first + chunk + k.lane(), exists = token < s.past;
+                 Point point{head, -1, {}, token.min(s.past - 1)};
+                 PointEval eval(k, s, leaf, point);
+                 Expr marked = eval(mask);
+                 storeOutputs(k, s, eval, point,
+                              exists & (marked == k.boolean(false)), false);
+                 Expr bits = k.ballot(exists & marked);
+                 Expr place = listed[0] + bitsBelow(k, bits);
+                 k.when(exists & marked, [&] {
+                   k.store(token.toI32(), gathered,
+                           {k.warp(), place.toIndex()});
+                 });
+                 return Values{listed[0] + k.popcount(bits)};
+               })[0]
+              .toIndex();
       k.syncWarp(); // the list is complete
       k.loop(k.index(0), count, k.index(warpSize), [&](Expr base) {
         auto listed = [&](Expr column) {
@@ -326,16 +327,16 @@ private:
     });
   }
 
-  /// Norms of 32 values behind the output projection, head by head of the group:
-  /// products leave the registers as sums only. `tokenOf` gives a column's token.
+  /// Norms of 32 values behind the output projection, head by head of the
+  /// group: products leave the registers as sums only. `tokenOf` gives a
+  /// column's token.
   void projectNorm(KernelBuilder &k, ProjectedNormOp op,
                    const SequenceScalars &s, const Point &point,
                    llvm::function_ref<Expr(Expr)> tokenOf) {
-    WarpProduct product(k);
-    product.loadColumns(
-        sideBuffer(k, CacheSide::Value), [&](Expr column) {
-          return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
-        });
+    WarpProduct product(k, /*spare=*/projectedNorms.size() > 1 || halo > 0);
+    product.loadColumns(sideBuffer(k, CacheSide::Value), [&](Expr column) {
+      return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
+    });
     for (int j = 0; j < k.shape.group; ++j) {
       Expr head = point.kvHead * k.shape.group + j;
       Expr norm = op.getBound()
@@ -356,8 +357,8 @@ private:
 
   Expr normOf(KernelBuilder &k, ProjectedNormOp op, const SequenceScalars &s,
               WarpProduct &product, Expr head) {
-    Buffer weights = k.buffer(
-        "wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
+    Buffer weights =
+        k.buffer("wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
     Expr hidden = k.arg("hidden");
     bool l2 = op.getKind() == NormKind::L2;
     Values sums = k.loop(
@@ -373,8 +374,8 @@ private:
               },
               [&](Expr x, Expr row, Expr, int slot) {
                 Expr size = l2 ? x * x : x.unary<math::AbsFOp>();
-                next[slot] = next[slot] + (output + row < hidden)
-                                              .select(size, k.f32(0));
+                next[slot] =
+                    next[slot] + (output + row < hidden).select(size, k.f32(0));
               });
           return next;
         });
@@ -382,8 +383,9 @@ private:
     return l2 ? k.sqrt(sum) : sum;
   }
 
-  /// s * sqrt(v G v + e ||v||^2), see Gram.cpp: e covers the error of G's type and
-  /// of all sums, so that the result is never below the norm that is computed.
+  /// s * sqrt(v G v + e ||v||^2), see Gram.cpp: e covers the error of G's type
+  /// and of all sums, so that the result is never below the norm that is
+  /// computed.
   Expr boundOf(KernelBuilder &k, ProjectedNormOp op, const SequenceScalars &s,
                WarpProduct &product, const Point &point, Expr head,
                llvm::function_ref<Expr(Expr)> tokenOf) {
@@ -410,20 +412,19 @@ private:
                 Expr v = k.load(values, {s.sequence, point.kvHead,
                                          tokenOf(column), safe})
                              .widen();
-                next[slot] = (dim < d).select(x.multiplyAdd(v, next[slot]),
-                                              next[slot]);
+                next[slot] =
+                    (dim < d).select(x.multiplyAdd(v, next[slot]), next[slot]);
               });
           return next;
         });
     Expr form = product.columnSums(sums, normSums);
-    Expr squares =
-        k.loop(k.index(0), k.index(d), k.index(1), {k.f32(0)},
-               [&](Expr dim, ArrayRef<Expr> sum) {
-                 Expr v = k.load(values, {s.sequence, point.kvHead,
-                                          point.token, dim})
-                              .widen();
-                 return Values{v.multiplyAdd(v, sum[0])};
-               })[0];
+    Expr squares = k.loop(
+        k.index(0), k.index(d), k.index(1), {k.f32(0)},
+        [&](Expr dim, ArrayRef<Expr> sum) {
+          Expr v = k.load(values, {s.sequence, point.kvHead, point.token, dim})
+                       .widen();
+          return Values{v.multiplyAdd(v, sum[0])};
+        })[0];
     Expr frobenius = k.f32(0);
     for (int64_t part = 0; part < GramBuffers::blocks(k.shape); ++part)
       frobenius = frobenius + k.load(gram.sums, {s.sequence, head,
@@ -432,8 +433,8 @@ private:
     double unit = k.shape.dtype == DType::F32   ? 0
                   : k.shape.dtype == DType::F16 ? 0x1p-11
                                                 : 0x1p-8;
-    Expr error = k.sqrt(frobenius) * k.f32(unit + 0x1p-13) +
-                 k.f32(double(d) * 0x1p-24);
+    Expr error =
+        k.sqrt(frobenius) * k.f32(unit + 0x1p-13) + k.f32(double(d) * 0x1p-24);
     Expr square = error.multiplyAdd(squares, form).max(k.f32(0));
     return total * k.sqrt(square) * k.f32(1 + 0x1p-10);
   }
@@ -467,9 +468,8 @@ private:
     for (ReduceOp reduce : rowHeads) {
       Buffer memory = rowHeadSums[reduce];
       int64_t window = windowOf(reduce);
-      Expr row = (query - (queries - window))
-                     .max(k.index(0))
-                     .min(k.index(window - 1));
+      Expr row =
+          (query - (queries - window)).max(k.index(0)).min(k.index(window - 1));
       Expr old = k.load(memory, {k.warp(), row, k.lane()});
       Expr start =
           (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
@@ -494,8 +494,7 @@ private:
     // by lanes whose result nobody stores.
     Expr column =
         halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
-    Expr logit =
-        tile.at(k.index(local * tile.paddedGroup + p.member), column);
+    Expr logit = tile.at(k.index(local * tile.paddedGroup + p.member), column);
     Expr seen = p.token <= s.length - queries + row;
     Expr value = seen.select(k.exp2(logit - shift), k.f32(0));
     if (!op.getRounded() || k.shape.dtype == DType::F32)

@@ -1,15 +1,16 @@
 //===- Gram.cpp - a quadratic form that bounds norms behind a projection --===//
 //
-// For one query head, W its d x D slice of the output projection, w_n its columns
-// and c_n = ||w_n||_2:  by Cauchy and Schwarz
+// For one query head, W its d x D slice of the output projection, w_n its
+// columns and c_n = ||w_n||_2:  by Cauchy and Schwarz
 //
 //   ||v W||_1 = sum_n sqrt(c_n) |v w_n| / sqrt(c_n)
 //            <= sqrt(sum_n c_n) * sqrt(v G v),  G = sum_n w_n w_n^T / c_n
 //
-// grid (d^2 / 2048, Hq, batch), 256 threads with 8 elements of G each; all walk the
-// columns of W, 256 at a time. G is written divided by sum c_n, which bounds its
-// elements by 1, in the model's type; beside it sum c_n and each block's sum of
-// squares, for the error of that type. Depends on the weights only.
+// grid (d^2 / 2048, Hq, batch), 256 threads with 8 elements of G each; all walk
+// the columns of W, 256 at a time. G is written divided by sum c_n, which
+// bounds its elements by 1, in the model's type; beside it sum c_n and each
+// block's sum of squares, for the error of that type. Depends on the weights
+// only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,45 +65,43 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   Expr elements = k.index(d * d);
   SmallVector<Expr> element;
   for (int64_t j = 0; j < elementsPerThread; ++j)
-    element.push_back((part * (threads * elementsPerThread) + thread +
-                       j * threads)
-                          .min(elements - 1));
+    element.push_back(
+        (part * (threads * elementsPerThread) + thread + j * threads)
+            .min(elements - 1));
 
   Values start(elementsPerThread + 1, k.f32(0));
-  Values sums = k.loop(
-      zero, hidden, k.index(threads), start,
-      [&](Expr first, ArrayRef<Expr> carried) {
-        Expr own = first + thread, exists = own < hidden;
-        Expr safe = own.min(hidden - 1);
-        Expr squares =
-            k.loop(zero, k.index(d), k.index(1), {k.f32(0)},
-                   [&](Expr dim, ArrayRef<Expr> sum) {
-                     Expr x = weight(safe, dim);
-                     return Values{x.multiplyAdd(x, sum[0])};
-                   })[0];
-        Expr norm = exists.select(k.sqrt(squares), k.f32(0));
-        k.barrier(); // the last columns have been used
-        k.store((norm > k.f32(0)).select(k.f32(1) / norm, k.f32(0)), inverse,
-                {thread});
-        k.barrier();
-        Values next(carried.begin(), carried.end());
-        next.back() = next.back() + norm;
-        Expr count = (hidden - first).min(k.index(threads));
-        Values inner = k.loop(
-            zero, count, k.index(1),
-            ArrayRef<Expr>(next).drop_back(),
-            [&](Expr n, ArrayRef<Expr> running) {
-              Values updated;
-              Expr scale = k.load(inverse, {n});
-              for (auto [at, sum] : llvm::zip(element, running))
-                updated.push_back((weight(first + n, at / d) * scale)
-                                      .multiplyAdd(weight(first + n, at % d),
-                                                   sum));
-              return updated;
-            });
-        inner.push_back(next.back());
-        return inner;
-      });
+  Values sums =
+      k.loop(zero, hidden, k.index(threads), start,
+             [&](Expr first, ArrayRef<Expr> carried) {
+               Expr own = first + thread, exists = own < hidden;
+               Expr safe = own.min(hidden - 1);
+               Expr squares = k.loop(zero, k.index(d), k.index(1), {k.f32(0)},
+                                     [&](Expr dim, ArrayRef<Expr> sum) {
+                                       Expr x = weight(safe, dim);
+                                       return Values{x.multiplyAdd(x, sum[0])};
+                                     })[0];
+               Expr norm = exists.select(k.sqrt(squares), k.f32(0));
+               k.barrier(); // the last columns have been used
+               k.store((norm > k.f32(0)).select(k.f32(1) / norm, k.f32(0)),
+                       inverse, {thread});
+               k.barrier();
+               Values next(carried.begin(), carried.end());
+               next.back() = next.back() + norm;
+               Expr count = (hidden - first).min(k.index(threads));
+               Values inner = k.loop(
+                   zero, count, k.index(1), ArrayRef<Expr>(next).drop_back(),
+                   [&](Expr n, ArrayRef<Expr> running) {
+                     Values updated;
+                     Expr scale = k.load(inverse, {n});
+                     for (auto [at, sum] : llvm::zip(element, running))
+                       updated.push_back(
+                           (weight(first + n, at / d) * scale)
+                               .multiplyAdd(weight(first + n, at % d), sum));
+                     return updated;
+                   });
+               inner.push_back(next.back());
+               return inner;
+             });
   Expr total = block.reduce(ReduceKind::Sum, sums.back());
   Expr squares = k.f32(0);
   for (int64_t j = 0; j < elementsPerThread; ++j) {

@@ -7,9 +7,9 @@
 
 namespace kvc {
 
-/// What a gram kernel leaves for each query head: the matrix [d][d] in the model's
-/// type, divided by s = the sum of the column norms; and for each of its blocks
-/// [s, sum of squares of the block's elements], f32.
+/// What a gram kernel leaves for each query head: the matrix [d][d] in the
+/// model's type, divided by s = the sum of the column norms; and for each of
+/// its blocks [s, sum of squares of the block's elements], f32.
 struct GramBuffers {
   GramBuffers(KernelBuilder &k, llvm::StringRef matrix, llvm::StringRef sums);
 

@@ -60,7 +60,9 @@ Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {
 }
 
 std::string kvc::sideName(CacheSide side) {
-  return side == CacheSide::Key ? "k" : side == CacheSide::Value ? "v" : "k_raw";
+  return side == CacheSide::Key     ? "k"
+         : side == CacheSide::Value ? "v"
+                                    : "k_raw";
 }
 
 void kvc::addSideArgs(std::vector<std::string> &args, CacheSide side) {

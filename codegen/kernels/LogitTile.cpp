@@ -13,8 +13,8 @@ void LogitTile::addArgs(std::vector<std::string> &args) {
     args.push_back(arg);
 }
 
-LogitTile::LogitTile(KernelBuilder &k, int64_t warps)
-    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k), product(k) {
+LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare)
+    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k), product(k, spare) {
   tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
                   {k.index(rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
@@ -33,15 +33,14 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
   this->sequence = sequence;
   this->kvHead = kvHead;
   product.loadColumns(keys, [=, this](Expr column) {
-    return SmallVector<Expr>{sequence, kvHead,
-                             (firstToken + column).max(k.index(0)).min(end - 1)};
+    return SmallVector<Expr>{
+        sequence, kvHead, (firstToken + column).max(k.index(0)).min(end - 1)};
   });
 }
 
 std::pair<Expr, Expr> LogitTile::queryOf(Expr step, Expr row) {
   Expr member = (row % paddedGroup).min(k.index(k.shape.group - 1));
-  Expr query =
-      (step * queriesPerStep() + row / paddedGroup).min(queries - 1);
+  Expr query = (step * queriesPerStep() + row / paddedGroup).min(queries - 1);
   return {kvHead * k.shape.group + member, k.arg("q_rows") - queries + query};
 }
 

@@ -5,8 +5,8 @@
 // G' query heads of the group, G' = G rounded up to a power of two, so that a
 // reduction over the group never crosses a step.
 //
-// The 32 keys stay in registers or L1 (see WarpProduct.h); queries are read again
-// by every warp, from L1.
+// The 32 keys stay in registers or L1 (see WarpProduct.h); queries are read
+// again by every warp, from L1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ public:
   static void addArgs(std::vector<std::string> &args);
 
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
-  /// warps.
-  LogitTile(KernelBuilder &k, int64_t warps);
+  /// warps. `spare` as in WarpProduct.
+  LogitTile(KernelBuilder &k, int64_t warps, bool spare = false);
 
   /// The rows are those of the last `queries` queries.
   void setQueries(Expr queries);

@@ -2,9 +2,9 @@
 //
 // grid (index_capacity / 4, Hkv, batch), 4 warps, a warp per kept row; lane =
 // dimension. The warp looks through the head's table for members of its row,
-// twice: once for their number and the sum of their weights, once to add them up,
-// in ascending order both times. A row of one member is copied. Writes the norms
-// of the table on the way.
+// twice: once for their number and the sum of their weights, once to add them
+// up, in ascending order both times. A row of one member is copied. Writes the
+// norms of the table on the way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,19 +44,19 @@ public:
                      {s.sequence, head})
                   .toIndex();
     k.when(rows.has(row), [&] {
-      auto totals = overMembers(row, {k.index(0), k.f32(0)},
-                                [&](Expr, Expr token, ArrayRef<Expr> sums) {
-                                  return Values{sums[0] + 1,
-                                                sums[1] + weightOf(token)};
-                                });
+      auto totals =
+          overMembers(row, {k.index(0), k.f32(0)},
+                      [&](Expr, Expr token, ArrayRef<Expr> sums) {
+                        return Values{sums[0] + 1, sums[1] + weightOf(token)};
+                      });
       Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
-      Values sums = overMembers(
-          row, Values(2 * pieces(), k.f32(-0.0)),
-          [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
-            Expr weight =
-                (single | plain).select(k.f32(1), weightOf(token));
-            return addMember(entry, token, weight, carried);
-          });
+      Values sums =
+          overMembers(row, Values(2 * pieces(), k.f32(-0.0)),
+                      [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
+                        Expr weight =
+                            (single | plain).select(k.f32(1), weightOf(token));
+                        return addMember(entry, token, weight, carried);
+                      });
       Expr divisor = plain.select(totals[0].toFloat(), totals[1]);
       divisor = single.select(k.f32(1), divisor);
       for (int side : {0, 1})
@@ -83,8 +83,8 @@ private:
     spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
     addBodyArgs(kernel, spec.args);
     Ragged::addArgs(spec.args);
-    for (const char *arg : {"member_rows", "member_norms", "member_counts",
-                            "member_capacity"})
+    for (const char *arg :
+         {"member_rows", "member_norms", "member_counts", "member_capacity"})
       spec.args.push_back(arg);
     addSideArgs(spec.args, CacheSide::RawKey);
     addSideArgs(spec.args, CacheSide::Value);
@@ -97,9 +97,7 @@ private:
   }
 
   /// Runs of 32 dimensions of a row.
-  int64_t pieces() const {
-    return llvm::divideCeil(k.shape.headDim, warpSize);
-  }
+  int64_t pieces() const { return llvm::divideCeil(k.shape.headDim, warpSize); }
   void inRow(int64_t piece, llvm::function_ref<void(Expr)> body) {
     Expr dim = k.lane() + piece * warpSize;
     if ((piece + 1) * warpSize <= k.shape.headDim)
@@ -111,8 +109,8 @@ private:
   Expr narrow(Expr x) {
     if (k.shape.dtype == DType::F32)
       return x;
-    return k.expr(arith::TruncFOp::create(
-        k.b, k.shape.elementType(k.b.getContext()), x));
+    return k.expr(
+        arith::TruncFOp::create(k.b, k.shape.elementType(k.b.getContext()), x));
   }
 
   Expr read(Value value, Expr token) {
@@ -126,9 +124,9 @@ private:
 
   /// Folds `body(entry, token, carried)` over the row's members, ascending. The
   /// whole warp takes part.
-  Values overMembers(Expr row, Values start,
-                     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)>
-                         body) {
+  Values
+  overMembers(Expr row, Values start,
+              llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
     return k.loop(
         k.index(0), members, k.index(warpSize), start,
         [&](Expr base, ArrayRef<Expr> carried) {
@@ -162,9 +160,9 @@ private:
       for (int64_t piece = 0; piece < pieces(); ++piece) {
         Expr dim = k.lane() + piece * warpSize;
         Expr exists = dim < k.shape.headDim;
-        Expr x = k.load(sideBuffer(k, side),
-                        {s.sequence, head, token,
-                         dim.min(k.index(k.shape.headDim - 1))});
+        Expr x = k.load(
+            sideBuffer(k, side),
+            {s.sequence, head, token, dim.min(k.index(k.shape.headDim - 1))});
         vectors[side == CacheSide::Value].push_back(
             exists.select(x.widen(), k.f32(0)));
       }
@@ -174,8 +172,9 @@ private:
     for (int64_t mask = warpSize / 2; mask; mask /= 2)
       squares = squares + k.shuffleXor(squares, mask);
     Expr norm = k.sqrt(squares);
-    k.when(k.lane() == 0,
-           [&] { k.store(norm, normTable, {s.sequence, head, entry}); });
+    k.when(k.lane() == 0, [&] {
+      k.store(norm, normTable, {s.sequence, head, entry});
+    });
     Values next;
     for (auto [i, x] : llvm::enumerate(vectors[0])) {
       Expr unit = (norm == k.f32(0)).select(k.f32(0), x / norm);

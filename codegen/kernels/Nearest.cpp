@@ -2,8 +2,9 @@
 //
 // grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 sources, which stay in
 // registers while the centres go by, 16 at a time; both are read through lists.
-// Similarities leave the registers as a maximum and its token only. A block whose
-// sources are past the end of the list has nothing to do but its tokens' -1.
+// Similarities leave the registers as a maximum and its token only. A block
+// whose sources are past the end of the list has nothing to do but its tokens'
+// -1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +16,8 @@ using namespace kvc;
 
 static constexpr int64_t warps = 4;
 static constexpr int64_t noToken = INT32_MAX;
+// Below every product of cosines and norms; -1 once it is divided by the norms.
+static constexpr double lowest = -3.0e38;
 
 namespace {
 
@@ -91,8 +94,7 @@ private:
       return input(op.getPrepared()[4 + side], token);
     };
 
-    Expr token =
-        k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
+    Expr token = k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
     k.when(token < s.past, [&] {
       k.when(input(op.getSources(), token) == k.boolean(false), [&] {
         k.store(k.i32(-1), result, {s.sequence, head, token});
@@ -103,7 +105,7 @@ private:
     k.when(first < sources, [&] {
       SmallVector<WarpProduct> products;
       for (size_t i = 0; i < sides.size(); ++i)
-        products.emplace_back(k);
+        products.emplace_back(k, /*spare=*/true);
       auto sourceOf = [&](Expr column) {
         return listed(0, first + column, sources);
       };
@@ -112,27 +114,21 @@ private:
           return SmallVector<Expr>{s.sequence, head, sourceOf(column)};
         });
       int slots = products[0].slots();
-      // Norms of the lane's sources, [side][slot].
-      SmallVector<Values, 2> norms(sides.size());
-      for (int slot = 0; slot < slots; ++slot)
-        for (size_t side = 0; side < sides.size(); ++side)
-          norms[side].push_back(
-              normOf(side, sourceOf(products[0].columnOf(slot))));
       Values start(slots, k.f32(-std::numeric_limits<double>::infinity()));
       start.append(slots, k.i32(noToken));
       Values best = k.loop(
           zero, centres, k.index(WarpProduct::rows), start,
           [&](Expr base, ArrayRef<Expr> carried) {
-            return step(op, sides, products, norms, base, centres, carried,
-                        [&](Expr row) { return listed(2, row, centres); },
-                        normOf);
+            return step(
+                sides, products, base, centres, carried,
+                [&](Expr row) { return listed(2, row, centres); }, normOf);
           });
       best = products[0].acrossLanes(
           best, [&](ArrayRef<Expr> a, ArrayRef<Expr> b) {
             Values next;
             for (int slot = 0; slot < slots; ++slot) {
-              auto [value, token] = better(a[slot], a[slots + slot], b[slot],
-                                           b[slots + slot]);
+              auto [value, token] =
+                  better(a[slot], a[slots + slot], b[slot], b[slots + slot]);
               next.insert(next.begin() + slot, value);
               next.push_back(token);
             }
@@ -141,7 +137,14 @@ private:
       Expr least = evalScalar(k, s, op.getAtLeast());
       for (int slot = 0; slot < slots; ++slot) {
         Expr column = products[0].columnOf(slot);
-        Expr found = (best[slot] >= least) & (best[slots + slot] < noToken);
+        // What all similarities of a source have in common is divided by once.
+        Expr similarity = best[slot];
+        for (size_t side = 0; side < sides.size(); ++side) {
+          Expr norm = normOf(side, sourceOf(column));
+          similarity = (norm == k.f32(0)).select(k.f32(0), similarity / norm);
+        }
+        similarity = similarity.max(k.f32(-1));
+        Expr found = (similarity >= least) & (best[slots + slot] < noToken);
         k.when(products[0].ownsColumns() & (first + column < sources), [&] {
           k.store(found.select(best[slots + slot], k.i32(-1)), result,
                   {s.sequence, head, sourceOf(column)});
@@ -157,9 +160,8 @@ private:
     return {wins.select(other, value), wins.select(otherToken, token)};
   }
 
-  /// 16 centres against the warp's sources.
-  Values step(NearestOp op, ArrayRef<CacheSide> sides,
-              MutableArrayRef<WarpProduct> products, ArrayRef<Values> norms,
+  /// 16 centres against the warp's sources: cosines times the sources' norms.
+  Values step(ArrayRef<CacheSide> sides, MutableArrayRef<WarpProduct> products,
               Expr base, Expr centres, ArrayRef<Expr> carried,
               llvm::function_ref<Expr(Expr)> tokenOf,
               llvm::function_ref<Expr(size_t, Expr)> normOf) {
@@ -176,16 +178,16 @@ private:
           },
           [&](Expr dot, Expr row, Expr, int slot) {
             Expr token = tokenOf(base + row);
-            Expr own = normOf(at, token), other = norms[at][slot];
-            Expr zero = (own == k.f32(0)) | (other == k.f32(0));
-            cosines[at].push_back(zero.select(k.f32(0), dot / own / other));
+            Expr norm = normOf(at, token);
+            cosines[at].push_back(
+                (norm == k.f32(0)).select(k.f32(0), dot / norm));
             Expr similarity = cosines[at].back();
             if (!last)
               return;
             if (sides.size() == 2) {
               Expr a = cosines[0][ordinal++], b = similarity;
               Expr opposed = (a < k.f32(0)) & (b < k.f32(0));
-              similarity = opposed.select(k.f32(-1), a * b);
+              similarity = opposed.select(k.f32(lowest), a * b);
             }
             auto [value, winner] = better(best[slot], best[slots + slot],
                                           similarity, token.toI32());

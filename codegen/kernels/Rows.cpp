@@ -78,10 +78,8 @@ private:
 
   /// The policy reads what earlier layers kept, so every layer counts.
   bool carriesState() {
-    WalkResult result =
-        kernel->getParentOfType<PolicyOp>().walk([](KeptLayersOp) {
-          return WalkResult::interrupt();
-        });
+    WalkResult result = kernel->getParentOfType<PolicyOp>().walk(
+        [](KeptLayersOp) { return WalkResult::interrupt(); });
     return result.wasInterrupted();
   }
 
@@ -246,13 +244,12 @@ private:
       k.barrier(); // earlier results have been read
       k.store(mine, channelRuns, {k.thread()});
       k.barrier();
-      return k.loop(k.index(0), k.index(runs), k.index(1),
-                    {reductionStart(k, kind)},
-                    [&](Expr run, ArrayRef<Expr> carried) {
-                      Expr part = k.load(channelRuns, {run * d + channel});
-                      return KernelBuilder::Values{
-                          reductionStep(kind, carried[0], part)};
-                    })[0];
+      return k.loop(
+          k.index(0), k.index(runs), k.index(1), {reductionStart(k, kind)},
+          [&](Expr run, ArrayRef<Expr> carried) {
+            Expr part = k.load(channelRuns, {run * d + channel});
+            return KernelBuilder::Values{reductionStep(kind, carried[0], part)};
+          })[0];
     };
     ReduceKind kind = reduce.getKind();
     auto plain = [](Expr x) { return x; };
@@ -271,34 +268,34 @@ private:
     });
   }
 
-  /// The smallest number of best scores that leave at most `all_but`: bit by bit
-  /// the largest key below which no more than that lies, then as many of that key
-  /// as still fit.
+  /// The smallest number of best scores that leave at most `all_but`: bit by
+  /// bit the largest key below which no more than that lies, then as many of
+  /// that key as still fit.
   void countMass(CountMassOp op) {
     auto score = [&](Expr token) { return evalAt(token)(op.getScore()); };
     Expr least = evalScalar(k, s, op.getAllBut());
     auto massBelow = [&](Expr key) {
       return overTokens(ReduceKind::Sum, [&](Expr token) {
         Expr x = score(token);
-        Expr counts = key.above(orderedKey(k, x)) &
-                      (x.isNaN() == k.boolean(false));
+        Expr counts =
+            key.above(orderedKey(k, x)) & (x.isNaN() == k.boolean(false));
         return counts.select(x, k.f32(0));
       });
     };
-    Expr key = k.loop(k.index(0), k.index(32), k.index(1), {k.i32(0)},
-                      [&](Expr i, ArrayRef<Expr> carried) {
-                        Expr bit = k.i32(1) << (k.index(31) - i).toI32();
-                        Expr higher = carried[0] | bit;
-                        Expr fits = massBelow(higher) <= least;
-                        return KernelBuilder::Values{
-                            fits.select(higher, carried[0])};
-                      })[0];
+    Expr key =
+        k.loop(k.index(0), k.index(32), k.index(1), {k.i32(0)},
+               [&](Expr i, ArrayRef<Expr> carried) {
+                 Expr bit = k.i32(1) << (k.index(31) - i).toI32();
+                 Expr higher = carried[0] | bit;
+                 Expr fits = massBelow(higher) <= least;
+                 return KernelBuilder::Values{fits.select(higher, carried[0])};
+               })[0];
     Expr left = least - massBelow(key);
-    // How many scores have the key or more, how many just the key, and its value.
+    // How many scores have the key or more, how many just the key, and its
+    // value.
     auto counted = [&](llvm::function_ref<Expr(Expr)> holds) {
       return overTokens(ReduceKind::Sum, [&](Expr token) {
-        return holds(orderedKey(k, score(token)))
-            .select(k.f32(1), k.f32(0));
+        return holds(orderedKey(k, score(token))).select(k.f32(1), k.f32(0));
       });
     };
     Expr above = counted([&](Expr own) { return own.above(key); });
@@ -329,8 +326,8 @@ private:
         k.loop(k.index(0), heads, k.index(1), {k.index(0)},
                [&](Expr other, ArrayRef<Expr> carried) {
                  Expr theirs = value(other);
-                 Expr better = op.getEnd() == End::Lowest ? theirs < mine
-                                                          : theirs > mine;
+                 Expr better =
+                     op.getEnd() == End::Lowest ? theirs < mine : theirs > mine;
                  Expr comes = better | ((theirs == mine) & (other < head));
                  return KernelBuilder::Values{
                      comes.select(carried[0] + 1, carried[0])};
@@ -352,8 +349,8 @@ private:
     });
   }
 
-  /// Calls `write(row, token)` for each of the first `count` tokens that `isMember`
-  /// holds for, rows ascending; returns how many there are.
+  /// Calls `write(row, token)` for each of the first `count` tokens that
+  /// `isMember` holds for, rows ascending; returns how many there are.
   Expr listWhere(Expr count, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write) {
     auto isListed = [&](Expr token, Expr exists) {
@@ -389,14 +386,16 @@ private:
 
   /// Writes the marked tokens to the kernel's outputs.
   void listMarked(ListOp op) {
-    Buffer indices = outputOf(op.getIndices()), counts = outputOf(op.getCounts());
+    Buffer indices = outputOf(op.getIndices()),
+           counts = outputOf(op.getCounts());
     Expr count = listWhere(
         s.past, [&](Expr token) { return evalAt(token)(op.getMask()); },
         [&](Expr row, Expr token) {
           k.store(token.toI32(), indices, {s.sequence, head, row});
         });
-    k.when(k.thread() == 0,
-           [&] { k.store(count.toI32(), counts, {s.sequence, head}); });
+    k.when(k.thread() == 0, [&] {
+      k.store(count.toI32(), counts, {s.sequence, head});
+    });
   }
 
   /// The buffer of a value that the kernel yields.
@@ -411,8 +410,8 @@ private:
   /// Where each kept token's row is noted, for its members.
   Buffer rankBuffer() {
     ListMembersOp op = *kernel.getBody().getOps<ListMembersOp>().begin();
-    return scratchBuffer(k, scratchName(op->getAttrOfType<BufferAttr>("buffer")),
-                         op.getType());
+    return scratchBuffer(
+        k, scratchName(op->getAttrOfType<BufferAttr>("buffer")), op.getType());
   }
 
   /// Writes the table of what the kept rows represent: kept tokens, and tokens
@@ -446,7 +445,8 @@ private:
     writeMemberCount(count);
   }
 
-  void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to) {
+  void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row,
+                   Expr to) {
     Expr capacity = k.arg("member_capacity");
     SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
     SmallVector<Expr> at{s.sequence, head, entry};

@@ -1,10 +1,10 @@
 //===- Sequence.cpp - what looks at all heads' rows at once ---------------===//
 //
-// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by a table
-// is in TableAllocation.cpp. Allocation by where the best scores are: a radix select over all heads' scores, item t * Hkv + g,
-// so that ties go to the smaller token and then to the smaller head; a
-// histogram over heads; the blend, rounded by largest remainder. Reads Hkv * T
-// scores four times.
+// grid (1, 1, batch), 512 threads: one block per sequence. Allocation by a
+// table is in TableAllocation.cpp. Allocation by where the best scores are: a
+// radix select over all heads' scores, item t * Hkv + g, so that ties go to the
+// smaller token and then to the smaller head; a histogram over heads; the
+// blend, rounded by largest remainder. Reads Hkv * T scores four times.
 //
 //===----------------------------------------------------------------------===//
 

@@ -47,8 +47,8 @@ static Buffer partialBuffer(KernelBuilder &k, StringRef name, int64_t queries) {
 }
 
 /// Two lanes share a row of the tile's step: lane 2r takes the first 16 tokens,
-/// lane 2r + 1 the others. Both get the statistics of the tokens from `base` that
-/// are in front of `seen`.
+/// lane 2r + 1 the others. Both get the statistics of the tokens from `base`
+/// that are in front of `seen`.
 static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
                                        Expr base, Expr seen) {
   Expr row = k.lane() / 2, half = k.lane() % 2;
@@ -56,8 +56,8 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
   Expr m = k.f32(-infinity);
   for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
     Expr column = half * (LogitTile::tokens / 2) + c;
-    Expr z = (base + column < seen)
-                 .select(tile.at(row, column), k.f32(-infinity));
+    Expr z =
+        (base + column < seen).select(tile.at(row, column), k.f32(-infinity));
     logits.push_back(z);
     m = m.max(z);
   }
@@ -161,9 +161,9 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
         Expr rowM = m, rowSum = sum;
         Expr slot = step * LogitTile::rows + row;
         k.when(half == 0, [&] {
-          auto [newM, newS] = merge(k, k.load(running, {warp, slot, zero}),
-                                    k.load(running, {warp, slot, one}), rowM,
-                                    rowSum);
+          auto [newM, newS] =
+              merge(k, k.load(running, {warp, slot, zero}),
+                    k.load(running, {warp, slot, one}), rowM, rowSum);
           k.store(newM, running, {warp, slot, zero});
           k.store(newS, running, {warp, slot, one});
         });

@@ -43,9 +43,9 @@ Expr TableAllocation::weightOf(Expr head) {
     auto widen = [&](Expr x) {
       return k.expr(arith::ExtUIOp::create(k.b, k.b.getI64Type(), x));
     };
-    Expr scaled = (up >= 0).select(
-        widen(mantissa) << widen(up.max(k.i32(0))),
-        widen(mantissa >> down.max(k.i32(0)).min(k.i32(31))));
+    Expr scaled =
+        (up >= 0).select(widen(mantissa) << widen(up.max(k.i32(0))),
+                         widen(mantissa >> down.max(k.i32(0)).min(k.i32(31))));
     sum = sum + scaled;
   }
   return k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), sum));
@@ -58,19 +58,18 @@ Expr TableAllocation::blockSum(Expr value) {
   k.store(k.expr(arith::TruncIOp::create(k.b, i64, value >> 64)), high,
           {k.thread()});
   k.barrier();
-  return k.loop(k.index(0), k.index(block.threads), k.index(1),
-                {k.zero(i128)}, [&](Expr i, ArrayRef<Expr> sum) {
+  return k.loop(k.index(0), k.index(block.threads), k.index(1), {k.zero(i128)},
+                [&](Expr i, ArrayRef<Expr> sum) {
                   auto part = [&](const Buffer &memory) {
-                    return k.expr(arith::ExtUIOp::create(
-                        k.b, i128, k.load(memory, {i})));
+                    return k.expr(
+                        arith::ExtUIOp::create(k.b, i128, k.load(memory, {i})));
                   };
                   return Values{sum[0] + (part(low) | (part(high) << 64))};
                 })[0];
 }
 
-void TableAllocation::allocate(
-    const SequenceScalars &s, Expr base, Expr shared,
-    llvm::function_ref<void(Expr, Expr)> store) {
+void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
+                               llvm::function_ref<void(Expr, Expr)> store) {
   Expr zero = k.index(0), one = k.index(1), thread = k.thread();
   Expr step = k.index(block.threads), perLayer = k.arg("kv_heads");
   Expr count = perLayer * k.arg("layers");
@@ -81,26 +80,24 @@ void TableAllocation::allocate(
                              return Values{sum[0] + value(head)};
                            })[0]);
   };
-  auto flag = [&](Expr bit) {
-    return bit.select(nothing + 1, nothing);
-  };
+  auto flag = [&](Expr bit) { return bit.select(nothing + 1, nothing); };
 
   // The scale of the weights, and whether every entry is one.
   Buffer table = k.buffer("table", {k.index(k.shape.group)});
-  auto scan = k.loop(
-      thread, count, step, {k.i32(1), k.i32(0)},
-      [&](Expr head, ArrayRef<Expr> carried) {
-        Expr most = carried[0], bad = carried[1];
-        for (int64_t j = 0; j < k.shape.group; ++j) {
-          Expr entry = k.load(table, {head, k.index(j)});
-          auto [exponent, mantissa] = fields(k, entry);
-          most = (mantissa > 0).select(most.max(exponent), most);
-          Expr good = (entry >= k.f32(0)) & (entry.bits().same(0x7f800000) >
-                                             entry.bits());
-          bad = good.select(bad, k.i32(1));
-        }
-        return Values{most, bad};
-      });
+  auto scan = k.loop(thread, count, step, {k.i32(1), k.i32(0)},
+                     [&](Expr head, ArrayRef<Expr> carried) {
+                       Expr most = carried[0], bad = carried[1];
+                       for (int64_t j = 0; j < k.shape.group; ++j) {
+                         Expr entry = k.load(table, {head, k.index(j)});
+                         auto [exponent, mantissa] = fields(k, entry);
+                         most = (mantissa > 0).select(most.max(exponent), most);
+                         Expr good =
+                             (entry >= k.f32(0)) &
+                             (entry.bits().same(0x7f800000) > entry.bits());
+                         bad = good.select(bad, k.i32(1));
+                       }
+                       return Values{most, bad};
+                     });
   Expr most = block.reduce(ReduceKind::Max, scan[0].toFloat());
   leastExponent = k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), most)) -
                   exponentRange;
@@ -109,7 +106,8 @@ void TableAllocation::allocate(
     k.atomicOr(k.i32(statusTable), k.buffer("status", {}), {zero});
   });
 
-  // A head's share is share / weights: base + weight * shared * heads / weights.
+  // A head's share is share / weights: base + weight * shared * heads /
+  // weights.
   Expr pool = wide(shared * count), capacity = wide(s.past);
   Expr unit = (weights == nothing).select(nothing + 1, weights);
   auto share = [&](Expr head) {
@@ -128,11 +126,10 @@ void TableAllocation::allocate(
       [&](Expr, ArrayRef<Expr> carried) {
         Expr rest = carried[0], sum = carried[1], before = carried[2];
         return k.choose(
-            carried[3],
-            [&] { return Values(carried.begin(), carried.end()); },
+            carried[3], [&] { return Values(carried.begin(), carried.end()); },
             [&] {
-              Expr cuts = overHeads(
-                  [&](Expr h) { return flag(cut(h, rest, sum)); });
+              Expr cuts =
+                  overHeads([&](Expr h) { return flag(cut(h, rest, sum)); });
               Expr left = overHeads([&](Expr h) {
                 return cut(h, rest, sum).select(nothing, share(h));
               });
@@ -149,17 +146,17 @@ void TableAllocation::allocate(
   // Quotient and remainder, bit by bit: no target divides 128 bits.
   auto divide = [&](Expr head) {
     Expr value = equal.select(rest, share(head) * rest);
-    return k.loop(zero, k.index(quotientBits), one, {nothing, value},
-                  [&](Expr i, ArrayRef<Expr> carried) {
-                    Expr bit = wide(k.index(quotientBits - 1) - i);
-                    // divisor << bit might overflow; value >> bit cannot.
-                    Expr fits = divisor.above(carried[1] >> bit) == k.boolean(false);
-                    Expr next = carried[1] - (divisor << bit);
-                    return Values{
-                        fits.select(carried[0] + ((nothing + 1) << bit),
-                                    carried[0]),
-                        fits.select(next, carried[1])};
-                  });
+    return k.loop(
+        zero, k.index(quotientBits), one, {nothing, value},
+        [&](Expr i, ArrayRef<Expr> carried) {
+          Expr bit = wide(k.index(quotientBits - 1) - i);
+          // divisor << bit might overflow; value >> bit cannot.
+          Expr fits = divisor.above(carried[1] >> bit) == k.boolean(false);
+          Expr next = carried[1] - (divisor << bit);
+          return Values{
+              fits.select(carried[0] + ((nothing + 1) << bit), carried[0]),
+              fits.select(next, carried[1])};
+        });
   };
   auto floorOf = [&](Expr head) {
     return isCut(head).select(capacity, divide(head)[0]);
@@ -172,14 +169,16 @@ void TableAllocation::allocate(
     Expr rank = overHeads([&](Expr other) {
       Expr theirs = divide(other)[1];
       Expr head = other % perLayer;
-      Expr earlier = (head < own) | ((head == own) & (other / perLayer < layer));
+      Expr earlier =
+          (head < own) | ((head == own) & (other / perLayer < layer));
       Expr before = theirs.above(mine) | ((theirs == mine) & earlier);
       return flag(before & (isCut(other) == k.boolean(false)));
     });
     Expr extra = (isCut(first + own) == k.boolean(false)) & left.above(rank);
     Expr result = floorOf(first + own) + flag(extra);
     k.when(thread == 0, [&] {
-      store(own, k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), result)));
+      store(own,
+            k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), result)));
     });
   });
 }

@@ -11,8 +11,9 @@ namespace kvc {
 /// head of the running layer; nothing is stored for them.
 ///
 /// Exact in 128-bit integers. A head's weight is the sum of its group's entries
-/// in units of 2^-47 of the largest; smaller bits are cut off. The runtime keeps
-/// layers * Hkv at 2^14 and budgets below 2^21, so that no product overflows.
+/// in units of 2^-47 of the largest; smaller bits are cut off. The runtime
+/// keeps layers * Hkv at 2^14 and budgets below 2^21, so that no product
+/// overflows.
 ///
 /// Made at the top of a kernel: takes 8 KiB of shared memory.
 class TableAllocation {

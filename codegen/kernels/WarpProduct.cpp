@@ -26,21 +26,24 @@ Expr WarpProduct::loadPart(const Buffer &memory, SmallVector<Expr> at, Expr dim,
   return k.loadVector(memory, at, width);
 }
 
-void WarpProduct::loadColumns(
-    const Buffer &memory, std::function<SmallVector<Expr>(Expr)> address) {
+void WarpProduct::loadColumns(const Buffer &memory,
+                              std::function<SmallVector<Expr>(Expr)> address) {
   columnMemory = memory;
   columnAddress = std::move(address);
   fragments.clear();
-  if (!k.shape.usesTensorCores())
+  if (!k.shape.usesTensorCores() || streams)
     return;
+  for (int64_t block = 0; block < columns / 8; ++block)
+    fragments.push_back(loadFragment(block));
+}
+
+SmallVector<Expr> WarpProduct::loadFragment(int64_t block) {
   Expr lane = k.lane(), quad = lane % 4;
-  for (int64_t block = 0; block < columns / 8; ++block) {
-    SmallVector<Expr> at = columnAddress(lane / 4 + block * 8), registers;
-    for (auto [dim, width] : chunks())
-      registers.append(
-          k.registers(loadPart(memory, at, quad * width + dim, width)));
-    fragments.push_back(registers);
-  }
+  SmallVector<Expr> at = columnAddress(lane / 4 + block * 8), registers;
+  for (auto [dim, width] : chunks())
+    registers.append(
+        k.registers(loadPart(columnMemory, at, quad * width + dim, width)));
+  return registers;
 }
 
 void WarpProduct::multiply(
@@ -49,6 +52,8 @@ void WarpProduct::multiply(
   Expr lane = k.lane();
   if (k.shape.usesTensorCores()) {
     Expr quad = lane % 4, low = lane / 4;
+    if (streams)
+      k.syncWarp(); // or rows would be loaded before the last ones are used
     SmallVector<SmallVector<Expr>, 2> halves;
     for (int64_t half : {0, 8}) {
       SmallVector<Expr> at = address(low + half), registers;
@@ -60,9 +65,14 @@ void WarpProduct::multiply(
     // Two registers of each row are one step of 16 products.
     SmallVector<Value> a;
     for (size_t r = 0; r < halves[0].size(); r += 2)
-      a.append({halves[0][r], halves[1][r], halves[0][r + 1], halves[1][r + 1]});
+      a.append(
+          {halves[0][r], halves[1][r], halves[0][r + 1], halves[1][r + 1]});
     Type f32 = k.b.getF32Type();
-    for (auto [block, fragment] : llvm::enumerate(fragments)) {
+    for (int64_t block = 0; block < columns / 8; ++block) {
+      if (streams)
+        k.syncWarp(); // or all loads would be moved to the front
+      SmallVector<Expr> fragment =
+          streams ? loadFragment(block) : fragments[block];
       SmallVector<Value> bFragment(fragment.begin(), fragment.end());
       Value zero = k.f32(0);
       auto mma = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), a,
@@ -82,19 +92,19 @@ void WarpProduct::multiply(
   for (int64_t row = 0; row < rows; ++row)
     at.push_back(address(k.index(row)));
   SmallVector<Expr> zeros(rows, k.f32(0));
-  auto dots = k.loop(
-      k.index(0), k.index(k.shape.headDim), k.index(width), zeros,
-      [&](Expr dim, ArrayRef<Expr> carried) {
-        Expr mine = loadPart(columnMemory, column, dim, width);
-        KernelBuilder::Values sums(carried.begin(), carried.end());
-        for (int64_t row = 0; row < rows; ++row) {
-          Expr other = loadPart(memory, at[row], dim, width);
-          for (int64_t e = 0; e < width; ++e)
-            sums[row] = k.element(other, e).widen().multiplyAdd(
-                k.element(mine, e).widen(), sums[row]);
-        }
-        return sums;
-      });
+  auto dots =
+      k.loop(k.index(0), k.index(k.shape.headDim), k.index(width), zeros,
+             [&](Expr dim, ArrayRef<Expr> carried) {
+               Expr mine = loadPart(columnMemory, column, dim, width);
+               KernelBuilder::Values sums(carried.begin(), carried.end());
+               for (int64_t row = 0; row < rows; ++row) {
+                 Expr other = loadPart(memory, at[row], dim, width);
+                 for (int64_t e = 0; e < width; ++e)
+                   sums[row] = k.element(other, e).widen().multiplyAdd(
+                       k.element(mine, e).widen(), sums[row]);
+               }
+               return sums;
+             });
   for (int64_t row = 0; row < rows; ++row)
     visit(dots[row], k.index(row), lane, 0);
 }

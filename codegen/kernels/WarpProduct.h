@@ -22,10 +22,12 @@ public:
   static constexpr int64_t columns = 32;
 
   /// Where vector `i` begins: the indices in front of the innermost.
-  using Address =
-      llvm::function_ref<llvm::SmallVector<Expr>(Expr i)>;
+  using Address = llvm::function_ref<llvm::SmallVector<Expr>(Expr i)>;
 
-  explicit WarpProduct(KernelBuilder &k) : k(k) {}
+  /// Long columns take half of a lane's registers. Where a kernel needs the
+  /// registers for more, `spare` reads long columns again for every product.
+  explicit WarpProduct(KernelBuilder &k, bool spare = false)
+      : k(k), streams(spare && k.shape.headDim > 128) {}
 
   /// Takes the 32 columns; `address` must stay valid until the last multiply.
   void loadColumns(const Buffer &memory,
@@ -33,10 +35,10 @@ public:
 
   /// Multiplies 16 rows with the columns and visits every product that the lane
   /// holds, with its row and column. `slot` numbers the lane's columns.
-  void multiply(const Buffer &memory, Address address,
-                llvm::function_ref<void(Expr product, Expr row, Expr column,
-                                        int slot)>
-                    visit);
+  void multiply(
+      const Buffer &memory, Address address,
+      llvm::function_ref<void(Expr product, Expr row, Expr column, int slot)>
+          visit);
 
   /// Columns that one lane holds parts of.
   int slots() const { return k.shape.usesTensorCores() ? 8 : 1; }
@@ -47,8 +49,8 @@ public:
   /// Combines what lanes hold of the same columns; every lane gets the result.
   llvm::SmallVector<Expr>
   acrossLanes(llvm::SmallVector<Expr> values,
-              llvm::function_ref<llvm::SmallVector<Expr>(
-                  llvm::ArrayRef<Expr>, llvm::ArrayRef<Expr>)>
+              llvm::function_ref<llvm::SmallVector<Expr>(llvm::ArrayRef<Expr>,
+                                                         llvm::ArrayRef<Expr>)>
                   combine);
 
   /// True for one of the lanes that hold the same columns.
@@ -64,6 +66,8 @@ private:
   std::function<llvm::SmallVector<Expr>(Expr)> columnAddress;
   /// Tensor cores: fragments of the columns, [block of 8][register].
   llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
+  bool streams;
+  llvm::SmallVector<Expr> loadFragment(int64_t block);
 
   Expr loadPart(const Buffer &memory, llvm::SmallVector<Expr> at, Expr dim,
                 int64_t width);

@@ -210,9 +210,14 @@ public:
     if (keep.getDestination()) {
       // The search is shown too, so that a judge can tell near ties.
       auto search = keep.getDestination().getDefiningOp<NearestOp>();
+      if (!search) {
+        keep.emitError("the reference shows destinations of kvc.nearest only");
+        return failure();
+      }
       AxisList axes{Axis::KVHeads, Axis::Past};
       std::vector<int64_t> shape{layer.kvHeads, past};
-      kept.merge = {sidesOf(search), get(search.getSources()),
+      kept.merge = {sidesOf(search),
+                    get(search.getSources()),
                     get(keep.getDestination()),
                     reference::broadcast(get(keep.getWeight()), axes, shape),
                     get(search.getAtLeast()).data[0],
@@ -301,22 +306,21 @@ private:
       return reference::vectors(layer, rowsOf(vectors.getSide()), past);
     if (auto count = dyn_cast<CountMassOp>(op)) {
       AxisList axes{Axis::KVHeads, Axis::Past};
-      std::vector<int64_t> counts = reference::countMass(
-          reference::broadcast(get(count.getScore()), axes,
-                               {layer.kvHeads, past}),
-          get(count.getAllBut()).data[0]);
+      std::vector<int64_t> counts =
+          reference::countMass(reference::broadcast(get(count.getScore()), axes,
+                                                    {layer.kvHeads, past}),
+                               get(count.getAllBut()).data[0]);
       return Tensor{
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
     if (auto search = dyn_cast<NearestOp>(op))
-      return reference::nearest(layer, sidesOf(search),
-                                get(search.getSources()),
-                                get(search.getCentres()),
-                                get(search.getAtLeast()).data[0]);
+      return reference::nearest(
+          layer, sidesOf(search), get(search.getSources()),
+          get(search.getCentres()), get(search.getAtLeast()).data[0]);
     if (auto norm = dyn_cast<ProjectedNormOp>(op)) {
       // The norm is the tightest of its bounds.
-      Tensor result = reference::projectedNorm(layer, past,
-                                               norm.getKind() == NormKind::L2);
+      Tensor result =
+          reference::projectedNorm(layer, past, norm.getKind() == NormKind::L2);
       if (norm.getWhere()) {
         Tensor mask = reference::broadcast(get(norm.getWhere()), result.axes,
                                            result.shape);

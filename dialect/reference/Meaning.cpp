@@ -399,9 +399,10 @@ static double cosine(const double *a, const double *b, int64_t d) {
   return squares == 0 ? 0 : dot / std::sqrt(squares);
 }
 
-double reference::similarity(
-    const Layer &layer, const std::vector<const std::vector<double> *> &sides,
-    int64_t head, int64_t i, int64_t j) {
+double
+reference::similarity(const Layer &layer,
+                      const std::vector<const std::vector<double> *> &sides,
+                      int64_t head, int64_t i, int64_t j) {
   double product = 1;
   int negative = 0;
   for (const std::vector<double> *side : sides) {
@@ -414,9 +415,10 @@ double reference::similarity(
   return negative == 2 ? -1 : product;
 }
 
-Tensor reference::nearest(
-    const Layer &layer, const std::vector<const std::vector<double> *> &sides,
-    const Tensor &sources, const Tensor &centres, double least) {
+Tensor reference::nearest(const Layer &layer,
+                          const std::vector<const std::vector<double> *> &sides,
+                          const Tensor &sources, const Tensor &centres,
+                          double least) {
   Tensor result = sources;
   int64_t past = sources.shape[1];
   for (int64_t g = 0; g < layer.kvHeads; ++g)

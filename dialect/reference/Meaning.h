@@ -23,12 +23,12 @@ struct Layer {
   int64_t budget;  // B
   int64_t layer = 0, layers = 1;
   double scale;
-  std::vector<double> q; // [Hq, queries, d]
-  std::vector<double> k; // [Hkv, T, d]
-  std::vector<double> v; // [Hkv, T, d]
-  std::vector<double> kRaw; // [Hkv, T, d], keys before RoPE
-  int64_t hidden = 0;       // D
-  std::vector<double> wo; // [D, Hq * d], the output projection
+  std::vector<double> q;          // [Hq, queries, d]
+  std::vector<double> k;          // [Hkv, T, d]
+  std::vector<double> v;          // [Hkv, T, d]
+  std::vector<double> kRaw;       // [Hkv, T, d], keys before RoPE
+  int64_t hidden = 0;             // D
+  std::vector<double> wo;         // [D, Hq * d], the output projection
   std::vector<double> keptLayers; // [T], earlier layers that kept the token
   std::vector<double> table;      // [layers, Hq], importance
   /// Rounds a softmax weight to the model's type.
@@ -59,7 +59,8 @@ Tensor vectors(const Layer &layer, const std::vector<double> &rows,
                int64_t past);
 /// The smallest number of best scores of each head that leave at most `rest`.
 std::vector<int64_t> countMass(const Tensor &score, double rest);
-/// 0, 1, ... past - 1 for one head; with `tokens` counted from the end of those.
+/// 0, 1, ... past - 1 for one head; with `tokens` counted from the end of
+/// those.
 Tensor position(int64_t past, int64_t tokens = 0);
 
 enum class Reduction { Mean, Sum, Max, Min, Std };
@@ -87,8 +88,8 @@ std::vector<int64_t> allocateHeads(const Tensor &score,
 /// average by the table; none above `past`.
 std::vector<int64_t> allocateTable(const Layer &layer, int64_t base,
                                    int64_t shared, int64_t past);
-/// R[i, j]: the cosine of two tokens' rows, or the product of two sides' cosines,
-/// -1 where both are negative. `sides` are of the layer.
+/// R[i, j]: the cosine of two tokens' rows, or the product of two sides'
+/// cosines, -1 where both are negative. `sides` are of the layer.
 double similarity(const Layer &layer,
                   const std::vector<const std::vector<double> *> &sides,
                   int64_t head, int64_t i, int64_t j);

@@ -53,14 +53,15 @@ uint32_t queryHeads(const std::vector<LayerFile> &files,
 /// What scoring reads must be there, unless nothing is scored.
 void checkInputs(const LayerFile &file, uint32_t budget,
                  const Manifest &manifest) {
-  bool scored = file.tokens > budget &&
-                !(manifest.window && budget <= *manifest.window);
+  bool scored =
+      file.tokens > budget && !(manifest.window && budget <= *manifest.window);
   for (size_t layer = 0; layer < file.layers.size(); ++layer) {
     const LayerTensors &tensors = file.layers[layer];
     for (auto [name, wanted, tensor] :
          {std::tuple{"q", scored && manifest.queries > 0, tensors.q},
           std::tuple{"wo", scored && manifest.reads("wo"), tensors.wo},
-          // Merging policies write keys before RoPE, also of what they just keep.
+          // Merging policies write keys before RoPE, also of what they just
+          // keep.
           std::tuple{"k_raw", manifest.reads("k_raw"), tensors.kRaw}})
       if (wanted && !tensor)
         throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' is missing",
@@ -89,7 +90,8 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
     uint64_t entries = members.rows.size();
     out[prefix + "members.counts"] =
         TensorData::of("I32", {heads}, members.counts);
-    out[prefix + "members.row"] = TensorData::of("I32", {entries}, members.rows);
+    out[prefix + "members.row"] =
+        TensorData::of("I32", {entries}, members.rows);
     out[prefix + "members.position"] =
         TensorData::of("I32", {entries}, members.positions);
     out[prefix + "members.norm"] =
@@ -135,8 +137,11 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   std::vector<std::map<std::string, TensorData>> outputs(files.size());
   std::vector<SequenceMetrics> metrics;
   for (size_t s = 0; s < files.size(); ++s)
-    metrics.push_back({options.inputs[s], files[s].tokens, budgets[s],
-                       files[s].cacheBytes(), {}});
+    metrics.push_back({options.inputs[s],
+                       files[s].tokens,
+                       budgets[s],
+                       files[s].cacheBytes(),
+                       {}});
   for (size_t layer = 0; layer < files[0].layers.size(); ++layer) {
     std::vector<LayerSequence> batch;
     for (size_t s = 0; s < files.size(); ++s) {
@@ -169,9 +174,9 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
     for (size_t s = 0; s < files.size(); ++s) {
       addOutputs(outputs[s], layer, files[s], kept.sequences[s]);
       if (!options.metrics.empty())
-        metrics[s].layers.push_back(
-            measure(metricsLayer(files[s], layer), kept.sequences[s],
-                    files[s].dtype, options.metricsQueries));
+        metrics[s].layers.push_back(measure(metricsLayer(files[s], layer),
+                                            kept.sequences[s], files[s].dtype,
+                                            options.metricsQueries));
     }
   }
   std::vector<std::pair<std::string, std::string>> texts;

@@ -24,14 +24,14 @@ const char *targetName(const kvc_target &target);
 
 /// One sequence of one layer: rows of elements of the plan's type.
 struct LayerSequence {
-  uint32_t tokens = 0;          // T
-  const std::byte *k = nullptr; // [Hkv, T, d]
-  const std::byte *v = nullptr; // [Hkv, T, d]
+  uint32_t tokens = 0;             // T
+  const std::byte *k = nullptr;    // [Hkv, T, d]
+  const std::byte *v = nullptr;    // [Hkv, T, d]
   const std::byte *kRaw = nullptr; // [Hkv, T, d], keys before RoPE; or null
-  const std::byte *q = nullptr; // [Hq, queries, d], the last queries
+  const std::byte *q = nullptr;    // [Hq, queries, d], the last queries
   uint32_t queries = 0;
-  const float *lse = nullptr; // [Hq, queries], natural; or null
-  uint32_t budget = 0;        // B
+  const float *lse = nullptr;    // [Hq, queries], natural; or null
+  uint32_t budget = 0;           // B
   const std::byte *wo = nullptr; // [hidden, Hq * d]; or null
   uint32_t hidden = 0;
 };

@@ -8,8 +8,8 @@
 namespace kvc::rt {
 
 /// Gives `path` (safetensors, `importance` F32 [layers, Hq]) to a policy that
-/// reads it. Throws Failure where the policy needs one and `path` is empty, takes
-/// none and it is not, or the file does not fit.
+/// reads it. Throws Failure where the policy needs one and `path` is empty,
+/// takes none and it is not, or the file does not fit.
 void giveTable(Evictor &evictor, const std::string &path, uint32_t layers,
                uint32_t qHeads);
 

@@ -11,11 +11,11 @@
 namespace kvc::rt {
 
 struct LayerTensors {
-  const TensorView *k, *v;         // [Hkv, T, d]
+  const TensorView *k, *v;          // [Hkv, T, d]
   const TensorView *kRaw = nullptr; // [Hkv, T, d]
-  const TensorView *q = nullptr;   // [Hq, Tq, d]
-  const TensorView *lse = nullptr; // [Hq, Tq]
-  const TensorView *wo = nullptr;  // [D, Hq * d]
+  const TensorView *q = nullptr;    // [Hq, Tq, d]
+  const TensorView *lse = nullptr;  // [Hq, Tq]
+  const TensorView *wo = nullptr;   // [D, Hq * d]
 };
 
 /// Shapes are checked against each other when the file is opened; no tensor

@@ -168,8 +168,7 @@ private:
     if (!merges) {
       double mass = keptMass(g, weights);
       forKept(g, weights.size(), [&](size_t t) {
-        add(mass > 0 ? -weights[t] / mass : 0,
-            rowOf(layer.v, g, uint32_t(t)));
+        add(mass > 0 ? -weights[t] / mass : 0, rowOf(layer.v, g, uint32_t(t)));
       });
       return result;
     }
@@ -231,8 +230,8 @@ private:
                     int(d), &layer.wo[size_t(h) * d], int(layer.qHeads * d),
                     0.0, products.data(), int(hidden));
         for (uint32_t r = 0; r < rows; ++r) {
-          double norm = cblas_dasum(int(hidden), &products[size_t(r) * hidden],
-                                    1);
+          double norm =
+              cblas_dasum(int(hidden), &products[size_t(r) * hidden], 1);
           norms[size_t(h) * tokens + first + r] = norm;
           largestNorm = std::max(largestNorm, norm);
         }

@@ -23,8 +23,8 @@ MetricsLayer kvc::rt::metricsLayer(const LayerFile &file, size_t index) {
   layer.tokens = file.tokens;
   layer.queries = file.queries;
   layer.hidden = tensors.wo ? file.hidden : 0;
-  layer.scale = file.scale != 0 ? file.scale
-                                : 1 / std::sqrt(double(file.headDim));
+  layer.scale =
+      file.scale != 0 ? file.scale : 1 / std::sqrt(double(file.headDim));
   layer.q = widen(tensors.q);
   layer.k = widen(tensors.k);
   layer.v = widen(tensors.v);
@@ -44,13 +44,13 @@ static json describe(const LayerMetrics &layer) {
                      {"perturbation", orNull(head.perturbation)},
                      {"ada_bound", orNull(head.adaBound)},
                      {"critical_bound", orNull(head.criticalBound)}});
-  return {{"budgets", layer.budgets},
-          {"unique_tokens",
-           std::count(layer.kept.begin(), layer.kept.end(), true)},
-          {"perturbation", orNull(layer.perturbation)},
-          {"ada_bound", orNull(layer.adaBound)},
-          {"cache_bytes", layer.cacheBytes},
-          {"heads", std::move(heads)}};
+  return {
+      {"budgets", layer.budgets},
+      {"unique_tokens", std::count(layer.kept.begin(), layer.kept.end(), true)},
+      {"perturbation", orNull(layer.perturbation)},
+      {"ada_bound", orNull(layer.adaBound)},
+      {"cache_bytes", layer.cacheBytes},
+      {"heads", std::move(heads)}};
 }
 
 std::string

@@ -3,9 +3,9 @@
 //   head 0            head 1
 //   [kept rows|slack] [kept rows|slack] ...      one block of K, one of V
 //
-// A merged cache holds unit keys before RoPE, and per head a list of members: the
-// tokens that its rows represent. A member's key is norm * RoPE(row's key) at the
-// member's position, its value the row's.
+// A merged cache holds unit keys before RoPE, and per head a list of members:
+// the tokens that its rows represent. A member's key is norm * RoPE(row's key)
+// at the member's position, its value the row's.
 //
 // New tokens are appended in place into the slack; when it is used up the layer
 // is laid out anew with more. Rows are not positions: the position of the next
@@ -45,8 +45,8 @@ public:
     return members[head];
   }
 
-  /// Appends one fp32 row per head: k, v [heads, headDim]. To a merged cache: keys
-  /// before RoPE, of the token at `position`.
+  /// Appends one fp32 row per head: k, v [heads, headDim]. To a merged cache:
+  /// keys before RoPE, of the token at `position`.
   void append(const float *k, const float *v, uint32_t position);
 
   uint32_t rows(uint32_t head) const { return counts[head]; }

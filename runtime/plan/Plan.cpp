@@ -117,11 +117,11 @@ kvc_plan_info kvc_plan::query() const {
   for (const KernelSpec &kernel : variant->kernels)
     info.launches += !(kernel.skippedWithLse && options.lse_given);
   info.queries = module.manifest.queries;
-  for (auto [name, bit] :
-       {std::pair{"wo", KVC_READS_WO}, {"table", KVC_READS_TABLE},
-        {"state", KVC_READS_STATE},
-        {"k_raw", KVC_READS_RAW_KEYS},
-        {"member_rows", KVC_MERGES}})
+  for (auto [name, bit] : {std::pair{"wo", KVC_READS_WO},
+                           {"table", KVC_READS_TABLE},
+                           {"state", KVC_READS_STATE},
+                           {"k_raw", KVC_READS_RAW_KEYS},
+                           {"member_rows", KVC_MERGES}})
     info.inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
   info.vector = variant->vector;
   info.scores_offset = -1;
@@ -282,12 +282,11 @@ uint64_t kvc_plan::bind(const std::string &name,
     return args.layer;
   if (name == "layers")
     return args.layers;
-  for (auto [prefix, rows] :
-       {std::pair{std::string("q"), &args.q},
-        {"k", &args.k},
-        {"v", &args.v},
-        {"k_raw", &args.k_raw},
-        {"wo", &args.wo}}) {
+  for (auto [prefix, rows] : {std::pair{std::string("q"), &args.q},
+                              {"k", &args.k},
+                              {"v", &args.v},
+                              {"k_raw", &args.k_raw},
+                              {"wo", &args.wo}}) {
     if (name == prefix)
       return pointer(rows->data);
     if (name == prefix + "_batch")

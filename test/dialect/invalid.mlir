@@ -59,7 +59,7 @@ kvc.policy @reduce_result_rank {
 // ReduceOp C3
 kvc.policy @reduce_std {
   %n = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-error @+1 {{std goes with tokens, got heads}}
+  // expected-error @+1 {{std goes with tokens and channels, got heads}}
   %x = kvc.reduce std heads %n : tensor<?x?xf32> -> tensor<?x?xf32>
   %t = arith.constant true
   %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
@@ -96,6 +96,29 @@ kvc.policy @param_type {
 kvc.policy @fraction {
   // expected-error @+1 {{must be a decimal of at most 4 places, 0 or more and below 1024, got '1/3'}}
   %f = kvc.fraction "1/3"
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ReduceOp C1
+kvc.policy @reduce_channels_rank {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{over channels needs rank 3, got 'tensor<?x?xf32>'}}
+  %x = kvc.reduce mean channels %n : tensor<?x?xf32> -> tensor<?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ProjectedNormOp C1
+kvc.policy @bound_of_l2 {
+  // expected-error @+1 {{bound goes with l1 and without where, got l2}}
+  %n = kvc.projected_norm l2 bound : tensor<?x?xf32>
   %t = arith.constant true
   %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
   kvc.keep %all : tensor<?x?xi1>

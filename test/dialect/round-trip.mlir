@@ -53,3 +53,54 @@ kvc.policy @all_ops {
   // CHECK: kvc.keep %{{.*}} protect_last(%{{.*}}) : tensor<?x?xi1>
   kvc.keep %k protect_last(%w) : tensor<?x?xi1>
 }
+
+// Ops of level policy that read or make more than scores.
+// CHECK-LABEL: kvc.policy @more_ops
+kvc.policy @more_ops {
+  %w = arith.constant 4 : index
+  %f = kvc.fraction "0.5"
+  %tau = arith.constant 0.5 : f32
+  %b = kvc.budget
+  // CHECK: kvc.scale_count %{{.*}} over(%{{.*}}) : index
+  %p = kvc.scale_count %b over(%f) : index
+  // CHECK: kvc.allocate_table base(%{{.*}}) shared(%{{.*}}) : tensor<?xi32>
+  %n = kvc.allocate_table base(%p) shared(%p) : tensor<?xi32>
+  // CHECK: kvc.position from_end : tensor<?x?xi32>
+  %age = kvc.position from_end : tensor<?x?xi32>
+  // CHECK: kvc.fill 0x7F800000 : tensor<?x?xf32>
+  %inf = kvc.fill 0x7F800000 : tensor<?x?xf32>
+  // CHECK: kvc.norm l2 raw_key : tensor<?x?xf32>
+  %raw = kvc.norm l2 raw_key : tensor<?x?xf32>
+  // CHECK: kvc.projected_norm l2 : tensor<?x?xf32>
+  %l2 = kvc.projected_norm l2 : tensor<?x?xf32>
+  // CHECK: kvc.projected_norm l1 bound : tensor<?x?xf32>
+  %u = kvc.projected_norm l1 bound : tensor<?x?xf32>
+  // CHECK: kvc.kept_layers : tensor<?x?xf32>
+  %kept = kvc.kept_layers : tensor<?x?xf32>
+  // CHECK: kvc.kept_layers share : tensor<?x?xf32>
+  %share = kvc.kept_layers share : tensor<?x?xf32>
+  // CHECK: kvc.vectors value : tensor<?x?x?xf32>
+  %v = kvc.vectors value : tensor<?x?x?xf32>
+  // CHECK: kvc.reduce max tokens %{{.*}} : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %most = kvc.reduce max tokens %v : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.broadcast %{{.*}} along channels : tensor<?x?xf32> to tensor<?x?x?xf32>
+  %wide = kvc.broadcast %raw along channels : tensor<?x?xf32> to tensor<?x?x?xf32>
+  // CHECK: kvc.reduce std channels %{{.*}} : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %s = kvc.reduce std channels %wide : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.count_mass %{{.*}} all_but(%{{.*}}) : tensor<?x?xf32> -> tensor<?xi32>
+  %enough = kvc.count_mass %s all_but(%tau) : tensor<?x?xf32> -> tensor<?xi32>
+  %sigma = kvc.reduce std tokens %s : tensor<?x?xf32> -> tensor<?xf32>
+  // CHECK: kvc.select_heads lowest %{{.*}} count(%{{.*}}) : tensor<?xf32> -> tensor<?xi1>
+  %low = kvc.select_heads lowest %sigma count(%w) : tensor<?xf32> -> tensor<?xi1>
+  // CHECK: kvc.select_heads highest %{{.*}} count(%{{.*}}) : tensor<?xf32> -> tensor<?x?xi1>
+  %high = kvc.select_heads highest %sigma count(%w) : tensor<?xf32> -> tensor<?x?xi1>
+  %c = kvc.topk %s, %enough : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  // CHECK: kvc.projected_norm l1 where(%{{.*}} : tensor<?x?xi1>) : tensor<?x?xf32>
+  %some = kvc.projected_norm l1 where(%c : tensor<?x?xi1>) : tensor<?x?xf32>
+  // CHECK: kvc.nearest %{{.*}} in %{{.*}} of key at_least(%{{.*}}) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
+  %d1 = kvc.nearest %high in %c of key at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
+  // CHECK: kvc.nearest %{{.*}} in %{{.*}} of raw_key times value at_least(%{{.*}}) :
+  %d2 = kvc.nearest %high in %c of raw_key times value at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
+  // CHECK: kvc.keep %{{.*}} merge(%{{.*}}, %{{.*}} : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%{{.*}}) : tensor<?x?xi1>
+  kvc.keep %c merge(%d2, %s : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%w) : tensor<?x?xi1>
+}

@@ -116,15 +116,15 @@ private:
 
   std::string library(const Shape &shape, const std::string &option = "") {
     std::string name = std::filesystem::path(file).stem().string();
-    std::string path =
-        workDir + "/" + name + "_" + std::to_string(shape.headDim) + "_" +
-        std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) + option + ".so";
-    std::string command = compiler + " " + file +
-                          " --emit=library --chip=none -o " + path +
-                          " " + option +
-                          " --shape head_dim=" + std::to_string(shape.headDim) +
-                          ",group=" + std::to_string(shape.group) +
-                          ",dtype=" + rt::dtypeName(shape.dtype);
+    std::string path = workDir + "/" + name + "_" +
+                       std::to_string(shape.headDim) + "_" +
+                       std::to_string(shape.group) + "_" +
+                       rt::dtypeName(shape.dtype) + option + ".so";
+    std::string command =
+        compiler + " " + file + " --emit=library --chip=none -o " + path + " " +
+        option + " --shape head_dim=" + std::to_string(shape.headDim) +
+        ",group=" + std::to_string(shape.group) +
+        ",dtype=" + rt::dtypeName(shape.dtype);
     if (compiled.insert(path).second)
       EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return path;
@@ -253,8 +253,8 @@ private:
       checkMerge(problem, got, want);
   }
 
-  /// The table names tokens that the reference would merge, into rows as similar
-  /// as the best; rows are the means of the table's members.
+  /// The table names tokens that the reference would merge, into rows as
+  /// similar as the best; rows are the means of the table's members.
   void checkMerge(const Problem &problem, const rt::KeptSequence &got,
                   const reference::Kept &want) {
     const reference::Layer &layer = problem.layer;
@@ -370,16 +370,17 @@ private:
            3e-5 * std::max(std::abs(lowest), floorOf(want.scores[g]));
   }
 
-  void checkMean(const Problem &problem, const reference::Kept &want,
-                 int64_t g, int64_t own, const std::vector<int64_t> &members,
+  void checkMean(const Problem &problem, const reference::Kept &want, int64_t g,
+                 int64_t own, const std::vector<int64_t> &members,
                  const double *k, const double *v) {
     const reference::Layer &layer = problem.layer;
     int64_t d = layer.headDim, T = layer.tokens;
     ASSERT_FALSE(members.empty()) << "row of token " << own;
     double sum = 0;
     auto weight = [&](int64_t t) {
-      return members.size() == 1 ? 1
-                                 : want.merge->weight.data[g * pastOf(want) + t];
+      return members.size() == 1
+                 ? 1
+                 : want.merge->weight.data[g * pastOf(want) + t];
     };
     for (int64_t t : members)
       sum += weight(t);

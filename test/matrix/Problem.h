@@ -24,8 +24,8 @@ struct Problem {
           uint64_t seed, bool allQueries);
 
   rt::LayerSequence sequence() const;
-  /// The importance of heads of a model of `layers`, with zeros, equal entries and
-  /// one head that wants more than it can have.
+  /// The importance of heads of a model of `layers`, with zeros, equal entries
+  /// and one head that wants more than it can have.
   static std::vector<float> table(int64_t layers, int64_t qHeads);
 
   Shape shape;

@@ -73,8 +73,8 @@ static int run(char **argv, bool withTable) {
     layer.budget = std::atoll(argv[3]);
     layer.table = table;
     layer.keptLayers = keptLayers;
-    auto kept = reference::interpret(*module->getOps<PolicyOp>().begin(), layer,
-                                     {});
+    auto kept =
+        reference::interpret(*module->getOps<PolicyOp>().begin(), layer, {});
     if (failed(kept))
       return 1;
     std::vector<bool> any(file.tokens);
@@ -89,8 +89,7 @@ static int run(char **argv, bool withTable) {
       for (int64_t g = 0; g < layer.kvHeads; ++g) {
         auto row = kept->merge->destination.data.begin() +
                    g * kept->merge->destination.shape[1];
-        destinations.emplace_back(row,
-                                  row + kept->merge->destination.shape[1]);
+        destinations.emplace_back(row, row + kept->merge->destination.shape[1]);
       }
       entry["destination"] = destinations;
     }

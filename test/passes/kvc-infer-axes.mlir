@@ -62,3 +62,114 @@ kvc.policy @two_window_sizes {
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+kvc.policy @window_and_all_queries {
+  %w = arith.constant 16 : index
+  %t = kvc.length
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %b = kvc.attention last(%t) : tensor<?x?x?xf32>
+  // expected-error @+1 {{operands must have the same window, got 16 and all queries}}
+  %sum = arith.addf %a, %b : tensor<?x?x?xf32>
+  %all = kvc.fill 0.0 : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %all, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// All queries' rows cannot wait until all heads have been seen.
+kvc.policy @all_heads_of_all_queries {
+  %t = kvc.length
+  %a = kvc.attention last(%t) : tensor<?x?x?xf32>
+  // expected-error @+1 {{rows of all queries must be reduced over the window before they are reduced over all heads}}
+  %m = kvc.reduce max heads %a : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
+  %s = kvc.reduce sum window %m : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+kvc.policy @rows_from_nothing {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %r = kvc.broadcast %n : tensor<?x?xf32> to tensor<?x?x?xf32>
+  // expected-error @+1 {{rows must come from kvc.attention, got a value that is repeated along the window}}
+  %s = kvc.reduce sum window %r : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// ReduceOp C4
+kvc.policy @window_of_channels {
+  %v = kvc.vectors key : tensor<?x?x?xf32>
+  // expected-error @+1 {{over window needs a value per query of the window, got one per channel}}
+  %s = kvc.reduce sum window %v : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+kvc.policy @rows_plus_channels {
+  %w = arith.constant 16 : index
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %v = kvc.vectors key : tensor<?x?x?xf32>
+  // expected-error @+1 {{operands must have the same axes, got #kvc.axes<query_heads, window, past> and #kvc.axes<kv_heads, channel, past>}}
+  %sum = arith.addf %a, %v : tensor<?x?x?xf32>
+  %s = kvc.reduce sum window %sum : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// SelectHeadsOp C1
+kvc.policy @select_query_heads {
+  %w = arith.constant 16 : index
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %s = kvc.reduce std tokens %m : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-error @+1 {{value must be per KV head, got a value per query head}}
+  %h = kvc.select_heads lowest %s count(%w) : tensor<?xf32> -> tensor<?x?xi1>
+  kvc.keep %h : tensor<?x?xi1>
+}
+
+// -----
+
+// CountMassOp C1
+kvc.policy @mass_of_query_heads {
+  %w = arith.constant 16 : index
+  %rest = arith.constant 0.1 : f32
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-error @+1 {{score must be per KV head, got a value per query head; reduce it over the group first}}
+  %c = kvc.count_mass %m all_but(%rest) : tensor<?x?xf32> -> tensor<?xi32>
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// KeepOp C1
+kvc.policy @merge_by_query_heads {
+  %w = arith.constant 16 : index
+  %tau = arith.constant 0.5 : f32
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  %d = kvc.nearest %k in %k of key at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
+  // expected-error @+1 {{the weight of merge must be per KV head, got a value per query head}}
+  kvc.keep %k merge(%d, %m : tensor<?x?xi32>, tensor<?x?xf32>) protect_last(%w) : tensor<?x?xi1>
+}

@@ -89,9 +89,9 @@ TEST(Metrics, AgreesWithPaper) {
   KeptSequence kept = keep({{1}});
   LayerMetrics got = measure(layer, kept, KVC_F32, 1);
   EXPECT_DOUBLE_EQ(got.heads[0].mass, 0.5);
-  EXPECT_DOUBLE_EQ(*got.heads[0].perturbation, 3);   // (2 - 1) * (1 + 2)
-  EXPECT_DOUBLE_EQ(*got.heads[0].criticalBound, 6);  // 6 - (2 - 2) * 1.5
-  EXPECT_DOUBLE_EQ(*got.heads[0].adaBound, 9);       // 2 * 9 * 1/2
+  EXPECT_DOUBLE_EQ(*got.heads[0].perturbation, 3);  // (2 - 1) * (1 + 2)
+  EXPECT_DOUBLE_EQ(*got.heads[0].criticalBound, 6); // 6 - (2 - 2) * 1.5
+  EXPECT_DOUBLE_EQ(*got.heads[0].adaBound, 9);      // 2 * 9 * 1/2
   EXPECT_EQ(got.kept, (std::vector<bool>{false, true}));
   // Both tokens in one row, merged: norm 2 and half a turn about are unknown
   // without a base of rotations, and with one an odd head has none.

@@ -32,8 +32,9 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
   command->add_option("--table", options->table, "Importance of heads");
   auto *metrics = command->add_option("--metrics", options->metrics,
                                       "File for metrics, JSON");
-  command->add_option("--metrics-queries", options->metricsQueries,
-                      "Last queries that they are means of (1)")
+  command
+      ->add_option("--metrics-queries", options->metricsQueries,
+                   "Last queries that they are means of (1)")
       ->check(CLI::Range(1, 1 << 30))
       ->needs(metrics);
   command->add_flag("--scores", options->scores, "Write what was ranked");

@@ -107,9 +107,9 @@ typedef struct kvc_plan_options {
 
 /* Bits of kvc_plan_info.inputs. */
 enum {
-  KVC_READS_WO = 1,    /* the layer's output projection */
-  KVC_READS_TABLE = 2, /* the importance of every query head of the model */
-  KVC_READS_STATE = 4, /* what earlier layers left behind */
+  KVC_READS_WO = 1,       /* the layer's output projection */
+  KVC_READS_TABLE = 2,    /* the importance of every query head of the model */
+  KVC_READS_STATE = 4,    /* what earlier layers left behind */
   KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
   KVC_MERGES = 16 /* rows hold merged keys before RoPE, and there is a table of
                    * what each row represents */
@@ -156,11 +156,12 @@ typedef struct kvc_layer_args {
   kvc_rows wo; /* output projection: row = one of `hidden` outputs, d elements
                 * of each query head; batch_stride 0 where all share it */
   uint32_t hidden;
-  const float *table; /* device [layers, q_heads], finite, 0 or more, not all 0 */
-  int32_t *state;     /* device [batch, state_rows], kept from layer to layer; the
-                       * caller clears it before the first layer */
+  const float
+      *table;     /* device [layers, q_heads], finite, 0 or more, not all 0 */
+  int32_t *state; /* device [batch, state_rows], kept from layer to layer; the
+                   * caller clears it before the first layer */
   uint32_t state_rows; /* at least tokens */
-  const float *lse; /* [batch, q_heads, lse_rows] or null */
+  const float *lse;    /* [batch, q_heads, lse_rows] or null */
   int64_t lse_batch_stride, lse_head_stride;
   uint32_t lse_rows; /* the last of them is the last query's */
   int lse_base_2;    /* nonzero: base 2, else natural */
@@ -172,15 +173,15 @@ typedef struct kvc_layer_args {
   int32_t *status;     /* device [1]; the caller clears it */
   void *k_out, *v_out; /* device [batch, out_rows, d]: head after head */
   int32_t *offsets;    /* device [batch, kv_heads]: first row of each head */
-  /* Policies that merge: device [batch, kv_heads, member_capacity], one entry per
-   * token that a row represents, ascending; and how many. A member's key is
+  /* Policies that merge: device [batch, kv_heads, member_capacity], one entry
+   * per token that a row represents, ascending; and how many. A member's key is
    * norm * RoPE(k_out[row], position), its value v_out[row]. */
   int32_t *member_rows, *member_positions;
   float *member_norms;
   int32_t *member_counts; /* device [batch, kv_heads] */
   uint32_t member_capacity;
-  uint32_t out_rows;   /* rows per sequence; what does not fit is dropped */
-  uint32_t slack;      /* free rows left behind each head */
+  uint32_t out_rows; /* rows per sequence; what does not fit is dropped */
+  uint32_t slack;    /* free rows left behind each head */
   void *workspace;
   size_t workspace_bytes;
 } kvc_layer_args;
