@@ -1,6 +1,5 @@
 // CriticalKV on SnapKV as kvpress computes it: the window is no zone of its own.
-//   S[g,t] as snapkv-kvpress on the past; 1 + the largest of them in the window
-//   N[g,t] as criticalkv
+//   S[g,t] as snapkv-kvpress on the past; 1 + the largest in the window; N as criticalkv
 //   kept   the alpha * B best by S (rounded down), then by (S + epsilon) * N up to B
 !rows   = tensor<?x?x?xf32>
 !scores = tensor<?x?xf32>

@@ -11,7 +11,7 @@ q_heads, kv_heads, limit = map(int, sys.argv[2:5])
 def extent(text, tokens):
     text = re.sub(r"ceildiv\(([^,]+),([^)]+)\)", r"-(-(\1)//(\2))", text)
     return eval(text, {}, {"batch": 1, "q_heads": q_heads, "kv_heads": kv_heads,
-                           "tokens": tokens})
+                           "head_dim": 128, "tokens": tokens})
 
 
 def total(tokens):

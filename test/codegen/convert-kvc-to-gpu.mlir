@@ -5,7 +5,7 @@
 // One kernel per shape, launch data on the function.
 // CHECK: gpu.module @snapkv attributes {kvc.manifest
 // CHECK: gpu.func @snapkv_compact_d64_g2_f32
-// CHECK-SAME: kvc.args = ["kv_heads", "k"
+// CHECK-SAME: kvc.args = ["k", "k_batch"
 // CHECK-SAME: kvc.grid = ["ceildiv(index_capacity,
 // CHECK: gpu.func @snapkv_columns0_d128_g4_bf16
 // UNFUSED: kernels must be formed first (kvc-form-kernels)
