@@ -124,10 +124,10 @@ void LayerFile::readLayer(size_t index) {
   }
   if (file.find(prefix + "q")) {
     layer.q = &tensor(index, "q", 3);
-    if (!qHeads) {
+    if (!qHeads)
       qHeads = uint32_t(layer.q->shape[0]);
+    if (!queries)
       queries = uint32_t(layer.q->shape[1]);
-    }
     require(layer.q->shape == std::vector<uint64_t>{qHeads, queries, headDim} &&
                 layer.q->dtype == type,
             "q", *layer.q,
@@ -143,10 +143,12 @@ void LayerFile::readLayer(size_t index) {
                 layer.lse->shape == std::vector<uint64_t>{qHeads, queries},
             "lse", *layer.lse, fmt::format("F32 [{}, {}]", qHeads, queries));
   }
-  if (file.find(prefix + "wo") && layer.q) {
+  if (file.find(prefix + "wo")) {
     layer.wo = &tensor(index, "wo", 2);
     if (!hidden)
       hidden = uint32_t(layer.wo->shape[0]);
+    if (!qHeads) // a policy may read norms and no queries
+      qHeads = uint32_t(layer.wo->shape[1] / headDim / kvHeads * kvHeads);
     require(layer.wo->dtype == type &&
                 layer.wo->shape ==
                     std::vector<uint64_t>{hidden, uint64_t(qHeads) * headDim},

@@ -3,6 +3,7 @@
   layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
                      [queries=40] [seed=1] [without=q] [nan=k] [equal=k]
                      [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B]
+  layers.py table OUT LAYERS HEADS NUMBER...    the importance of heads
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
 """
 import json
@@ -88,5 +89,9 @@ def show(path):
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(sys.argv[2], dict(item.split("=", 1) for item in sys.argv[3:]))
+    elif sys.argv[1] == "table":
+        layers, heads, *values = sys.argv[3:]
+        raw = struct.pack(f"<{len(values)}f", *map(float, values))
+        save(sys.argv[2], {"importance": ("F32", [int(layers), int(heads)], raw)})
     else:
         show(sys.argv[2])
