@@ -126,8 +126,8 @@ struct ConvertKVCToGPUPass
         for (Value input : kernel.getInputs())
           site.inputs.push_back(holder.lookup(input));
         // The log-sum-exp has an argument of its own: it may be the caller's.
-        if (kernel.getKind() == KernelKind::Columns &&
-            !kernel.getBody().getOps<AttentionOp>().empty())
+        if (llvm::any_of(kernel.getBody().getOps<AttentionOp>(),
+                         [](AttentionOp op) { return bool(op.getLse()); }))
           site.inputs.pop_back();
         buildKernel(kernel, site);
         auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);

@@ -112,14 +112,19 @@ static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                gpu::GPUModuleOp module) {
   json::Value queries = 0, lse = nullptr;
+  int64_t most = 0;
+  bool all = false;
+  policy.walk([&](AttentionOp op) {
+    all |= op.readsAll();
+    most = std::max(most, constantOf(op.getLast()));
+  });
+  if (all)
+    queries = "all";
+  else
+    queries = most;
   policy.walk([&](Operation *op) {
     if (!isa<CombineStatisticsOp, RowLogSumExpOp>(op))
       return;
-    auto type = cast<RankedTensorType>(op->getResult(0).getType());
-    if (type.isDynamicDim(1))
-      queries = "all";
-    else
-      queries = type.getDimSize(1);
     auto kernel = cast<KernelOp>(op->getParentOp());
     lse = cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0])
               .getIndex();

@@ -141,8 +141,10 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
     than the token. `n` is a constant or `kvc.length`, which reads all queries:
     the engine must then hand over the queries of the whole prompt. `lse` is the row's log-sum-exp over **all** tokens that the
     query sees, window included. fp32; with `rounded` each weight is rounded to
-    the model's type. The rows are never stored: a value that depends on them
-    must be reduced over the window.
+    the model's type. With `logits` the rows are `scale * q . k` instead, for
+    every token: what queries of the future, which see all of it, could look
+    like. The rows are never stored: a value that depends on them must be reduced
+    over the window.
 
     At level `fused` the log-sum-exp is an operand; the engine's attention
     usually has it, else one or two kernels make it.
@@ -150,6 +152,7 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
     Constraints:
     - C1: `last` is a constant of 1 to 1024 after parameters are bound, or
       `kvc.length` (checked by `kvc-check-policy`).
+    - C2: `logits` are not `rounded`.
 
     Examples:
     ```mlir
@@ -159,12 +162,13 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
     ```
   }];
   let arguments = (ins Index:$last, Optional<KVC_Scores>:$lse,
-                       UnitAttr:$rounded);
+                       UnitAttr:$rounded, UnitAttr:$logits);
   let results = (outs KVC_Rows:$result);
   let assemblyFormat = [{
     `last` `(` $last `)` (`lse` `(` $lse^ `:` type($lse) `)`)?
-    (`rounded` $rounded^)? attr-dict `:` type($result)
+    (`rounded` $rounded^)? (`logits` $logits^)? attr-dict `:` type($result)
   }];
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// True where the rows are those of all queries of the sequence.
     bool readsAll();

@@ -42,6 +42,12 @@ LogicalResult FractionOp::verify() {
   return success();
 }
 
+LogicalResult AttentionOp::verify() {
+  if (getLogits() && getRounded()) // C2
+    return emitOpError("logits are not rounded: they are no weights");
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
   Type from = getValue().getType();
   auto tensor = dyn_cast<RankedTensorType>(from);

@@ -270,14 +270,15 @@ private:
   void makeStatistics() {
     Location loc = policy.getLoc();
     int64_t queries = 0;
-    bool all = false;
+    bool all = false, weights = false;
     for (auto [op, stage] : stageOf)
       if (auto attention = dyn_cast<AttentionOp>(op)) {
+        weights |= !attention.getLogits();
         queries = std::max(queries, constantOf(attention.getLast()));
         all |= attention.readsAll();
         loc = attention.getLoc();
       }
-    if (!queries && !all)
+    if (!weights)
       return;
     auto f32 = builder.getF32Type();
     auto bare = RankedTensorType::get({1, 1}, f32);
@@ -380,9 +381,10 @@ private:
 
     // What the kernel reads and what later kernels read of it.
     llvm::SetVector<Value> inputs, outputs;
-    bool usesAttention = false, usesGram = false;
+    bool usesLse = false, usesGram = false;
     for (Operation *op : ops) {
-      usesAttention |= isa<AttentionOp>(op);
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        usesLse |= !attention.getLogits();
       if (auto norm = dyn_cast<ProjectedNormOp>(op))
         usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
@@ -398,7 +400,7 @@ private:
     // What kernels in front have made; the log-sum-exp comes last.
     if (usesGram)
       operands.append({gram, gramSums});
-    if (usesAttention)
+    if (usesLse)
       operands.push_back(lse);
 
     bool last = ops.back() == keep;
@@ -490,7 +492,8 @@ private:
     for (Value operand : op->getOperands())
       cloneCheap(operand);
     Operation *clone = builder.clone(*op, bodyMapping);
-    if (auto attention = dyn_cast<AttentionOp>(clone))
+    if (auto attention = dyn_cast<AttentionOp>(clone);
+        attention && !attention.getLogits())
       attention.getLseMutable().assign(args.back());
     if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
       norm.getPreparedMutable().assign(grams);

@@ -44,6 +44,8 @@ public:
     for (Operation &op : kernel.getBody().front()) {
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         attends = true;
+        readsLse |= !attention.getLogits();
+        readsLogits |= attention.getLogits();
         readsAll |= attention.readsAll();
         fixedQueries = std::max(fixedQueries, constantOf(attention.getLast()));
       }
@@ -83,7 +85,7 @@ private:
   YieldOp yield;
   /// The largest window, unless all queries are read.
   int64_t fixedQueries = 0, warps = maxWarps;
-  bool attends = false, readsAll = false;
+  bool attends = false, readsAll = false, readsLse = false, readsLogits = false;
   /// Tokens at either end of a warp's tile that only its neighbours store.
   int64_t halo = 0;
   int64_t tokensPerWarp() const { return warpSize - 2 * halo; }
@@ -121,9 +123,10 @@ private:
     addBodyArgs(kernel, spec.args);
     if (attends) {
       LogitTile::addArgs(spec.args);
-      for (const char *arg :
-           {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
-        spec.args.push_back(arg);
+      if (readsLse)
+        for (const char *arg :
+             {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
+          spec.args.push_back(arg);
     }
     for (auto norm : kernel.getBody().getOps<NormOp>())
       addSideArgs(spec.args, norm.getSide());
@@ -257,8 +260,10 @@ private:
         slots.push_back({reduce, j});
         starts.push_back(reductionStart(k, reduce.getKind()));
       });
-    Expr from = readsAll ? tileStart.max(k.index(0)) / tile.queriesPerStep()
-                         : k.index(0);
+    // Older queries do not see the tile's tokens, but logits are of all.
+    Expr from = readsAll && !readsLogits
+                    ? tileStart.max(k.index(0)) / tile.queriesPerStep()
+                    : k.index(0);
     Values sums = k.loop(
         from, tile.steps(), k.index(1), starts,
         [&](Expr step, ArrayRef<Expr> carried) {
@@ -482,19 +487,21 @@ private:
     }
   }
 
-  /// exp(logit - lse), 0 for tokens behind the query.
+  /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
               const Point &p, AttentionOp op, Expr query, int64_t local) {
-    Expr row = query.min(queries - 1);
-    Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
-    Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
-                              k.arg("lse_rows") - queries + row}) *
-                 k.arg("lse_scale");
     // A pool asks for neighbours; what lies behind the tile's ends is asked for
     // by lanes whose result nobody stores.
     Expr column =
         halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
     Expr logit = tile.at(k.index(local * tile.paddedGroup + p.member), column);
+    if (op.getLogits()) // the tile's are base 2
+      return logit * k.f32(0.6931471805599453);
+    Expr row = query.min(queries - 1);
+    Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+    Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
+                              k.arg("lse_rows") - queries + row}) *
+                 k.arg("lse_scale");
     Expr seen = p.token <= s.length - queries + row;
     Expr value = seen.select(k.exp2(logit - shift), k.f32(0));
     if (!op.getRounded() || k.shape.dtype == DType::F32)

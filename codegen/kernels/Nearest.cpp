@@ -171,7 +171,8 @@ private:
     for (auto [at, product] : llvm::enumerate(products)) {
       bool last = at + 1 == sides.size();
       if (at)
-        k.syncWarp(); // or the second side's rows would be loaded with the first's
+        k.syncWarp(); // or the second side's rows would be loaded with the
+                      // first's
       size_t ordinal = 0;
       product.multiply(
           sideBuffer(k, sides[at]),

@@ -296,6 +296,9 @@ private:
       return scalar(double(layer.layers));
     if (isa<FractionOp>(op))
       return scalar(0); // read where it is used, as a ratio
+    if (auto attention = dyn_cast<AttentionOp>(op);
+        attention && attention.getLogits())
+      return reference::logits(layer, whole(attention.getLast()), past);
     if (auto attention = dyn_cast<AttentionOp>(op))
       return reference::attention(layer, whole(attention.getLast()), past,
                                   attention.getRounded());

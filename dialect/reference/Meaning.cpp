@@ -56,6 +56,23 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
   return result;
 }
 
+Tensor reference::logits(const Layer &layer, int64_t queries, int64_t past) {
+  int64_t d = layer.headDim, group = layer.qHeads / layer.kvHeads;
+  Tensor result{{Axis::QueryHeads, Axis::Window, Axis::Past},
+                {layer.qHeads, queries, past},
+                {}};
+  for (int64_t h = 0; h < layer.qHeads; ++h)
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t t = 0; t < past; ++t) {
+        int64_t row = layer.queries - queries + i; // below 0: nothing is ranked
+        const double *q = &layer.q[(h * layer.queries + row) * d];
+        const double *k = &layer.k[((h / group) * layer.tokens + t) * d];
+        result.data.push_back(
+            row < 0 ? 0 : layer.scale * std::inner_product(q, q + d, k, 0.0));
+      }
+  return result;
+}
+
 Tensor reference::norm(const Layer &layer, const std::vector<double> &rows,
                        int64_t past, bool l2) {
   int64_t d = layer.headDim;

@@ -49,6 +49,8 @@ struct Tensor {
 /// A[h, i, t] of the last `queries` queries and the first `past` tokens.
 Tensor attention(const Layer &layer, int64_t queries, int64_t past,
                  bool rounded);
+/// The scaled logits of the last `queries` queries, without a mask.
+Tensor logits(const Layer &layer, int64_t queries, int64_t past);
 /// ||row|| of keys or values; l1 or l2.
 Tensor norm(const Layer &layer, const std::vector<double> &rows, int64_t past,
             bool l2);

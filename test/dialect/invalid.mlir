@@ -115,6 +115,18 @@ kvc.policy @reduce_channels_rank {
 
 // -----
 
+// AttentionOp C2
+kvc.policy @rounded_logits {
+  %w = arith.constant 4 : index
+  // expected-error @+1 {{logits are not rounded: they are no weights}}
+  %z = kvc.attention last(%w) rounded logits : tensor<?x?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
 // ProjectedNormOp C1
 kvc.policy @bound_of_l2 {
   // expected-error @+1 {{bound goes with l1 and without where, got l2}}

@@ -79,6 +79,8 @@ kvc.policy @more_ops {
   %kept = kvc.kept_layers : tensor<?x?xf32>
   // CHECK: kvc.kept_layers share : tensor<?x?xf32>
   %share = kvc.kept_layers share : tensor<?x?xf32>
+  // CHECK: kvc.attention last(%{{.*}}) logits : tensor<?x?x?xf32>
+  %z = kvc.attention last(%w) logits : tensor<?x?x?xf32>
   // CHECK: kvc.vectors value : tensor<?x?x?xf32>
   %v = kvc.vectors value : tensor<?x?x?xf32>
   // CHECK: kvc.reduce max tokens %{{.*}} : tensor<?x?x?xf32> -> tensor<?x?xf32>
