@@ -1,7 +1,8 @@
 //===- KVC.td - the kvc dialect, umbrella ----------------------------------===//
 //
 // Read in this order: the dialect's one page, its type, enums and attributes, the
-// interface through which axes are inferred, the ops in flow order.
+// interface through which axes are inferred, the ops of level policy in flow order,
+// the ops of level fused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,5 +14,6 @@ include "dialect/KVCTypes.td"
 include "dialect/KVCAttrs.td"
 include "dialect/KVCInterfaces.td"
 include "dialect/KVCOps.td"
+include "dialect/KVCKernelOps.td"
 
 #endif // KVC_TD

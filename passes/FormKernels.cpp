@@ -1,14 +1,14 @@
 //===- FormKernels.cpp - kvc-form-kernels ---------------------------------===//
 //
-// Stages, not patterns: each op gets the earliest stage in which it can run,
-// and the ops of a stage are a kernel. No policy is recognised as a whole.
+// The ops of a stage (Stages.h) are a kernel. No policy is recognised as a
+// whole.
 //
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/Stages.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace kvc {
@@ -20,64 +20,6 @@ using namespace mlir;
 using namespace kvc;
 
 namespace {
-
-bool hasWindow(Type type) {
-  return llvm::is_contained(axesOf(type), Axis::Window);
-}
-
-/// Ops that only a columns kernel can run: they read K or V, or rows that are
-/// never stored.
-bool needsColumns(Operation *op) {
-  if (isa<AttentionOp, NormOp, ProjectedNormOp>(op))
-    return true;
-  auto reduce = dyn_cast<ReduceOp>(op);
-  if (reduce && reduce.getAxis() == ReduceAxis::Channels)
-    return true;
-  auto windowed = [](Value value) { return hasWindow(value.getType()); };
-  return llvm::any_of(op->getOperands(), windowed) ||
-         llvm::any_of(op->getResults(), windowed);
-}
-
-/// Ops that need a whole row of tokens, or make a value per head.
-bool needsRows(Operation *op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getAxis() == ReduceAxis::Tokens;
-  // A pool of rows is a columns op.
-  return isa<PoolOp, TopkOp, SelectHeadsOp, CountMassOp, ListOp, KeepOp>(op);
-}
-
-/// Ops that look at all heads at once.
-bool needsSequence(Operation *op) {
-  return isa<AllocateHeadsOp, AllocateTableOp>(op);
-}
-
-/// Ops that compare tokens with tokens.
-bool needsNearest(Operation *op) { return isa<NearestOp>(op); }
-
-/// Values with a channel axis and tokens are never stored, nor do they belong
-/// to a stage: whoever reduces them computes them.
-bool isVirtual(Operation *op) {
-  return op->getNumResults() == 1 &&
-         axesOf(op->getResult(0).getType()).size() == 3 &&
-         axesOf(op->getResult(0).getType())[1] == Axis::Channel;
-}
-
-bool makesHeadValue(Operation *op) {
-  return op->getNumResults() == 1 &&
-         axesOf(op->getResult(0).getType()).size() == 1;
-}
-
-/// Stages come in fours: sequence (what needs no scores comes first), columns,
-/// rows, nearest.
-constexpr int stageKinds = 4;
-enum StageKind { SequenceStage, ColumnsStage, RowsStage, NearestStage };
-StageKind kindOf(int stage) { return StageKind(stage % stageKinds); }
-
-int nextStage(int stage, StageKind kind) {
-  while (kindOf(stage) != kind)
-    ++stage;
-  return stage;
-}
 
 /// "4*q_heads*tokens": the bytes of a tensor, as a remark says them.
 std::string bytesOf(Type type) {
@@ -107,16 +49,14 @@ public:
     SmallVector<NearestOp> searches(policy.getOps<NearestOp>());
     for (NearestOp op : searches)
       prepare(op);
-    for (Operation &op : policy.getBody().front())
-      assignStage(&op);
-    if (failed(checkRowsStay()))
+    if (failed(stages.assign(policy)))
       return failure();
     old.takeBody(policy.getBody());
     policy.getBody().emplaceBlock();
     builder.setInsertionPointToStart(&policy.getBody().front());
     makeStatistics();
     makeGram();
-    for (int stage = 0; stage <= stageOf[keep]; ++stage)
+    for (int stage = 0; stage <= stages.of(keep); ++stage)
       makeKernel(stage);
     DoneOp::create(builder, policy.getLoc());
     return success();
@@ -127,10 +67,9 @@ private:
   KeepOp keep;
   OpBuilder builder;
   Region old;
-  /// Stage of every op that is not cheap.
-  llvm::MapVector<Operation *, int> stageOf;
+  Stages stages;
   /// How many kernels of each kind there are so far.
-  int numbers[stageKinds] = {};
+  int numbers[Stages::kinds] = {};
   /// Old value -> the kernel result that holds it.
   IRMapping stored;
   /// The quadratic form of bounds, and its sums; null where nothing is bounded.
@@ -161,117 +100,12 @@ private:
     op.getPreparedMutable().assign(prepared);
   }
 
-  /// Cheap ops are cloned into every kernel that uses them.
-  bool isCheap(Operation *op) const { return !stageOf.count(op); }
-
-  /// What an op reads, through values that are never stored.
-  void forSources(Operation *op, llvm::function_ref<void(Value)> body) const {
-    for (Value value : op->getOperands())
-      if (isVirtual(value.getDefiningOp()))
-        forSources(value.getDefiningOp(), body);
-      else
-        body(value);
-  }
-
-  /// Who reads a value, through values that are never stored.
-  void forUsers(Value value, llvm::function_ref<void(Operation *)> body) const {
-    for (Operation *user : value.getUsers())
-      if (isVirtual(user))
-        forUsers(user->getResult(0), body);
-      else
-        body(user);
-  }
-
-  bool computeCheap(Operation *op) {
-    if (isVirtual(op))
-      return true;
-    if (needsColumns(op) || needsRows(op) || needsSequence(op) ||
-        needsNearest(op))
-      return false;
-    return llvm::all_of(op->getOperands(), [&](Value value) {
-      return isCheap(value.getDefiningOp());
-    });
-  }
-
-  void assignStage(Operation *op) {
-    if (computeCheap(op))
-      return;
-    auto reduce = dyn_cast<ReduceOp>(op);
-    bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
-    int stage = 0;
-    forSources(op, [&](Value value) {
-      auto it = stageOf.find(value.getDefiningOp());
-      if (it == stageOf.end())
-        return;
-      int before = it->second;
-      StageKind kind = kindOf(before);
-      // Another head's row is another block's work: read it from memory.
-      if (kind != ColumnsStage && acrossHeads)
-        before = nextStage(before, ColumnsStage);
-      // One block would walk all heads' norms behind the projection, which are
-      // the most expensive of all: read them from memory too.
-      else if (acrossHeads && holdsProjectedNorm(value, before))
-        before = nextStage(before + 1, ColumnsStage);
-      // One row for all heads is known only when a columns kernel has walked
-      // all heads: what it gives to each head comes after it.
-      else if (kind == ColumnsStage && widensHeads(op, value))
-        before = nextStage(before, RowsStage);
-      // These look at what other heads' kernels have stored.
-      else if (needsSequence(op) || isa<SelectHeadsOp>(op))
-        before = before + 1;
-      // A vector of channels is complete when its kernel is.
-      else if (llvm::is_contained(axesOf(value.getType()), Axis::Channel))
-        before = before + 1;
-      stage = std::max(stage, before);
-    });
-    if (needsColumns(op))
-      stage = nextStage(stage, ColumnsStage);
-    else if (needsSequence(op))
-      stage = nextStage(stage, SequenceStage);
-    else if (needsNearest(op))
-      stage = nextStage(stage, NearestStage);
-    else if (needsRows(op) || makesHeadValue(op) ||
-             kindOf(stage) == SequenceStage || kindOf(stage) == NearestStage)
-      stage = nextStage(stage, RowsStage);
-    stageOf[op] = stage;
-  }
-
-  /// True where a value is computed in `stage` from norms of that stage.
-  bool holdsProjectedNorm(Value value, int stage) const {
-    Operation *op = value.getDefiningOp();
-    if (!op || stageOf.lookup(op) != stage || isCheap(op))
-      return false;
-    return isa<ProjectedNormOp>(op) ||
-           llvm::any_of(op->getOperands(), [&](Value operand) {
-             return holdsProjectedNorm(operand, stage);
-           });
-  }
-
-  static bool widensHeads(Operation *op, Value operand) {
-    return headsOf(operand.getType()) == Axis::OneHead &&
-           llvm::any_of(op->getResultTypes(), [](Type type) {
-             return headsOf(type) != Axis::OneHead;
-           });
-  }
-
-  /// Values with a window axis must be used in their own stage only.
-  LogicalResult checkRowsStay() {
-    for (auto [op, stage] : stageOf)
-      for (Value result : op->getResults())
-        for (Operation *user : result.getUsers())
-          if (hasWindow(result.getType()) && stageOf.lookup(user) != stage)
-            return op->emitError("attention rows cannot be stored: reduce them "
-                                 "over the window before they are used by ")
-                   << user->getName();
-    return success();
-  }
-
   /// Statistics of all queries, or of the largest window with a combine kernel.
   void makeStatistics() {
     Location loc = policy.getLoc();
     int64_t queries = 0;
     bool all = false, weights = false;
-    for (auto [op, stage] : stageOf)
+    for (auto [op, stage] : stages.all())
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         weights |= !attention.getLogits();
         queries = std::max(queries, constantOf(attention.getLast()));
@@ -315,7 +149,7 @@ private:
   /// A gram kernel, where norms are bounded.
   void makeGram() {
     Operation *user = nullptr;
-    for (auto [op, stage] : stageOf)
+    for (auto [op, stage] : stages.all())
       if (auto norm = dyn_cast<ProjectedNormOp>(op); norm && norm.getBound())
         user = op;
     if (!user)
@@ -373,7 +207,7 @@ private:
 
   void makeKernel(int stage) {
     SmallVector<Operation *> ops;
-    for (auto [op, at] : stageOf)
+    for (auto [op, at] : stages.all())
       if (at == stage)
         ops.push_back(op);
     if (ops.empty())
@@ -389,8 +223,8 @@ private:
         usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
       for (Value result : op->getResults())
-        forUsers(result, [&](Operation *user) {
-          if (stageOf.lookup(user) > stage)
+        stages.forUsers(result, [&](Operation *user) {
+          if (stages.of(user) > stage)
             outputs.insert(result);
         });
     }
@@ -415,9 +249,9 @@ private:
     }
     const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
                                 KernelKind::Rows, KernelKind::Nearest};
-    KernelKind kind = kinds[kindOf(stage)];
+    KernelKind kind = kinds[Stages::kindOf(stage)];
     std::string name = stringifyKernelKind(kind).str() +
-                       std::to_string(numbers[kindOf(stage)]++);
+                       std::to_string(numbers[Stages::kindOf(stage)]++);
     KernelOp kernel =
         openKernel(ops.front()->getLoc(), kind, name, operands, types,
                    [&](ValueRange args) {
@@ -455,7 +289,7 @@ private:
   void makeCompact(KernelOp rows) {
     if (Value weight = keep.getWeight()) {
       // The weight is made again where it is cheap.
-      bool cheap = isCheap(weight.getDefiningOp());
+      bool cheap = stages.isCheap(weight.getDefiningOp());
       SmallVector<Value> inputs{
           rows.getOutputs()[rows.getOutputs().size() - 3]};
       if (!cheap)
@@ -477,12 +311,12 @@ private:
   }
 
   void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
-    forSources(op, [&](Value operand) {
+    stages.forSources(op, [&](Value operand) {
       Operation *def = operand.getDefiningOp();
       // The weight of a merge is read by the compact kernel only.
-      if (isCheap(def) || (op == keep && operand == keep.getWeight()))
+      if (stages.isCheap(def) || (op == keep && operand == keep.getWeight()))
         return;
-      if (stageOf.lookup(def) < stage)
+      if (stages.of(def) < stage)
         inputs.insert(operand);
     });
   }
@@ -498,7 +332,7 @@ private:
     if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
       norm.getPreparedMutable().assign(grams);
     if (isa<PoolOp, TopkOp, CountMassOp>(clone) &&
-        !hasWindow(op->getOperand(0).getType())) {
+        !Stages::hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value)) {
         Value &stage = staged[value];

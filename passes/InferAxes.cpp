@@ -97,6 +97,13 @@ LogicalResult checkRows(ReduceOp reduce) {
 }
 
 LogicalResult inferOp(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (axesOf(operand.getType()).size() == 2 &&
+        axesOf(operand.getType()).back() == Axis::Channel &&
+        !isa<BroadcastOp>(op))
+      return op->emitError("a vector of channels must be repeated along tokens "
+                           "(kvc.broadcast) before it is used by ")
+             << op->getName();
   if (auto keep = dyn_cast<KeepOp>(op); keep && keep.getWeight())
     if (headsOf(keep.getWeight().getType()) == Axis::QueryHeads)
       return keep.emitOpError("the weight of merge must be per KV head, got a "

@@ -22,9 +22,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/PointEval.h"
-#include "codegen/kernels/Gram.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LogitTile.h"
+#include "codegen/kernels/ProjectedNorm.h"
 #include "codegen/kernels/ThreadBlock.h"
 
 using namespace mlir;
@@ -345,8 +345,9 @@ private:
     for (int j = 0; j < k.shape.group; ++j) {
       Expr head = point.kvHead * k.shape.group + j;
       Expr norm = op.getBound()
-                      ? boundOf(k, op, s, product, point, head, tokenOf)
-                      : normOf(k, op, s, product, head);
+                      ? projectedNormBound(k, op, site, s, product, point, head,
+                                           tokenOf, normSums)
+                      : projectedNorm(k, op, s, product, head, normSums);
       if (op.getWhere() && !gathers()) {
         PointEval eval(
             k, s,
@@ -358,90 +359,6 @@ private:
       }
       finished[{op, j}] = norm;
     }
-  }
-
-  Expr normOf(KernelBuilder &k, ProjectedNormOp op, const SequenceScalars &s,
-              WarpProduct &product, Expr head) {
-    Buffer weights =
-        k.buffer("wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
-    Expr hidden = k.arg("hidden");
-    bool l2 = op.getKind() == NormKind::L2;
-    Values sums = k.loop(
-        k.index(0), hidden, k.index(WarpProduct::rows),
-        Values(product.slots(), k.f32(0)),
-        [&](Expr output, ArrayRef<Expr> carried) {
-          Values next(carried.begin(), carried.end());
-          product.multiply(
-              weights,
-              [&](Expr row) {
-                return SmallVector<Expr>{s.sequence, head,
-                                         (output + row).min(hidden - 1)};
-              },
-              [&](Expr x, Expr row, Expr, int slot) {
-                Expr size = l2 ? x * x : x.unary<math::AbsFOp>();
-                next[slot] =
-                    next[slot] + (output + row < hidden).select(size, k.f32(0));
-              });
-          return next;
-        });
-    Expr sum = product.columnSums(sums, normSums);
-    return l2 ? k.sqrt(sum) : sum;
-  }
-
-  /// s * sqrt(v G v + e ||v||^2), see Gram.cpp: e covers the error of G's type
-  /// and of all sums, so that the result is never below the norm that is
-  /// computed.
-  Expr boundOf(KernelBuilder &k, ProjectedNormOp op, const SequenceScalars &s,
-               WarpProduct &product, const Point &point, Expr head,
-               llvm::function_ref<Expr(Expr)> tokenOf) {
-    auto name = [&](int i) {
-      auto arg = cast<BlockArgument>(op.getPrepared()[i]);
-      return site.inputs[arg.getArgNumber()];
-    };
-    GramBuffers gram(k, name(0), name(1));
-    Buffer values = sideBuffer(k, CacheSide::Value);
-    int64_t d = k.shape.headDim;
-    Values sums = k.loop(
-        k.index(0), k.index(d), k.index(WarpProduct::rows),
-        Values(product.slots(), k.f32(0)),
-        [&](Expr base, ArrayRef<Expr> carried) {
-          Values next(carried.begin(), carried.end());
-          product.multiply(
-              gram.matrix,
-              [&](Expr row) {
-                return SmallVector<Expr>{s.sequence, head,
-                                         (base + row).min(k.index(d - 1))};
-              },
-              [&](Expr x, Expr row, Expr column, int slot) {
-                Expr dim = base + row, safe = dim.min(k.index(d - 1));
-                Expr v = k.load(values, {s.sequence, point.kvHead,
-                                         tokenOf(column), safe})
-                             .widen();
-                next[slot] =
-                    (dim < d).select(x.multiplyAdd(v, next[slot]), next[slot]);
-              });
-          return next;
-        });
-    Expr form = product.columnSums(sums, normSums);
-    Expr squares = k.loop(
-        k.index(0), k.index(d), k.index(1), {k.f32(0)},
-        [&](Expr dim, ArrayRef<Expr> sum) {
-          Expr v = k.load(values, {s.sequence, point.kvHead, point.token, dim})
-                       .widen();
-          return Values{v.multiplyAdd(v, sum[0])};
-        })[0];
-    Expr frobenius = k.f32(0);
-    for (int64_t part = 0; part < GramBuffers::blocks(k.shape); ++part)
-      frobenius = frobenius + k.load(gram.sums, {s.sequence, head,
-                                                 k.index(part), k.index(1)});
-    Expr total = k.load(gram.sums, {s.sequence, head, k.index(0), k.index(0)});
-    double unit = k.shape.dtype == DType::F32   ? 0
-                  : k.shape.dtype == DType::F16 ? 0x1p-11
-                                                : 0x1p-8;
-    Expr error =
-        k.sqrt(frobenius) * k.f32(unit + 0x1p-13) + k.f32(double(d) * 0x1p-24);
-    Expr square = error.multiplyAdd(squares, form).max(k.f32(0));
-    return total * k.sqrt(square) * k.f32(1 + 0x1p-10);
   }
 
   /// Adds one query's row of each value that is reduced over the window.

@@ -139,7 +139,7 @@ private:
                                              open(path, c, 2)};
     // Norms computed only where they can decide must not change what is kept.
     std::unique_ptr<rt::Evictor> pruned;
-    if (ranksByNorm)
+    if (ranksByNorm && c.keys != Keys::Equal && c.sequences.size() < 3)
       pruned = open(library(c.shape, "--prune-norms"), c, 0);
     std::vector<std::vector<double>> keptLayers;
     for (auto [tokens, budget] : c.sequences)

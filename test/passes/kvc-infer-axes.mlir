@@ -173,3 +173,14 @@ kvc.policy @merge_by_query_heads {
   // expected-error @+1 {{the weight of merge must be per KV head, got a value per query head}}
   kvc.keep %k merge(%d, %m : tensor<?x?xi32>, tensor<?x?xf32>) protect_last(%w) : tensor<?x?xi1>
 }
+
+// -----
+
+kvc.policy @vector_as_scores {
+  %v = kvc.vectors key : tensor<?x?x?xf32>
+  %m = kvc.reduce mean tokens %v : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-error @+1 {{a vector of channels must be repeated along tokens (kvc.broadcast) before it is used by kvc.topk}}
+  %k = kvc.topk %m, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

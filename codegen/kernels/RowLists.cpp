@@ -1,0 +1,189 @@
+//===- RowLists.cpp - lists of tokens, and what rows represent ------------===//
+
+#include "codegen/kernels/RowLists.h"
+
+using namespace mlir;
+using namespace kvc;
+
+/// Bit of the status word, as kvc/kvc.h has it.
+static constexpr int64_t statusCapacity = 2;
+
+/// The policy reads what earlier layers kept, so every layer counts.
+static bool carriesState(KernelOp kernel) {
+  WalkResult result = kernel->getParentOfType<PolicyOp>().walk(
+      [](KeptLayersOp) { return WalkResult::interrupt(); });
+  return result.wasInterrupted();
+}
+
+void RowLists::addArgs(KernelOp kernel, std::vector<std::string> &args) {
+  auto add = [&](std::initializer_list<const char *> names) {
+    for (const char *name : names)
+      addArg(args, name);
+  };
+  bool lists = !kernel.getBody().getOps<ListKeptOp>().empty();
+  if (lists)
+    add({"indices", "counts", "past", "index_capacity"});
+  if (!kernel.getBody().getOps<ListMembersOp>().empty())
+    add({"member_rows", "member_positions", "member_counts",
+         "member_capacity"});
+  if (lists && carriesState(kernel))
+    add({"layer", "layers", "state", "state_rows"});
+}
+
+/// Calls `write(row, token)` for each of the first `count` tokens that
+/// `isMember` holds for, rows ascending; returns how many there are.
+Expr RowLists::listWhere(Expr count, llvm::function_ref<Expr(Expr)> isMember,
+                         llvm::function_ref<void(Expr, Expr)> write) {
+  auto isListed = [&](Expr token, Expr exists) {
+    return exists & isMember(token.min(count - 1));
+  };
+  Expr mine =
+      walkSegment(k, RowBlock::threads, count, {k.i32(0)},
+                  [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
+                    Expr bits = k.ballot(isListed(token, exists));
+                    return KernelBuilder::Values{sum[0] + k.popcount(bits)};
+                  })[0];
+  auto [before, total] = r.block.warpSums(mine);
+  walkSegment(k, RowBlock::threads, count, {before},
+              [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
+                Expr listed = isListed(token, exists);
+                Expr bits = k.ballot(listed);
+                Expr row = (sum[0] + bitsBelow(k, bits)).toIndex();
+                k.when(listed, [&] { write(row, token); });
+                return KernelBuilder::Values{sum[0] + k.popcount(bits)};
+              });
+  return total.toIndex();
+}
+
+/// Writes the selected tokens of the past, then the window.
+void RowLists::listKept(ListKeptOp list) {
+  Expr first = listWhere(
+      s.past, [&](Expr token) { return r.at(token)(list.getMask()); },
+      [&](Expr row, Expr token) { writeIndex(row, token); });
+  k.loop(k.thread(), s.window, k.index(RowBlock::threads),
+         [&](Expr i) { writeIndex(first + i, s.past + i); });
+  writeCount(first + s.window);
+}
+
+/// Writes the marked tokens to the kernel's outputs.
+void RowLists::listMarked(ListOp op) {
+  Buffer indices = r.outputOf(op.getIndices()),
+         counts = r.outputOf(op.getCounts());
+  Expr count = listWhere(
+      s.past, [&](Expr token) { return r.at(token)(op.getMask()); },
+      [&](Expr row, Expr token) {
+        k.store(token.toI32(), indices, {s.sequence, r.head, row});
+      });
+  k.when(k.thread() == 0, [&] {
+    k.store(count.toI32(), counts, {s.sequence, r.head});
+  });
+}
+
+/// Where each kept token's row is noted, for its members.
+Buffer RowLists::rankBuffer() {
+  ListMembersOp op = *r.kernel.getBody().getOps<ListMembersOp>().begin();
+  return scratchBuffer(k, scratchName(op->getAttrOfType<BufferAttr>("buffer")),
+                       op.getType());
+}
+
+/// Writes the table of what the kept rows represent: kept tokens, and tokens
+/// that have a kept one as their destination.
+void RowLists::listMembers(ListMembersOp op) {
+  Buffer rank = rankBuffer();
+  k.barrier(); // every kept token's row is known
+  auto destination = [&](Expr token) {
+    return r.at(token)(op.getDestination()).toIndex();
+  };
+  auto isKept = [&](Expr token) {
+    Expr past = token.min((s.past - 1).max(k.index(0)));
+    return (token >= s.past) | r.at(past)(op.getMask());
+  };
+  /// The kept token that represents a token, below 0 for none.
+  auto owner = [&](Expr token) {
+    Expr past = token.min((s.past - 1).max(k.index(0)));
+    Expr to = destination(past);
+    Expr valid = (to >= k.index(0)) & (to < s.past);
+    Expr safe = valid.select(to, k.index(0));
+    Expr merged = valid & r.at(safe)(op.getMask());
+    return isKept(token).select(token, merged.select(to, k.index(-1)));
+  };
+  Expr count = listWhere(
+      s.length, [&](Expr token) { return owner(token) >= k.index(0); },
+      [&](Expr entry, Expr token) {
+        Expr to = owner(token);
+        Expr row = k.load(rank, {s.sequence, r.head, to});
+        writeMember(op, entry, token, row, to);
+      });
+  writeMemberCount(count);
+}
+
+void RowLists::writeMember(ListMembersOp op, Expr entry, Expr token, Expr row,
+                           Expr to) {
+  Expr capacity = k.arg("member_capacity");
+  SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+  SmallVector<Expr> at{s.sequence, r.head, entry};
+  k.when(entry < capacity, [&] {
+    k.store(row, k.buffer("member_rows", strides), at);
+    Expr position = op.getSharePositions() ? to : token;
+    k.store(position.toI32(), k.buffer("member_positions", strides), at);
+    k.store(token.toI32(), r.outputOf(op.getTokens()), at);
+  });
+}
+
+void RowLists::writeMemberCount(Expr count) {
+  Expr capacity = k.arg("member_capacity");
+  k.when(k.thread() == 0, [&] {
+    k.store(count.min(capacity).toI32(),
+            k.buffer("member_counts", {k.arg("kv_heads")}),
+            {s.sequence, r.head});
+    k.when(count > capacity, [&] {
+      k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}), {k.index(0)});
+    });
+  });
+}
+
+void RowLists::listAll() {
+  if (!has<ListKeptOp>())
+    return;
+  k.loop(k.thread(), s.length, k.index(RowBlock::threads),
+         [&](Expr token) { writeIndex(token, token); });
+  writeCount(s.length);
+  for (auto op : r.kernel.getBody().getOps<ListMembersOp>()) {
+    k.loop(k.thread(), s.length, k.index(RowBlock::threads), [&](Expr token) {
+      writeMember(op, token, token, token.toI32(), token);
+    });
+    writeMemberCount(s.length);
+  }
+}
+
+void RowLists::writeIndex(Expr row, Expr token) {
+  Expr capacity = k.arg("index_capacity");
+  Buffer indices =
+      k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
+  k.when(row < capacity, [&] {
+    k.store(token.toI32(), indices, {s.sequence, r.head, row});
+  });
+  if (carriesState(r.kernel))
+    countKept(k, s, token);
+  if (has<ListMembersOp>())
+    k.store(row.toI32(), rankBuffer(), {s.sequence, r.head, token});
+}
+
+void RowLists::writeCount(Expr count) {
+  k.when((r.head == 0) & (k.thread() == 0), [&] {
+    bool ranks = false;
+    r.kernel->getParentOfType<PolicyOp>().walk([&](TopkOp) { ranks = true; });
+    Expr ranked =
+        s.length.above(s.budget) & s.budget.above(s.window) & k.boolean(ranks);
+    Expr past = ranked.select(s.past, k.index(0));
+    k.store(past.toI32(), k.buffer("past", {}), {s.sequence});
+  });
+  Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
+  k.when(k.thread() == 0, [&] {
+    Expr capacity = k.arg("index_capacity");
+    k.store(count.min(capacity).toI32(), counts, {s.sequence, r.head});
+    k.when(count > capacity, [&] {
+      k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}), {k.index(0)});
+    });
+  });
+}

@@ -1,0 +1,141 @@
+//===- RowStatistics.cpp - numbers that a whole row gives -----------------===//
+
+#include "codegen/kernels/RowStatistics.h"
+
+#include "codegen/kernels/RadixSelect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
+  KernelBuilder &k = r.k;
+  auto value = [&](Expr token) {
+    return r.at(token)(reduce.getValue(), member);
+  };
+  ReduceKind kind = reduce.getKind();
+  Expr count = r.s.past.toFloat();
+  Expr result =
+      r.overTokens(kind == ReduceKind::Std ? ReduceKind::Sum : kind, value);
+  if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
+    result = result / count;
+  if (kind == ReduceKind::Std) {
+    Expr mean = result;
+    Expr squares = r.overTokens(ReduceKind::Sum, [&](Expr token) {
+      Expr distance = value(token) - mean;
+      return distance * distance;
+    });
+    result = k.sqrt(squares / count);
+  }
+  return result;
+}
+
+/// A vector of channels, each the reduction over tokens: thread = channel, or
+/// several runs of tokens per channel, whose results are combined in order.
+void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
+                           const Buffer &channelRuns) {
+  KernelBuilder &k = r.k;
+  constexpr int64_t threads = RowBlock::threads;
+  int64_t d = k.shape.headDim, runs = std::max<int64_t>(1, threads / d);
+  Buffer result = r.outputOf(reduce.getResult());
+  Expr channel = k.thread() % d, runIndex = k.thread() / d;
+  Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
+  auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+    Expr mine = k.loop(safe, r.s.past, k.index(runs), {reductionStart(k, kind)},
+                       [&](Expr token, ArrayRef<Expr> carried) {
+                         PointEval eval = r.at(token, channel);
+                         return KernelBuilder::Values{reductionStep(
+                             kind, carried[0], value(eval(reduce.getValue())))};
+                       })[0];
+    k.barrier(); // earlier results have been read
+    k.store(mine, channelRuns, {k.thread()});
+    k.barrier();
+    return k.loop(
+        k.index(0), k.index(runs), k.index(1), {reductionStart(k, kind)},
+        [&](Expr run, ArrayRef<Expr> carried) {
+          Expr part = k.load(channelRuns, {run * d + channel});
+          return KernelBuilder::Values{reductionStep(kind, carried[0], part)};
+        })[0];
+  };
+  ReduceKind kind = reduce.getKind();
+  auto plain = [](Expr x) { return x; };
+  Expr count = r.s.past.toFloat();
+  Expr total = over(kind == ReduceKind::Std ? ReduceKind::Sum : kind, plain);
+  if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
+    total = total / count;
+  if (kind == ReduceKind::Std) {
+    Expr mean = total;
+    total = k.sqrt(
+        over(ReduceKind::Sum, [&](Expr x) { return (x - mean) * (x - mean); }) /
+        count);
+  }
+  k.when(k.thread() < d, [&] {
+    k.store(total, result, {r.s.sequence, r.head, channel});
+  });
+}
+
+/// The smallest number of best scores that leave at most `all_but`: bit by
+/// bit the largest key below which no more than that lies, then as many of
+/// that key as still fit.
+Expr kvc::countMass(RowBlock &r, CountMassOp op) {
+  KernelBuilder &k = r.k;
+  auto score = [&](Expr token) { return r.at(token)(op.getScore()); };
+  Expr least = evalScalar(k, r.s, op.getAllBut());
+  auto massBelow = [&](Expr key) {
+    return r.overTokens(ReduceKind::Sum, [&](Expr token) {
+      Expr x = score(token);
+      Expr counts =
+          key.above(orderedKey(k, x)) & (x.isNaN() == k.boolean(false));
+      return counts.select(x, k.f32(0));
+    });
+  };
+  Expr key =
+      k.loop(k.index(0), k.index(32), k.index(1), {k.i32(0)},
+             [&](Expr i, ArrayRef<Expr> carried) {
+               Expr bit = k.i32(1) << (k.index(31) - i).toI32();
+               Expr higher = carried[0] | bit;
+               Expr fits = massBelow(higher) <= least;
+               return KernelBuilder::Values{fits.select(higher, carried[0])};
+             })[0];
+  Expr left = least - massBelow(key);
+  // How many scores have the key or more, how many just the key, and its
+  // value.
+  auto counted = [&](llvm::function_ref<Expr(Expr)> holds) {
+    return r.overTokens(ReduceKind::Sum, [&](Expr token) {
+      return holds(orderedKey(k, score(token))).select(k.f32(1), k.f32(0));
+    });
+  };
+  Expr above = counted([&](Expr own) { return own.above(key); });
+  Expr equal = counted([&](Expr own) { return own == key; });
+  Expr value = r.overTokens(ReduceKind::Max, [&](Expr token) {
+    Expr x = score(token);
+    return (orderedKey(k, x) == key)
+        .select(x, k.f32(-std::numeric_limits<double>::infinity()));
+  });
+  Expr drop = (value > k.f32(0)).select(left / value, equal);
+  drop = k.expr(math::FloorOp::create(k.b, drop.max(k.f32(0)).min(equal)));
+  Expr count = above + equal - drop;
+  return k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), count));
+}
+
+/// Whether the block's head is one of the selected: how many come before it?
+Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op) {
+  KernelBuilder &k = r.k;
+  Expr head = r.head;
+  auto value = [&](Expr kvHead) {
+    PointEval eval(k, r.s, r.leaf, Point{kvHead, -1, {}, k.index(0)});
+    return eval(op.getValue());
+  };
+  Expr mine = value(head), heads = k.arg("kv_heads");
+  Expr count = evalScalar(k, r.s, op.getCount());
+  Expr before = k.loop(
+      k.index(0), heads, k.index(1), {k.index(0)},
+      [&](Expr other, ArrayRef<Expr> carried) {
+        Expr theirs = value(other);
+        Expr better =
+            op.getEnd() == End::Lowest ? theirs < mine : theirs > mine;
+        Expr comes = better | ((theirs == mine) & (other < head));
+        return KernelBuilder::Values{comes.select(carried[0] + 1, carried[0])};
+      })[0];
+  Expr number = mine.isNaN() == k.boolean(false);
+  return (count >= heads) | (number & (before < count));
+}

@@ -1,0 +1,27 @@
+//===- RowStatistics.h - numbers that a whole row gives -------------------===//
+//
+// The whole block calls each of these; all have barriers inside.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_ROWSTATISTICS_H
+#define KVC_CODEGEN_KERNELS_ROWSTATISTICS_H
+
+#include "codegen/kernels/RowBlock.h"
+
+namespace kvc {
+
+/// kvc.reduce over the tokens of one head, f32.
+Expr tokenStatistic(RowBlock &row, ReduceOp reduce, int member);
+/// kvc.reduce over tokens of vectors: writes a value per channel. `channelRuns`
+/// is shared, one f32 per thread.
+void channelStatistic(RowBlock &row, ReduceOp reduce,
+                      const Buffer &channelRuns);
+/// kvc.count_mass, i32.
+Expr countMass(RowBlock &row, CountMassOp op);
+/// kvc.select_heads for the block's own head, i1.
+Expr isSelectedHead(RowBlock &row, SelectHeadsOp op);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_ROWSTATISTICS_H

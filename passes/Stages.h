@@ -1,0 +1,55 @@
+//===- Stages.h - when an op of a policy can run --------------------------===//
+//
+// Stages, not patterns: each op gets the earliest stage in which it can run.
+// They come in fours: sequence (what needs no scores comes first), columns,
+// rows, nearest.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_PASSES_STAGES_H
+#define KVC_PASSES_STAGES_H
+
+#include "dialect/KVCDialect.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace kvc {
+
+class Stages {
+public:
+  enum Kind { Sequence, Columns, Rows, Nearest };
+  static constexpr int kinds = 4;
+  static Kind kindOf(int stage) { return Kind(stage % kinds); }
+
+  /// Gives every op of a policy with axes its stage. Fails, with an error at
+  /// the op, where attention rows would have to be stored.
+  llvm::LogicalResult assign(PolicyOp policy);
+
+  /// Ops that have a stage, in order.
+  const llvm::MapVector<mlir::Operation *, int> &all() const { return stageOf; }
+  int of(mlir::Operation *op) const { return stageOf.lookup(op); }
+  /// Cheap ops have no stage: they are cloned into every kernel that uses them.
+  bool isCheap(mlir::Operation *op) const { return !stageOf.count(op); }
+
+  /// What an op reads, through values that are never stored.
+  void forSources(mlir::Operation *op,
+                  llvm::function_ref<void(mlir::Value)> body) const;
+  /// Who reads a value, through values that are never stored.
+  void forUsers(mlir::Value value,
+                llvm::function_ref<void(mlir::Operation *)> body) const;
+
+  /// True for attention rows.
+  static bool hasWindow(mlir::Type type);
+
+private:
+  llvm::MapVector<mlir::Operation *, int> stageOf;
+
+  bool computeCheap(mlir::Operation *op) const;
+  void assignStage(mlir::Operation *op);
+  bool holdsProjectedNorm(mlir::Value value, int stage) const;
+  llvm::LogicalResult checkRowsStay() const;
+};
+
+} // namespace kvc
+
+#endif // KVC_PASSES_STAGES_H
