@@ -62,14 +62,20 @@ Tensor reference::logits(const Layer &layer, int64_t queries, int64_t past) {
                 {layer.qHeads, queries, past},
                 {}};
   for (int64_t h = 0; h < layer.qHeads; ++h)
-    for (int64_t i = 0; i < queries; ++i)
-      for (int64_t t = 0; t < past; ++t) {
-        int64_t row = layer.queries - queries + i; // below 0: nothing is ranked
-        const double *q = &layer.q[(h * layer.queries + row) * d];
-        const double *k = &layer.k[((h / group) * layer.tokens + t) * d];
-        result.data.push_back(
-            row < 0 ? 0 : layer.scale * std::inner_product(q, q + d, k, 0.0));
+    for (int64_t i = 0; i < queries; ++i) {
+      // Queries in front of the sequence do not exist, see attention.
+      int64_t row = layer.queries - queries + i;
+      if (row < 0) {
+        result.data.insert(result.data.end(), past, 0.0);
+        continue;
       }
+      const double *q = &layer.q[(h * layer.queries + row) * d];
+      for (int64_t t = 0; t < past; ++t) {
+        const double *k = &layer.k[((h / group) * layer.tokens + t) * d];
+        result.data.push_back(layer.scale *
+                              std::inner_product(q, q + d, k, 0.0));
+      }
+    }
   return result;
 }
 
