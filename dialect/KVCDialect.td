@@ -26,8 +26,12 @@ def KVC_Dialect : Dialect {
     | rank | axes | made by |
     |---|---|---|
     | 3 | heads, window, past | `kvc.attention` |
+    | 3 | heads, channels, past | `kvc.vectors` |
     | 2 | heads, past | `kvc.reduce`, `kvc.norm`, `kvc.position` |
+    | 2 | heads, channels | `kvc.reduce tokens` of vectors |
     | 1 | heads | `kvc.reduce tokens`, `kvc.allocate` |
+
+    Tensors of rank 3 are never stored.
 
     The head axis is the query heads, the KV heads or one row for all heads.
     The past is the tokens `[0, T - w')`, where `w' = min(w, B)` and `w` is what

@@ -11,6 +11,16 @@ using namespace kvc::rt;
 
 namespace {
 
+MetricsLayer shapeOf(uint32_t qHeads, uint32_t kvHeads, uint32_t headDim,
+                     uint32_t tokens) {
+  MetricsLayer layer = {};
+  layer.qHeads = qHeads;
+  layer.kvHeads = kvHeads;
+  layer.headDim = headDim;
+  layer.tokens = tokens;
+  return layer;
+}
+
 MetricsLayer randomLayer(uint64_t seed, uint32_t tokens) {
   std::mt19937_64 random(seed);
   auto values = [&](size_t count, double size) {
@@ -19,7 +29,7 @@ MetricsLayer randomLayer(uint64_t seed, uint32_t tokens) {
       x = size * (double(random() >> 11) / double(1ull << 52) - 1);
     return result;
   };
-  MetricsLayer layer = {4, 2, 8, tokens};
+  MetricsLayer layer = shapeOf(4, 2, 8, tokens);
   layer.queries = 5;
   layer.hidden = 12;
   layer.scale = 0.5;
@@ -78,7 +88,7 @@ TEST(Metrics, NothingChangesWhereAllIsKept) {
 
 /// One head, one dimension, equal weights 1/2: worked out on paper.
 TEST(Metrics, AgreesWithPaper) {
-  MetricsLayer layer = {1, 1, 1, 2};
+  MetricsLayer layer = shapeOf(1, 1, 1, 2);
   layer.queries = 1;
   layer.hidden = 2;
   layer.scale = 1;

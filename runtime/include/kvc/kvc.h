@@ -151,17 +151,19 @@ typedef struct kvc_layer_args {
   kvc_rows k, v;          /* [batch, kv_heads, T, d], keys after RoPE */
   kvc_rows q;             /* [batch, q_heads, q_rows, d], the last queries */
   uint32_t q_rows;
-  /* What only some policies read (kvc_plan_info.inputs); else zero. */
-  kvc_rows k_raw; /* as k, before RoPE */
-  kvc_rows wo; /* output projection: row = one of `hidden` outputs, d elements
-                * of each query head; batch_stride 0 where all share it */
+  /* What only some policies read (kvc_plan_info.inputs); else zero.
+   * k_raw: as k, before RoPE. wo: the output projection, a row for each of
+   * `hidden` outputs with d elements of each query head; batch_stride 0 where
+   * all sequences share it. table: device [layers, q_heads], the importance of
+   * query heads, finite, 0 or more, not all 0. state: device [batch,
+   * state_rows], state_rows at least tokens; kept from layer to layer, cleared
+   * by the caller before the first. */
+  kvc_rows k_raw, wo;
   uint32_t hidden;
-  const float
-      *table;     /* device [layers, q_heads], finite, 0 or more, not all 0 */
-  int32_t *state; /* device [batch, state_rows], kept from layer to layer; the
-                   * caller clears it before the first layer */
-  uint32_t state_rows; /* at least tokens */
-  const float *lse;    /* [batch, q_heads, lse_rows] or null */
+  const float *table;
+  int32_t *state;
+  uint32_t state_rows;
+  const float *lse; /* [batch, q_heads, lse_rows] or null */
   int64_t lse_batch_stride, lse_head_stride;
   uint32_t lse_rows; /* the last of them is the last query's */
   int lse_base_2;    /* nonzero: base 2, else natural */
