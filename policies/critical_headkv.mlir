@@ -23,7 +23,8 @@ kvc.policy @critical_headkv {
   %budget  = kvc.budget
   %w       = arith.minui %window, %budget : index
   %b       = arith.subi %budget, %w : index
-  %pool    = kvc.scale_count %b over(%beta) : index
+  %part    = kvc.scale_count %b over(%beta) : index
+  %pool    = arith.minui %part, %b : index
   %least   = arith.subi %b, %pool : index
   %count   = kvc.allocate_table base(%least) shared(%pool) : !counts
   %half    = kvc.scale_count %count by(%alpha) : !counts

@@ -24,7 +24,8 @@ kvc.policy @headkv {
   %budget = kvc.budget
   %w      = arith.minui %window, %budget : index
   %b      = arith.subi %budget, %w : index
-  %pool   = kvc.scale_count %b over(%beta) : index
+  %part   = kvc.scale_count %b over(%beta) : index
+  %pool   = arith.minui %part, %b : index
   %least  = arith.subi %b, %pool : index
   %count  = kvc.allocate_table base(%least) shared(%pool) : tensor<?xi32>
   %kept   = kvc.topk %score, %count : !scores, tensor<?xi32> -> tensor<?x?xi1>
