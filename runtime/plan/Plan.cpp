@@ -47,6 +47,12 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                module.manifest.policy, known, options.head_dim, group,
                dtypeName(options.dtype));
   placeBuffers();
+  for (auto [name, bit] : {std::pair{"wo", KVC_READS_WO},
+                           {"table", KVC_READS_TABLE},
+                           {"state", KVC_READS_STATE},
+                           {"k_raw", KVC_READS_RAW_KEYS},
+                           {"member_rows", KVC_MERGES}})
+    inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
   // Names that this runtime does not know are refused here, not in mid-prefill.
   kvc_layer_args none = {};
   for (const KernelSpec &kernel : variant->kernels)
@@ -117,12 +123,7 @@ kvc_plan_info kvc_plan::query() const {
   for (const KernelSpec &kernel : variant->kernels)
     info.launches += !(kernel.skippedWithLse && options.lse_given);
   info.queries = module.manifest.queries;
-  for (auto [name, bit] : {std::pair{"wo", KVC_READS_WO},
-                           {"table", KVC_READS_TABLE},
-                           {"state", KVC_READS_STATE},
-                           {"k_raw", KVC_READS_RAW_KEYS},
-                           {"member_rows", KVC_MERGES}})
-    info.inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
+  info.inputs = inputs;
   info.vector = variant->vector;
   info.scores_offset = -1;
   if (module.manifest.scores) {
@@ -166,8 +167,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   present(args.budgets, "budgets");
   aligned(args.k, "k");
   // Merging reads what scoring and selection left in the workspace.
-  if ((first <= Phase::Select || module.manifest.reads("member_rows")) &&
-      workspaceBytes) {
+  if ((first <= Phase::Select || (inputs & KVC_MERGES)) && workspaceBytes) {
     present(args.workspace, "workspace");
     if (args.workspace_bytes < workspaceBytes)
       throw fail(KVC_WORKSPACE_TOO_SMALL,
@@ -196,13 +196,13 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     if (!std::isfinite(args.scale))
       throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
   }
-  if (first <= Phase::Select && module.manifest.reads("wo")) {
+  if (first <= Phase::Select && (inputs & KVC_READS_WO)) {
     aligned(args.v, "v");
     aligned(args.wo, "wo");
     if (!args.hidden)
       throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
   }
-  if (first <= Phase::Select && module.manifest.reads("table")) {
+  if (first <= Phase::Select && (inputs & KVC_READS_TABLE)) {
     present(args.table, "table");
     // Within these, products of the exact shares fit 128 bits.
     if (uint64_t(args.layers) * options.kv_heads > 1 << 14 ||
@@ -212,7 +212,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                  "tokens below 2^21, got {} * {} and {}",
                  args.layers, options.kv_heads, args.tokens);
   }
-  if (first <= Phase::Select && module.manifest.reads("state")) {
+  if (first <= Phase::Select && (inputs & KVC_READS_STATE)) {
     present(args.state, "state");
     if (args.state_rows < args.tokens || args.layers >= 1 << 15)
       throw fail(KVC_EXCEEDS_LIMITS,
@@ -220,9 +220,9 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                  "2^15, got {} and {}",
                  args.tokens, args.state_rows, args.layers);
   }
-  if (module.manifest.reads("k_raw"))
+  if (inputs & KVC_READS_RAW_KEYS)
     aligned(args.k_raw, "k_raw");
-  if (last >= Phase::Select && module.manifest.reads("member_rows")) {
+  if (last >= Phase::Select && (inputs & KVC_MERGES)) {
     aligned(args.v, "v");
     present(args.member_rows, "member_rows");
     present(args.member_positions, "member_positions");

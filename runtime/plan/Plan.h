@@ -29,6 +29,9 @@ private:
   /// Offsets of the buffers in the workspace, for the plan's limits.
   std::vector<uint64_t> offsets;
   uint64_t workspaceBytes = 0;
+  /// KVC_READS_* and KVC_MERGES, from the kernels' arguments; asked in every
+  /// call.
+  uint32_t inputs = 0;
 
   /// Queries that scoring reads of a sequence of `tokens` tokens.
   uint32_t queriesOf(uint32_t tokens) const;

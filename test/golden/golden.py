@@ -16,6 +16,8 @@ import sys
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(HERE + "/../Inputs")
+from layers import load, save
 LAYERS, KV_HEADS, GROUP, DIM, TOKENS, HIDDEN, BUDGET = 3, 3, 2, 16, 200, 40, 80
 HEADS = KV_HEADS * GROUP
 
@@ -31,16 +33,8 @@ def numbers(name, count):
     return values
 
 
-def save(path, tensors):
-    header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        raw = struct.pack(f"<{len(values)}f", *values)
-        header[name] = {"dtype": "F32", "shape": shape,
-                        "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
+def floats(shape, values):
+    return "F32", shape, struct.pack(f"<{len(values)}f", *values)
 
 
 def make(folder):
@@ -55,19 +49,15 @@ def make(folder):
             for extent in shape:
                 count *= extent
             full = f"layers.{layer}.{name}"
-            tensors[full] = (shape, numbers(full, count))
+            tensors[full] = floats(shape, numbers(full, count))
     save(folder + "/input.safetensors", tensors)
     importance = [x + 2 for x in numbers("importance", LAYERS * HEADS)]
-    save(folder + "/table.safetensors", {"importance": ([LAYERS, HEADS], importance)})
+    save(folder + "/table.safetensors", {"importance": floats([LAYERS, HEADS], importance)})
 
 
-def load(path):
-    raw = open(path, "rb").read()
-    (length,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8:8 + length])
-    return {name: list(struct.unpack("<%di" % ((e["data_offsets"][1] - e["data_offsets"][0]) // 4),
-                                     raw[8 + length:][slice(*e["data_offsets"])]))
-            for name, e in header.items() if e.get("dtype") == "I32"}
+def integers(path):
+    return {name: list(struct.unpack(f"<{len(raw) // 4}i", raw))
+            for name, (dtype, _, raw) in load(path).items() if dtype == "I32"}
 
 
 def runs(tokens):
@@ -98,7 +88,7 @@ def kernels(policy, folder, table):
                     str(BUDGET), "--input", folder + "/input.safetensors", "--output",
                     folder + "/kept.safetensors", "--target", "host",
                     *(["--table", table] if table else [])], check=True, capture_output=True)
-    tensors, kept, merged = load(folder + "/kept.safetensors"), [], []
+    tensors, kept, merged = integers(folder + "/kept.safetensors"), [], []
     for layer in range(LAYERS):
         prefix = f"layers.{layer}."
         heads = split(tensors[prefix + "indices"], tensors[prefix + "counts"])

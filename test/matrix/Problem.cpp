@@ -3,6 +3,7 @@
 #include "test/matrix/Problem.h"
 
 #include "runtime/base/Half.h"
+#include "runtime/executor/Metrics.h"
 #include "runtime/model/RaggedCache.h"
 
 #include <cmath>
@@ -39,19 +40,8 @@ template <kvc_dtype dtype> double roundTo(double x) {
 
 std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
                                      kvc_dtype dtype) {
-  std::vector<double> values;
-  size_t width = rt::dtypeBytes(dtype);
-  for (size_t i = 0; i < bytes.size(); i += width) {
-    float value;
-    uint16_t bits;
-    std::memcpy(&bits, &bytes[i], 2);
-    if (dtype == KVC_F32)
-      std::memcpy(&value, &bytes[i], 4);
-    else
-      value = dtype == KVC_F16 ? rt::fromF16(bits) : rt::fromBF16(bits);
-    values.push_back(value);
-  }
-  return values;
+  return rt::toDouble(bytes.data(), bytes.size() / rt::dtypeBytes(dtype),
+                      dtype);
 }
 
 Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
