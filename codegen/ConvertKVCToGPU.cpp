@@ -22,6 +22,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildCombine(kernel, site);
   case KernelKind::Columns:
     return buildColumns(kernel, site);
+  case KernelKind::Segments:
+    return buildSegments(kernel, site);
   case KernelKind::Rows:
     return buildRows(kernel, site);
   case KernelKind::Sequence:

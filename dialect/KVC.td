@@ -14,6 +14,7 @@ include "dialect/KVCTypes.td"
 include "dialect/KVCAttrs.td"
 include "dialect/KVCInterfaces.td"
 include "dialect/KVCOps.td"
+include "dialect/KVCSelectionOps.td"
 include "dialect/KVCKernelOps.td"
 
 #endif // KVC_TD

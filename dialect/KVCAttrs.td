@@ -49,6 +49,17 @@ def KVC_PoolKind : KVC_Enum<"PoolKind", "how neighbours are combined", [
 ]>;
 def KVC_PoolKindAttr : EnumAttr<KVC_Dialect, KVC_PoolKind, "pool_kind">;
 
+def KVC_SegmentKind : KVC_Enum<"SegmentKind", "how a token is set against a segment", [
+  I32EnumAttrCase<"Max", 0, "max">,
+  I32EnumAttrCase<"Min", 1, "min">,
+  I32EnumAttrCase<"Sum", 2, "sum">,
+  I32EnumAttrCase<"Mean", 3, "mean">,
+  I32EnumAttrCase<"MinMax", 4, "minmax">,
+  I32EnumAttrCase<"Softmax", 5, "softmax">,
+  I32EnumAttrCase<"Rank", 6, "rank">
+]>;
+def KVC_SegmentKindAttr : EnumAttr<KVC_Dialect, KVC_SegmentKind, "segment_kind">;
+
 def KVC_NormKind : KVC_Enum<"NormKind", "vector norm", [
   I32EnumAttrCase<"L1", 0, "l1">,
   I32EnumAttrCase<"L2", 1, "l2">
@@ -76,7 +87,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Sequence", 4, "sequence">,
   I32EnumAttrCase<"Compact", 5, "compact">,
   I32EnumAttrCase<"Nearest", 6, "nearest">,
-  I32EnumAttrCase<"Gram", 7, "gram">
+  I32EnumAttrCase<"Gram", 7, "gram">,
+  I32EnumAttrCase<"Segments", 8, "segments">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

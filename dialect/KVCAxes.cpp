@@ -132,6 +132,15 @@ LogicalResult PoolOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
   return success();
 }
 
+LogicalResult SegmentOp::inferAxes(ArrayRef<AxisList> operands,
+                                   AxisList &result) {
+  result = operands[0];
+  if (result.size() == 3 && result[1] != Axis::Channel) // C3
+    return emitOpError("needs a value per token or per channel, got one per "
+                       "query");
+  return success();
+}
+
 LogicalResult AllocateOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
   result = {Axis::KVHeads};
   return success();

@@ -92,6 +92,15 @@ LogicalResult PoolOp::verify() {
   return success();
 }
 
+LogicalResult SegmentOp::verify() {
+  bool scores =
+      getKind() == SegmentKind::Softmax || getKind() == SegmentKind::Rank;
+  if (scores && cast<RankedTensorType>(getType()).getRank() != 2) // C1
+    return emitOpError() << stringifySegmentKind(getKind())
+                         << " needs rank 2, got " << getType();
+  return success();
+}
+
 LogicalResult ProjectedNormOp::verify() {
   if (getBound() && (getKind() != NormKind::L1 || getWhere())) // C1
     return emitOpError("bound goes with l1 and without where, got ")

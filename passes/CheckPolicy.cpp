@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t maxQueries = 1024;
 constexpr int64_t maxWidth = 255;
+constexpr int64_t maxSegment = 1024;
 constexpr int64_t maxRowReach = 12;
 
 /// The types that kernels compute with.
@@ -105,6 +106,8 @@ LogicalResult checkOp(Operation *op) {
       return op->emitOpError("cannot divide by a share of 0");
   if (auto heads = dyn_cast<AllocateHeadsOp>(op))
     return checkFraction(op, "safeguard", heads.getSafeguard(), 0, 1);
+  if (auto segment = dyn_cast<SegmentOp>(op))
+    return checkRange(op, "length", segment.getLength(), maxSegment);
   if (auto pool = dyn_cast<PoolOp>(op)) {
     if (failed(checkRange(op, "width", pool.getWidth(), maxWidth)))
       return failure();

@@ -248,7 +248,8 @@ private:
       types.append({list, withAxes(i32, {Axis::KVHeads}, 0)});
     }
     const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
-                                KernelKind::Rows, KernelKind::Nearest};
+                                KernelKind::Segments, KernelKind::Rows,
+                                KernelKind::Nearest};
     KernelKind kind = kinds[Stages::kindOf(stage)];
     std::string name = stringifyKernelKind(kind).str() +
                        std::to_string(numbers[Stages::kindOf(stage)]++);
@@ -331,7 +332,9 @@ private:
       attention.getLseMutable().assign(args.back());
     if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
       norm.getPreparedMutable().assign(grams);
-    if (isa<PoolOp, TopkOp, CountMassOp>(clone) &&
+    auto segment = dyn_cast<SegmentOp>(clone);
+    if ((isa<PoolOp, TopkOp, CountMassOp>(clone) ||
+         (segment && !segment.getNext())) &&
         !Stages::hasWindow(op->getOperand(0).getType())) {
       Value value = clone->getOperand(0);
       if (!isa<BlockArgument>(value)) {

@@ -59,12 +59,16 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
   let summary = "fuse the policy into kernels";
   let description = [{
     Gives every op the earliest stage in which it can run. Stages come in
-    fours: `sequence` kernels, one block per sequence; `columns` kernels,
-    parallel over tokens; `rows` kernels, one block per KV head; `nearest`
-    kernels, parallel over the tokens that look for another:
+    fives: `sequence` kernels, one block per sequence; `columns` kernels,
+    parallel over tokens; `segments` kernels, one block per segment of the past;
+    `rows` kernels, one block per KV head; `nearest` kernels, parallel over the
+    tokens that look for another:
 
     - allocation among all heads, by scores or by a table: sequence;
     - attention, norms and what still has a window axis: columns;
+    - what sets a token against its segment or the next one: segments; where the
+      next segment's values are computed themselves, or the past is cut in
+      another way, the segments stage after;
     - pooling, statistics over tokens, heads chosen by such a statistic, top-k
       and the list of kept tokens: rows;
     - similarity of tokens with tokens: nearest;

@@ -2,6 +2,8 @@
 
 #include "passes/Stages.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace kvc;
 
@@ -14,6 +16,14 @@ bool Stages::hasWindow(Type type) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+
+/// Values with a channel axis and tokens are never stored, nor do they belong
+/// to a stage: whoever reduces them computes them.
+bool isVirtual(Operation *op) {
+  return op->getNumResults() == 1 &&
+         axesOf(op->getResult(0).getType()).size() == 3 &&
+         axesOf(op->getResult(0).getType())[1] == Axis::Channel;
+}
 
 /// Ops that only a columns kernel can run: they read K or V, or rows that are
 /// never stored.
@@ -28,6 +38,46 @@ bool needsColumns(Operation *op) {
   };
   return llvm::any_of(op->getOperands(), windowed) ||
          llvm::any_of(op->getResults(), windowed);
+}
+
+/// The segments that an op looks at: its own, and those of vectors that it
+/// computes.
+void forSegments(Operation *op, llvm::function_ref<void(SegmentOp)> body) {
+  if (auto segment = dyn_cast<SegmentOp>(op))
+    body(segment);
+  for (Value value : op->getOperands())
+    if (value.getDefiningOp() && isVirtual(value.getDefiningOp()))
+      forSegments(value.getDefiningOp(), body);
+}
+
+bool any(Operation *op, llvm::function_ref<bool(SegmentOp)> holds) {
+  bool found = false;
+  forSegments(op, [&](SegmentOp segment) { found |= holds(segment); });
+  return found;
+}
+
+bool needsSegments(Operation *op) {
+  return any(op, [](SegmentOp) { return true; });
+}
+
+/// Ops that read values of the next segment, which is another block's work.
+bool looksAhead(Operation *op) {
+  return any(op, [](SegmentOp segment) { return segment.getNext(); });
+}
+
+/// True for vectors that are computed from segments.
+bool holdsSegments(Value value) {
+  return isVirtual(value.getDefiningOp()) &&
+         needsSegments(value.getDefiningOp());
+}
+
+bool sameCut(SegmentOp a, SegmentOp b) {
+  auto same = [](Value x, Value y) {
+    llvm::APInt one, other;
+    return x == y || (matchPattern(x, m_ConstantInt(&one)) &&
+                      matchPattern(y, m_ConstantInt(&other)) && one == other);
+  };
+  return same(a.getLength(), b.getLength()) && same(a.getFrom(), b.getFrom());
 }
 
 /// Ops that need a whole row of tokens, or make a value per head.
@@ -45,14 +95,6 @@ bool needsSequence(Operation *op) {
 
 /// Ops that compare tokens with tokens.
 bool needsNearest(Operation *op) { return isa<NearestOp>(op); }
-
-/// Values with a channel axis and tokens are never stored, nor do they belong
-/// to a stage: whoever reduces them computes them.
-bool isVirtual(Operation *op) {
-  return op->getNumResults() == 1 &&
-         axesOf(op->getResult(0).getType()).size() == 3 &&
-         axesOf(op->getResult(0).getType())[1] == Axis::Channel;
-}
 
 bool makesHeadValue(Operation *op) {
   return op->getNumResults() == 1 &&
@@ -80,7 +122,7 @@ bool widensHeads(Operation *op, Value operand) {
 LogicalResult Stages::assign(PolicyOp policy) {
   for (Operation &op : policy.getBody().front())
     assignStage(&op);
-  return checkRowsStay();
+  return success(succeeded(checkRowsStay()) && succeeded(checkSegments()));
 }
 
 void Stages::forSources(Operation *op,
@@ -104,8 +146,8 @@ void Stages::forUsers(Value value,
 bool Stages::computeCheap(Operation *op) const {
   if (isVirtual(op))
     return true;
-  if (needsColumns(op) || needsRows(op) || needsSequence(op) ||
-      needsNearest(op))
+  if (needsColumns(op) || needsSegments(op) || needsRows(op) ||
+      needsSequence(op) || needsNearest(op))
     return false;
   return llvm::all_of(op->getOperands(), [&](Value value) {
     return isCheap(value.getDefiningOp());
@@ -138,12 +180,17 @@ void Stages::assignStage(Operation *op) {
     // These look at what other heads' kernels have stored.
     else if (needsSequence(op) || needsNearest(op) || isa<SelectHeadsOp>(op))
       before = before + 1;
+    // What another block of the kernel computes must have been stored.
+    else if (kind == Segments && looksAhead(op))
+      before = before + 1;
     // A vector of channels is complete when its kernel is.
     else if (llvm::is_contained(axesOf(value.getType()), Axis::Channel))
       before = before + 1;
     stage = std::max(stage, before);
   });
-  if (needsColumns(op))
+  if (needsSegments(op))
+    stage = segmentsStage(stage, op);
+  else if (needsColumns(op))
     stage = nextStage(stage, Columns);
   else if (needsSequence(op))
     stage = nextStage(stage, Sequence);
@@ -153,6 +200,17 @@ void Stages::assignStage(Operation *op) {
            kindOf(stage) == Nearest)
     stage = nextStage(stage, Rows);
   stageOf[op] = stage;
+}
+
+/// The first segments stage from `stage` on that cuts the past as `op` does.
+int Stages::segmentsStage(int stage, Operation *op) {
+  SegmentOp cut;
+  forSegments(op, [&](SegmentOp segment) { cut = segment; });
+  stage = nextStage(stage, Segments);
+  while (cutOf.count(stage) && !sameCut(cutOf.lookup(stage), cut))
+    stage += kinds;
+  cutOf.try_emplace(stage, cut);
+  return stage;
 }
 
 /// True where a value is computed in `stage` from norms of that stage.
@@ -175,5 +233,28 @@ LogicalResult Stages::checkRowsStay() const {
           return op->emitError("attention rows cannot be stored: reduce them "
                                "over the window before they are used by ")
                  << user->getName();
+  return success();
+}
+
+/// Vectors of segments live in the block of one segment (C3 of kvc.segment).
+LogicalResult Stages::checkSegments() const {
+  for (auto [op, stage] : stageOf) {
+    SmallVector<SegmentOp> cuts;
+    forSegments(op, [&](SegmentOp segment) { cuts.push_back(segment); });
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!cuts.empty() && reduce && reduce.getAxis() == ReduceAxis::Tokens)
+      return reduce.emitOpError("vectors of segments must be reduced over "
+                                "channels first");
+    for (SegmentOp cut : cuts) {
+      if (!sameCut(cuts.front(), cut))
+        return cuts.front().emitOpError(
+            "vectors that are set against segments of two lengths or origins "
+            "need to be reduced over channels between");
+      if (cut.getNext() && holdsSegments(cut.getValue()))
+        return cut.emitOpError("vectors of segments must be reduced over "
+                               "channels before they are set against the next "
+                               "segment");
+    }
+  }
   return success();
 }

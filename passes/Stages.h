@@ -1,8 +1,8 @@
 //===- Stages.h - when an op of a policy can run --------------------------===//
 //
 // Stages, not patterns: each op gets the earliest stage in which it can run.
-// They come in fours: sequence (what needs no scores comes first), columns,
-// rows, nearest.
+// They come in fives: sequence (what needs no scores comes first), columns,
+// segments, rows, nearest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@ namespace kvc {
 
 class Stages {
 public:
-  enum Kind { Sequence, Columns, Rows, Nearest };
-  static constexpr int kinds = 4;
+  enum Kind { Sequence, Columns, Segments, Rows, Nearest };
+  static constexpr int kinds = 5;
   static Kind kindOf(int stage) { return Kind(stage % kinds); }
 
   /// Gives every op of a policy with axes its stage. Fails, with an error at
@@ -43,11 +43,15 @@ public:
 
 private:
   llvm::MapVector<mlir::Operation *, int> stageOf;
+  /// How the past is cut in a segments stage: any op that says it.
+  llvm::DenseMap<int, SegmentOp> cutOf;
 
   bool computeCheap(mlir::Operation *op) const;
   void assignStage(mlir::Operation *op);
+  int segmentsStage(int stage, mlir::Operation *op);
   bool holdsProjectedNorm(mlir::Value value, int stage) const;
   llvm::LogicalResult checkRowsStay() const;
+  llvm::LogicalResult checkSegments() const;
 };
 
 } // namespace kvc

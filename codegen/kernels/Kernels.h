@@ -21,6 +21,7 @@ struct KernelSite {
 void buildStatistics(KernelOp kernel, const KernelSite &site);
 void buildCombine(KernelOp kernel, const KernelSite &site);
 void buildColumns(KernelOp kernel, const KernelSite &site);
+void buildSegments(KernelOp kernel, const KernelSite &site);
 void buildRows(KernelOp kernel, const KernelSite &site);
 void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildGram(KernelOp kernel, const KernelSite &site);

@@ -5,18 +5,22 @@
 using namespace mlir;
 using namespace kvc;
 
+int64_t RowBlock::members(Value value) const {
+  return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
+}
+
 void RowBlock::forTokens(llvm::function_ref<void(Expr)> body) {
-  k.loop(k.thread(), s.past, k.index(threads), body);
+  k.loop(begin + k.thread(), end, k.index(threads), body);
 }
 
 Expr RowBlock::overTokens(ReduceKind kind,
                           llvm::function_ref<Expr(Expr)> value) {
-  Expr mine =
-      k.loop(k.thread(), s.past, k.index(threads), {reductionStart(k, kind)},
-             [&](Expr token, ArrayRef<Expr> carried) {
-               return KernelBuilder::Values{
-                   reductionStep(kind, carried[0], value(token))};
-             })[0];
+  Expr mine = k.loop(begin + k.thread(), end, k.index(threads),
+                     {reductionStart(k, kind)},
+                     [&](Expr token, ArrayRef<Expr> carried) {
+                       return KernelBuilder::Values{
+                           reductionStep(kind, carried[0], value(token))};
+                     })[0];
   return block.reduce(kind, mine);
 }
 
@@ -27,4 +31,59 @@ Buffer RowBlock::outputOf(Value value) {
     if (yielded == value)
       return scratchBuffer(k, name, value.getType());
   llvm_unreachable("what is listed is always read by another kernel");
+}
+
+Buffer RowBlock::stageBuffer(StageOp stage) const {
+  Expr row = k.arg("max_tokens");
+  Expr heads = k.arg("kv_heads") * members(stage);
+  return k.buffer(scratchName(cast<BufferAttr>(stage->getAttr("buffer"))),
+                  {heads * row, row});
+}
+
+Expr RowBlock::loadStaged(StageOp stage, const Point &point) const {
+  Axis heads = headsOf(stage.getType()) == Axis::QueryHeads ? Axis::QueryHeads
+                                                            : Axis::KVHeads;
+  return k.load(stageBuffer(stage),
+                {s.sequence, headIndex(k, heads, point), point.token});
+}
+
+void RowBlock::runStage(StageOp stage) {
+  Buffer memory = stageBuffer(stage);
+  forTokens([&](Expr token) {
+    PointEval eval = at(token);
+    for (int64_t j = 0; j < members(stage); ++j) {
+      Expr value = eval(stage.getValue(), j);
+      Expr row = head * members(stage) + j;
+      k.store(value, memory, {s.sequence, row, token});
+    }
+  });
+  k.barrier(); // the block may read all of it
+}
+
+void RowBlock::storeOutputs() {
+  auto yield = cast<YieldOp>(kernel.getBody().front().back());
+  for (auto [value, name] :
+       llvm::zip(yield.getValues(), outputBuffers(kernel))) {
+    if (isa_and_nonnull<ListOp, ListMembersOp>(value.getDefiningOp()) ||
+        axesOf(value.getType()).back() == Axis::Channel)
+      continue; // these have been written
+    Axis heads = headsOf(value.getType());
+    Buffer memory = scratchBuffer(k, name, value.getType());
+    // One row for all heads: the first head's block writes it.
+    Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
+    auto storeAt = [&, value = value](Expr token, ArrayRef<Expr> tail) {
+      PointEval eval = at(token);
+      for (int64_t j = 0; j < members(value); ++j) {
+        Point p{head, int(j), {}, token};
+        SmallVector<Expr> at{s.sequence, headIndex(k, heads, p)};
+        at.append(tail.begin(), tail.end());
+        Expr result = eval(value, j);
+        k.when(mine, [&] { k.store(result, memory, at); });
+      }
+    };
+    if (axesOf(value.getType()).size() == 1)
+      k.when(k.thread() == 0, [&] { storeAt(k.index(0), {}); });
+    else
+      forTokens([&](Expr token) { storeAt(token, {token}); });
+  }
 }

@@ -8,7 +8,8 @@
 
 namespace kvc {
 
-/// The block of a rows kernel: one KV head of one sequence.
+/// The block of a rows kernel: one KV head of one sequence. A segments kernel
+/// has one per segment.
 struct RowBlock {
   static constexpr int64_t threads = 512;
 
@@ -19,17 +20,30 @@ struct RowBlock {
   Expr head;
   /// Reads values that the block, or a kernel in front, has stored.
   LeafReader leaf;
+  /// The tokens that it walks.
+  Expr begin, end;
 
   /// The policy's values at a token of the block's head.
   PointEval at(Expr token, Expr channel = {}) {
     return PointEval(k, s, leaf, Point{head, -1, {}, token, channel});
   }
-  /// Calls `body` with the tokens of the past, spread over the threads.
+  /// Values of one KV head: the group's query heads, or 1.
+  int64_t members(mlir::Value value) const;
+  /// Calls `body` with the tokens, spread over the threads.
   void forTokens(llvm::function_ref<void(Expr)> body);
-  /// `value(token)` over the past, reduced in a fixed tree.
+  /// How many tokens it walks, f32.
+  Expr count() const { return (end - begin).toFloat(); }
+  /// `value(token)` over the tokens, reduced in a fixed tree.
   Expr overTokens(ReduceKind kind, llvm::function_ref<Expr(Expr)> value);
   /// The buffer of a value that the kernel yields.
   Buffer outputOf(mlir::Value value);
+  /// Where a staged value lies. It belongs to the block, also with one head.
+  Buffer stageBuffer(StageOp stage) const;
+  Expr loadStaged(StageOp stage, const Point &point) const;
+  /// Stores a staged value; then the whole block may read it.
+  void runStage(StageOp stage);
+  /// Stores what later kernels read, and no part of the block has written.
+  void storeOutputs();
 };
 
 } // namespace kvc

@@ -13,7 +13,7 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
     return r.at(token)(reduce.getValue(), member);
   };
   ReduceKind kind = reduce.getKind();
-  Expr count = r.s.past.toFloat();
+  Expr count = r.count();
   Expr result =
       r.overTokens(kind == ReduceKind::Std ? ReduceKind::Sum : kind, value);
   if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
@@ -29,47 +29,57 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
   return result;
 }
 
-/// A vector of channels, each the reduction over tokens: thread = channel, or
-/// several runs of tokens per channel, whose results are combined in order.
+/// Thread = channel, or several runs of tokens per channel, whose results are
+/// combined in order.
+Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
+                            const Buffer &channelRuns,
+                            llvm::function_ref<Expr(Expr, Expr)> value) {
+  KernelBuilder &k = r.k;
+  int64_t d = k.shape.headDim;
+  int64_t runs = std::max<int64_t>(1, RowBlock::threads / d);
+  Expr channel = k.thread() % d, runIndex = k.thread() / d;
+  Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
+  Expr mine =
+      k.loop(r.begin + safe, r.end, k.index(runs), {reductionStart(k, kind)},
+             [&](Expr token, ArrayRef<Expr> carried) {
+               return KernelBuilder::Values{
+                   reductionStep(kind, carried[0], value(token, channel))};
+             })[0];
+  k.barrier(); // earlier results have been read
+  k.store(mine, channelRuns, {k.thread()});
+  k.barrier();
+  return k.loop(
+      k.index(0), k.index(runs), k.index(1), {reductionStart(k, kind)},
+      [&](Expr run, ArrayRef<Expr> carried) {
+        Expr part = k.load(channelRuns, {run * d + channel});
+        return KernelBuilder::Values{reductionStep(kind, carried[0], part)};
+      })[0];
+}
+
 void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
                            const Buffer &channelRuns) {
   KernelBuilder &k = r.k;
-  constexpr int64_t threads = RowBlock::threads;
-  int64_t d = k.shape.headDim, runs = std::max<int64_t>(1, threads / d);
-  Buffer result = r.outputOf(reduce.getResult());
-  Expr channel = k.thread() % d, runIndex = k.thread() / d;
-  Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
-  auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    Expr mine = k.loop(safe, r.s.past, k.index(runs), {reductionStart(k, kind)},
-                       [&](Expr token, ArrayRef<Expr> carried) {
-                         PointEval eval = r.at(token, channel);
-                         return KernelBuilder::Values{reductionStep(
-                             kind, carried[0], value(eval(reduce.getValue())))};
-                       })[0];
-    k.barrier(); // earlier results have been read
-    k.store(mine, channelRuns, {k.thread()});
-    k.barrier();
-    return k.loop(
-        k.index(0), k.index(runs), k.index(1), {reductionStart(k, kind)},
-        [&](Expr run, ArrayRef<Expr> carried) {
-          Expr part = k.load(channelRuns, {run * d + channel});
-          return KernelBuilder::Values{reductionStep(kind, carried[0], part)};
-        })[0];
+  auto value = [&](Expr token, Expr channel) {
+    return r.at(token, channel)(reduce.getValue());
   };
   ReduceKind kind = reduce.getKind();
-  auto plain = [](Expr x) { return x; };
-  Expr count = r.s.past.toFloat();
-  Expr total = over(kind == ReduceKind::Std ? ReduceKind::Sum : kind, plain);
+  Expr total = overChannelTokens(
+      r, kind == ReduceKind::Std ? ReduceKind::Sum : kind, channelRuns, value);
   if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
-    total = total / count;
+    total = total / r.count();
   if (kind == ReduceKind::Std) {
     Expr mean = total;
-    total = k.sqrt(
-        over(ReduceKind::Sum, [&](Expr x) { return (x - mean) * (x - mean); }) /
-        count);
+    Expr squares = overChannelTokens(
+        r, ReduceKind::Sum, channelRuns, [&](Expr token, Expr channel) {
+          Expr distance = value(token, channel) - mean;
+          return distance * distance;
+        });
+    total = k.sqrt(squares / r.count());
   }
+  Buffer result = r.outputOf(reduce.getResult());
+  int64_t d = k.shape.headDim;
   k.when(k.thread() < d, [&] {
-    k.store(total, result, {r.s.sequence, r.head, channel});
+    k.store(total, result, {r.s.sequence, r.head, k.thread()});
   });
 }
 

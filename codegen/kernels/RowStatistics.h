@@ -13,8 +13,12 @@ namespace kvc {
 
 /// kvc.reduce over the tokens of one head, f32.
 Expr tokenStatistic(RowBlock &row, ReduceOp reduce, int member);
-/// kvc.reduce over tokens of vectors: writes a value per channel. `channelRuns`
-/// is shared, one f32 per thread.
+/// `value(token, channel)` over the block's tokens for the thread's channel,
+/// thread % d. `channelRuns` is shared, one f32 per thread.
+Expr overChannelTokens(RowBlock &row, ReduceKind kind,
+                       const Buffer &channelRuns,
+                       llvm::function_ref<Expr(Expr, Expr)> value);
+/// kvc.reduce over tokens of vectors: writes a value per channel.
 void channelStatistic(RowBlock &row, ReduceOp reduce,
                       const Buffer &channelRuns);
 /// kvc.count_mass, i32.

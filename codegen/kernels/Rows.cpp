@@ -37,7 +37,8 @@ public:
     head = k.block(gpu::Dimension::y);
     s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
-    row.emplace(RowBlock{k, block, kernel, s, head, reader});
+    row.emplace(
+        RowBlock{k, block, kernel, s, head, reader, k.index(0), s.past});
     lists.emplace(*row);
     Expr keepAll = s.length <= s.budget;
     k.choose(
@@ -49,7 +50,7 @@ public:
         [&] {
           for (Operation &op : kernel.getBody().front())
             run(&op);
-          storeOutputs();
+          row->storeOutputs();
           return KernelBuilder::Values{};
         });
   }
@@ -94,28 +95,12 @@ private:
     return spec;
   }
 
-  int64_t members(Value value) {
-    return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
-  }
-
-  /// Staged values belong to the block, also where they have one head.
-  Buffer stageBuffer(StageOp stage) {
-    Expr row = k.arg("max_tokens");
-    Expr heads = k.arg("kv_heads") * members(stage);
-    return k.buffer(scratchName(cast<BufferAttr>(stage->getAttr("buffer"))),
-                    {heads * row, row});
-  }
-
   std::optional<Expr> leaf(Value value, const Point &p) {
-    Axis heads = headsOf(value.getType());
     if (std::optional<Expr> input = readInput(k, s, site, value, p))
       return input;
     Operation *op = value.getDefiningOp();
-    if (auto stage = dyn_cast<StageOp>(op)) {
-      Axis own = heads == Axis::QueryHeads ? heads : Axis::KVHeads;
-      return k.load(stageBuffer(stage),
-                    {s.sequence, headIndex(k, own, p), p.token});
-    }
+    if (auto stage = dyn_cast<StageOp>(op))
+      return row->loadStaged(stage, p);
     if (auto it = statistics.find({op, p.member}); it != statistics.end())
       return it->second;
     if (auto topk = dyn_cast<TopkOp>(op)) {
@@ -129,7 +114,7 @@ private:
   void run(Operation *op) {
     k.b.setLoc(op->getLoc());
     if (auto stage = dyn_cast<StageOp>(op))
-      return runStage(stage);
+      return row->runStage(stage);
     if (auto topk = dyn_cast<TopkOp>(op))
       return runTopk(topk);
     if (auto list = dyn_cast<ListKeptOp>(op))
@@ -146,7 +131,7 @@ private:
     if (reduce && axesOf(reduce.getType()).back() == Axis::Channel)
       return channelStatistic(*row, reduce, channelRuns);
     if (reduce && reduce.getAxis() == ReduceAxis::Tokens)
-      for (int64_t j = 0; j < members(reduce.getValue()); ++j) {
+      for (int64_t j = 0; j < row->members(reduce.getValue()); ++j) {
         bool perQuery =
             headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
         int member = perQuery ? int(j) : -1;
@@ -156,19 +141,6 @@ private:
 
   void note(Operation *op, int member, Expr value) {
     statistics[{op, member}] = value;
-  }
-
-  void runStage(StageOp stage) {
-    Buffer memory = stageBuffer(stage);
-    row->forTokens([&](Expr token) {
-      PointEval eval = row->at(token);
-      for (int64_t j = 0; j < members(stage); ++j) {
-        Expr value = eval(stage.getValue(), j);
-        Expr row = head * members(stage) + j;
-        k.store(value, memory, {s.sequence, row, token});
-      }
-    });
-    k.barrier(); // the block may read all of it
   }
 
   void runTopk(TopkOp topk) {
@@ -182,34 +154,6 @@ private:
     selections[topk] = radix.select(s.past, wanted, [&](Expr token) {
       return orderedKey(k, score(token));
     });
-  }
-
-  /// What later kernels read.
-  void storeOutputs() {
-    for (auto [value, name] :
-         llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-      if (isa_and_nonnull<ListOp, ListMembersOp>(value.getDefiningOp()) ||
-          axesOf(value.getType()).back() == Axis::Channel)
-        continue; // these have been written
-      Axis heads = headsOf(value.getType());
-      Buffer memory = scratchBuffer(k, name, value.getType());
-      // One row for all heads: the first head's block writes it.
-      Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
-      auto storeAt = [&](Expr token, ArrayRef<Expr> tail) {
-        PointEval eval = row->at(token);
-        for (int64_t j = 0; j < members(value); ++j) {
-          Point p{head, int(j), {}, token};
-          SmallVector<Expr> at{s.sequence, headIndex(k, heads, p)};
-          at.append(tail.begin(), tail.end());
-          Expr result = eval(value, j);
-          k.when(mine, [&] { k.store(result, memory, at); });
-        }
-      };
-      if (axesOf(value.getType()).size() == 1)
-        k.when(k.thread() == 0, [&] { storeAt(k.index(0), {}); });
-      else
-        row->forTokens([&](Expr token) { storeAt(token, {token}); });
-    }
   }
 };
 

@@ -29,6 +29,26 @@ Reduction reductionOf(ReduceKind kind) {
   return Reduction::Sum;
 }
 
+Segment segmentOf(SegmentKind kind) {
+  switch (kind) {
+  case SegmentKind::Max:
+    return Segment::Max;
+  case SegmentKind::Min:
+    return Segment::Min;
+  case SegmentKind::Sum:
+    return Segment::Sum;
+  case SegmentKind::Mean:
+    return Segment::Mean;
+  case SegmentKind::MinMax:
+    return Segment::MinMax;
+  case SegmentKind::Softmax:
+    return Segment::Softmax;
+  case SegmentKind::Rank:
+    return Segment::Rank;
+  }
+  return Segment::Sum;
+}
+
 class Interpreter {
 public:
   Interpreter(PolicyOp policy, const Layer &layer,
@@ -210,6 +230,11 @@ private:
       return reference::pool(get(pool.getValue()), whole(pool.getWidth()),
                              pool.getKind() == PoolKind::Max,
                              pool.getCountPadding());
+    if (auto segment = dyn_cast<SegmentOp>(op))
+      return reference::segment(get(segment.getValue()),
+                                segmentOf(segment.getKind()),
+                                whole(segment.getLength()),
+                                whole(segment.getFrom()), segment.getNext());
     if (isa<AllocateOp>(op)) {
       double each = double(layer.budget - (layer.tokens - past));
       return Tensor{{Axis::KVHeads},

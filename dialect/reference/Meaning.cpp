@@ -238,6 +238,64 @@ Tensor reference::pool(const Tensor &value, int64_t width, bool max,
   return result;
 }
 
+/// One token's value set against the values of a segment. `before[u]` is true
+/// where the segment's value stands in front of the token in the sequence.
+static double against(double x, const std::vector<double> &values,
+                      const std::vector<bool> &before, Segment kind) {
+  double least = combine(values, Reduction::Min);
+  double most = combine(values, Reduction::Max);
+  switch (kind) {
+  case Segment::Max:
+    return most;
+  case Segment::Min:
+    return least;
+  case Segment::Sum:
+    return combine(values, Reduction::Sum);
+  case Segment::Mean:
+    return combine(values, Reduction::Mean);
+  case Segment::MinMax:
+    return (x - least) / (most == least ? 1 : most - least);
+  case Segment::Softmax: {
+    double sum = 0;
+    for (double value : values)
+      sum += std::exp(value - most);
+    return values.empty() ? NAN : std::exp(x - most) / sum;
+  }
+  case Segment::Rank: {
+    double behind = 0;
+    for (size_t u = 0; u < values.size(); ++u) {
+      bool equal = values[u] == x || (std::isnan(values[u]) && std::isnan(x));
+      bool less = values[u] < x || (std::isnan(values[u]) && !std::isnan(x));
+      behind += less || (equal && !before[u]);
+    }
+    return behind;
+  }
+  }
+  return 0;
+}
+
+Tensor reference::segment(const Tensor &value, Segment kind, int64_t length,
+                          int64_t from, bool next) {
+  Tensor result = value;
+  int64_t past = value.shape.back();
+  from = std::max<int64_t>(0, from);
+  int64_t rows = past ? int64_t(value.data.size()) / past : 0;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t t = 0; t < past; ++t) {
+      int64_t end = t < from ? from : t - (t - from) % length + length;
+      int64_t begin = t < from ? 0 : end - length;
+      if (next)
+        begin = std::exchange(end, end + length);
+      std::vector<double> values;
+      std::vector<bool> before;
+      for (int64_t u = begin; u < std::min(end, past); ++u)
+        values.push_back(value.data[row * past + u]), before.push_back(u <= t);
+      result.data[row * past + t] =
+          against(value.data[row * past + t], values, before, kind);
+    }
+  return result;
+}
+
 Tensor reference::broadcast(const Tensor &value, const AxisList &axes,
                             const std::vector<int64_t> &shape) {
   Tensor result{axes, shape, {}};

@@ -81,6 +81,19 @@ kvc.policy @pool_padding {
 
 // -----
 
+// SegmentOp C1
+kvc.policy @rank_of_vectors {
+  %n = arith.constant 64 : index
+  %k = kvc.vectors key : tensor<?x?x?xf32>
+  // expected-error @+1 {{rank needs rank 2, got 'tensor<?x?x?xf32>'}}
+  %x = kvc.segment rank %k length(%n) from(%n) : tensor<?x?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
 // ParamOp C1
 kvc.policy @param_type {
   // expected-error @+1 {{result #0 must be index or 32-bit float or exact fraction, but got 'i64'}}

@@ -32,6 +32,10 @@ kvc.policy @all_ops {
   %max = kvc.pool max %g width(%w) : tensor<?x?xf32>
   // CHECK: kvc.pool mean %{{.*}} width(%{{.*}}) count_padding : tensor<?x?xf32>
   %avg = kvc.pool mean %g width(%w) count_padding : tensor<?x?xf32>
+  // CHECK: kvc.segment rank %{{.*}} length(%{{.*}}) from(%{{.*}}) : tensor<?x?xf32>
+  %rank = kvc.segment rank %g length(%w) from(%w) : tensor<?x?xf32>
+  // CHECK: kvc.segment max next %{{.*}} length(%{{.*}}) from(%{{.*}}) : tensor<?x?xf32>
+  %ahead = kvc.segment max next %g length(%w) from(%w) : tensor<?x?xf32>
   // CHECK: kvc.param "safeguard" = "0.2" : !kvc.fraction
   %f = kvc.param "safeguard" = "0.2" : !kvc.fraction
   // CHECK: kvc.fraction "0.5"

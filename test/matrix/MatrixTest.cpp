@@ -83,6 +83,8 @@ public:
         places = {{0, 1}, {0, 3}, {1, 3}, {2, 3}, {30, 40}};
       carriesState |= mlir::isa<KeptLayersOp>(op);
       readsTable |= mlir::isa<AllocateTableOp>(op);
+      if (auto segment = mlir::dyn_cast<SegmentOp>(op))
+        swap |= 2 * (segment.getKind() == SegmentKind::Rank);
       ranksByNorm |= mlir::isa<ProjectedNormOp>(op);
       if (auto keep = mlir::dyn_cast<KeepOp>(op))
         merges = bool(keep.getDestination());
@@ -112,6 +114,9 @@ private:
   PolicyOp policy;
   bool allQueries = false, carriesState = false, readsTable = false;
   bool merges = false, ranksByNorm = false;
+  /// How far a score may move where fp32 cannot tell two values apart that are
+  /// ranked: two neighbours swap, seldom three.
+  int swap = 0;
   std::set<std::string> compiled;
 
   std::string library(const Shape &shape, const std::string &option = "") {
@@ -235,10 +240,16 @@ private:
       if (want.scores.empty())
         EXPECT_EQ(kept, want.tokens[g]);
       else
-        checkSelection(kept, want.tokens[g], want.scores[g], want.past, slack);
-      for (int64_t t = 0; t < want.past; ++t)
-        checkScore(got.scores[g * want.past + t], want.scores[g][t], slack,
-                   floorOf(want.scores[g]));
+        checkSelection(kept, want.tokens[g], want.scores[g], want.past, slack,
+                       swap);
+      int64_t swapped = 0;
+      for (int64_t t = 0; t < want.past; ++t) {
+        float score = got.scores[g * want.past + t];
+        swapped += std::abs(score - want.scores[g][t]) > 0.5;
+        checkScore(score, want.scores[g][t], slack, floorOf(want.scores[g]),
+                   swap);
+      }
+      EXPECT_LE(swapped, swap ? 2 + want.past / 100 : want.past);
       for (size_t i = 0; i < kept.size() && !want.merge && !merges; ++i) {
         size_t from = (g * layer.tokens + kept[i]) * row;
         EXPECT_EQ(std::memcmp(&got.k[(at + i) * row], &problem.k[from], row),
@@ -412,19 +423,21 @@ private:
     return std::max(1e-2 * most, 1e-30);
   }
 
-  static void checkScore(float got, double want, double slack, double floor) {
+  static void checkScore(float got, double want, double slack, double floor,
+                         int swap) {
     if (std::isnan(want) || std::isinf(want))
       EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : double(got) == want)
           << got << " for " << want;
     else
-      EXPECT_NEAR(got, want, 10 * slack * std::max(std::abs(want), floor));
+      EXPECT_NEAR(got, want,
+                  10 * slack * std::max(std::abs(want), floor) + swap);
   }
 
   /// Tokens on which the two disagree have scores that fp32 cannot tell apart.
   static void checkSelection(const std::vector<int64_t> &got,
                              const std::vector<int64_t> &want,
                              const std::vector<double> &scores, int64_t past,
-                             double slack) {
+                             double slack, int swap) {
     std::vector<int64_t> differ;
     std::set_symmetric_difference(got.begin(), got.end(), want.begin(),
                                   want.end(), std::back_inserter(differ));
@@ -435,7 +448,7 @@ private:
     for (int64_t t : differ) {
       ASSERT_LT(t, past) << "a window token was dropped";
       EXPECT_NEAR(scores[t], lowest,
-                  slack * std::max(std::abs(lowest), floorOf(scores)))
+                  slack * std::max(std::abs(lowest), floorOf(scores)) + swap)
           << "token " << t;
     }
   }

@@ -41,6 +41,19 @@ kvc.policy @even_pool {
 
 // -----
 
+// SegmentOp C2
+kvc.policy @long_segment {
+  %w = arith.constant 4096 : index
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{length must be a constant of 1 to 1024 after parameters are bound, got 4096}}
+  %p = kvc.segment max %n length(%w) from(%w) : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %p, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
 // An op that no kernel computes.
 kvc.policy @sine {
   %n = kvc.norm l2 key : tensor<?x?xf32>

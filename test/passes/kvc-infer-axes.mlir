@@ -24,6 +24,21 @@ kvc.policy @joins_heads {
 
 // -----
 
+// SegmentOp C3
+kvc.policy @segment_of_rows {
+  %w = arith.constant 16 : index
+  %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
+  // expected-error @+1 {{needs a value per token or per channel, got one per query}}
+  %x = kvc.segment max %rows length(%w) from(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %x : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
 // ReduceOp C4
 kvc.policy @group_of_kv_heads {
   %norm = kvc.norm l2 key : tensor<?x?xf32>

@@ -1,0 +1,245 @@
+//===- Segments.cpp - what is set against a segment of the past -----------===//
+//
+// grid (ceildiv(T, length), Hkv, batch), 512 threads: one block per segment of
+// a KV head, the first one also has what lies in front of the others. Walks the
+// body in order: statistics of the segment, or of the next one, are loops of
+// the whole block; one per channel lies in shared memory. What is computed for
+// each token is pulled in where it is needed, as in a rows kernel.
+//
+// Statistics over channels read K and V twice from memory: as the next segment
+// and as the own one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/RadixSelect.h"
+#include "codegen/kernels/RowStatistics.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+constexpr int64_t threads = RowBlock::threads;
+
+class SegmentsBuilder {
+public:
+  SegmentsBuilder(KernelOp kernel, const KernelSite &site)
+      : kernel(kernel), site(site),
+        yield(cast<YieldOp>(kernel.getBody().front().back())),
+        cut(*kernel.getBody().getOps<SegmentOp>().begin()),
+        length(constantOf(cut.getLength())),
+        k(site.builder, site.name, site.shape, launch(), site.scratch),
+        block(k, threads) {}
+
+  void build() {
+    makeShared();
+    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    Expr from = evalScalar(k, s, cut.getFrom()).max(k.index(0)).min(s.past);
+    k.when(s.length.above(s.budget), [&] {
+      Expr behind = s.past - from;
+      Expr count = (behind + (length - 1)) / length + 1;
+      Expr blocks = (k.arg("max_tokens") + (length - 1)) / length;
+      k.loop(k.block(gpu::Dimension::x), count, blocks, [&](Expr segment) {
+        Expr end = from + segment * length;
+        Expr begin = (segment == 0).select(k.index(0), end - length);
+        runSegment(begin, end);
+      });
+    });
+  }
+
+private:
+  KernelOp kernel;
+  const KernelSite &site;
+  YieldOp yield;
+  SegmentOp cut;
+  int64_t length;
+  KernelBuilder k;
+  ThreadBlock block;
+  SequenceScalars s;
+  Buffer channelRuns;
+  std::optional<RowBlock> row, ahead;
+
+  /// What is known of a segment: for vectors in shared memory, a number per
+  /// channel; for scores a number per member of the group.
+  struct Statistics {
+    llvm::SmallDenseMap<ReduceKind, Buffer> channels;
+    llvm::DenseMap<std::pair<ReduceKind, int>, Expr> scores;
+  };
+  llvm::MapVector<Operation *, Statistics> statistics;
+
+  LaunchSpec launch() {
+    LaunchSpec spec;
+    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    addBodyArgs(kernel, spec.args);
+    for (const std::string &input : site.inputs)
+      addArg(spec.args, input);
+    for (const std::string &output : outputBuffers(kernel))
+      addArg(spec.args, output);
+    kernel.getBody().walk([&](StageOp op) {
+      addArg(spec.args, scratchName(cast<BufferAttr>(op->getAttr("buffer"))));
+    });
+    spec.blockSize = threads;
+    spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
+                 "batch"};
+    return spec;
+  }
+
+  static bool ofVectors(SegmentOp op) {
+    return axesOf(op.getType()).size() == 3;
+  }
+
+  /// The reductions over the segment that an op is made from.
+  static SmallVector<ReduceKind> reductionsOf(SegmentKind kind) {
+    switch (kind) {
+    case SegmentKind::Max:
+      return {ReduceKind::Max};
+    case SegmentKind::Min:
+      return {ReduceKind::Min};
+    case SegmentKind::Sum:
+    case SegmentKind::Mean:
+      return {ReduceKind::Sum};
+    case SegmentKind::MinMax:
+      return {ReduceKind::Min, ReduceKind::Max};
+    case SegmentKind::Softmax:
+      return {ReduceKind::Max, ReduceKind::Sum};
+    case SegmentKind::Rank:
+      return {};
+    }
+    return {};
+  }
+
+  void makeShared() {
+    for (auto op : kernel.getBody().getOps<SegmentOp>()) {
+      if (!ofVectors(op))
+        continue;
+      if (!channelRuns.memref)
+        channelRuns = k.shared(k.b.getF32Type(), threads);
+      for (ReduceKind kind : reductionsOf(op.getKind()))
+        statistics[op].channels[kind] =
+            k.shared(k.b.getF32Type(), k.shape.headDim);
+    }
+  }
+
+  void runSegment(Expr begin, Expr end) {
+    LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
+    Expr head = k.block(gpu::Dimension::y);
+    row.emplace(
+        RowBlock{k, block, kernel, s, head, reader, begin, end.min(s.past)});
+    ahead.emplace(*row);
+    ahead->begin = end.min(s.past);
+    ahead->end = (end + length).min(s.past);
+    for (Operation &op : kernel.getBody().front()) {
+      k.b.setLoc(op.getLoc());
+      if (auto stage = dyn_cast<StageOp>(&op))
+        row->runStage(stage);
+      if (auto segment = dyn_cast<SegmentOp>(&op))
+        ofVectors(segment) ? runVectors(segment) : runScores(segment);
+    }
+    row->storeOutputs();
+    k.barrier(); // the next segment overwrites what is shared
+  }
+
+  RowBlock &tokensOf(SegmentOp op) { return op.getNext() ? *ahead : *row; }
+
+  void runVectors(SegmentOp op) {
+    for (auto [kind, memory] : statistics[op].channels) {
+      Expr result = overChannelTokens(
+          tokensOf(op), kind, channelRuns, [&](Expr token, Expr channel) {
+            return row->at(token, channel)(op.getValue());
+          });
+      k.when(k.thread() < k.shape.headDim,
+             [&] { k.store(result, memory, {k.thread()}); });
+    }
+    k.barrier(); // the block may read all channels
+  }
+
+  void runScores(SegmentOp op) {
+    RowBlock &tokens = tokensOf(op);
+    for (int j = 0; j < row->members(op); ++j) {
+      int member = headsOf(op.getType()) == Axis::QueryHeads ? j : -1;
+      for (ReduceKind kind : reductionsOf(op.getKind())) {
+        Expr result = tokens.overTokens(kind, [&](Expr token) {
+          Expr x = row->at(token)(op.getValue(), member);
+          bool weighs =
+              op.getKind() == SegmentKind::Softmax && kind == ReduceKind::Sum;
+          return weighs ? (x - known(op, ReduceKind::Max, member))
+                              .unary<math::ExpOp>()
+                        : x;
+        });
+        statistics[op].scores[{kind, member}] = result;
+      }
+    }
+  }
+
+  Expr known(SegmentOp op, ReduceKind kind, int member) {
+    return statistics[op].scores.lookup({kind, member});
+  }
+
+  std::optional<Expr> leaf(Value value, const Point &p) {
+    if (std::optional<Expr> input = readInput(k, s, site, value, p))
+      return input;
+    if (auto stage = value.getDefiningOp<StageOp>())
+      return row->loadStaged(stage, p);
+    if (auto op = value.getDefiningOp<SegmentOp>())
+      return against(op, p);
+    return std::nullopt;
+  }
+
+  /// The value at a point, set against its segment.
+  Expr against(SegmentOp op, const Point &p) {
+    auto over = [&](ReduceKind kind) {
+      return ofVectors(op)
+                 ? k.load(statistics[op].channels.lookup(kind), {p.channel})
+                 : known(op, kind, p.member);
+    };
+    auto own = [&] {
+      return PointEval(k, s, row->leaf, p)(op.getValue(), p.member);
+    };
+    switch (op.getKind()) {
+    case SegmentKind::Max:
+      return over(ReduceKind::Max);
+    case SegmentKind::Min:
+      return over(ReduceKind::Min);
+    case SegmentKind::Sum:
+      return over(ReduceKind::Sum);
+    case SegmentKind::Mean:
+      return over(ReduceKind::Sum) / tokensOf(op).count();
+    case SegmentKind::MinMax: {
+      Expr least = over(ReduceKind::Min);
+      Expr range = over(ReduceKind::Max) - least;
+      Expr divisor = (range == k.f32(0)).select(k.f32(1), range);
+      return (own() - least) / divisor;
+    }
+    case SegmentKind::Softmax:
+      return (own() - over(ReduceKind::Max)).unary<math::ExpOp>() /
+             over(ReduceKind::Sum);
+    case SegmentKind::Rank:
+      return rank(op, own(), p);
+    }
+    llvm_unreachable("all kinds are listed");
+  }
+
+  /// How many of the segment's tokens kvc.topk would mark after this one.
+  Expr rank(SegmentOp op, Expr value, const Point &p) {
+    RowBlock &tokens = tokensOf(op);
+    Expr key = orderedKey(k, value);
+    Expr behind =
+        k.loop(tokens.begin, tokens.end, k.index(1), {k.i32(0)},
+               [&](Expr token, ArrayRef<Expr> carried) {
+                 Point other = p;
+                 other.token = token;
+                 Expr theirs = orderedKey(k, PointEval(k, s, row->leaf, other)(
+                                                 op.getValue(), p.member));
+                 Expr after =
+                     key.above(theirs) | ((key == theirs) & (p.token < token));
+                 return KernelBuilder::Values{carried[0] + after.toI32()};
+               })[0];
+    return behind.toFloat();
+  }
+};
+
+} // namespace
+
+void kvc::buildSegments(KernelOp kernel, const KernelSite &site) {
+  SegmentsBuilder(kernel, site).build();
+}
