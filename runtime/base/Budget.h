@@ -13,6 +13,7 @@ class Budget {
 public:
   /// Exactly one of the two is not empty. Throws Failure: a budget is a whole
   /// number of at least 1, a share a decimal above 0 and up to 1.
+  Budget() = default; // of nothing
   static Budget parse(const std::string &budget, const std::string &keep);
 
   /// B for a sequence of T tokens; a share gives floor(share * T), computed

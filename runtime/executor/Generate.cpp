@@ -2,19 +2,16 @@
 
 #include "runtime/executor/Generate.h"
 
-#include "runtime/base/Budget.h"
 #include "runtime/base/Failure.h"
-#include "runtime/executor/Evictor.h"
-#include "runtime/executor/HeadTable.h"
+#include "runtime/executor/CacheFile.h"
+#include "runtime/executor/LayerDump.h"
 #include "runtime/io/Safetensors.h"
-#include "runtime/model/Llama.h"
 #include "runtime/model/Tokenizer.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -22,17 +19,9 @@ using namespace kvc::rt;
 
 namespace {
 
-// Rows left free behind each head, so that decoding appends in place.
-constexpr uint32_t slackRows = 64;
-
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-uint32_t argmax(const std::vector<float> &logits) {
-  return uint32_t(std::max_element(logits.begin(), logits.end()) -
-                  logits.begin());
 }
 
 std::vector<std::pair<uint32_t, float>>
@@ -51,130 +40,6 @@ largest(const std::vector<float> &logits, size_t count) {
   return result;
 }
 
-/// The policy of a run: opened for the model, called once per layer.
-class PolicyHook {
-public:
-  PolicyHook(const GenerateOptions &options, const Config &config,
-             const Weights &weights, uint32_t tokens)
-      : config(config), weights(weights), target(chooseTarget(options.target)),
-        evictor(options.policy, target),
-        budget(Budget::parse(options.budget, options.keep).of(tokens)) {
-    kvc_plan_options plan = {};
-    plan.struct_size = sizeof plan;
-    plan.head_dim = config.headDim;
-    plan.q_heads = config.qHeads;
-    plan.kv_heads = config.kvHeads;
-    plan.max_batch = 1;
-    plan.max_tokens = tokens;
-    plan.dtype = chooseType();
-    giveTable(evictor, options.table, config.layers, config.qHeads);
-    evictor.plan(plan);
-    dtype = plan.dtype;
-  }
-
-  /// Compresses one layer into `cache`.
-  void operator()(const LayerActivations &layer, RaggedCache &cache) {
-    auto k = narrow(layer.k.data(), layer.k.size(), dtype);
-    auto v = narrow(layer.v.data(), layer.v.size(), dtype);
-    auto q = narrow(layer.q.data(), layer.q.size(), dtype);
-    LayerSequence sequence;
-    sequence.tokens = layer.tokens;
-    sequence.k = k.data();
-    sequence.v = v.data();
-    std::vector<std::byte> kRaw;
-    if (evictor.manifest().reads("k_raw")) {
-      kRaw = narrow(layer.kRaw.data(), layer.kRaw.size(), dtype);
-      sequence.kRaw = kRaw.data();
-    }
-    sequence.q = q.data();
-    sequence.queries = layer.tokens;
-    // The attention's log-sum-exp is that of fp32 keys; rounded ones have
-    // another, which the policy then computes itself.
-    if (dtype == KVC_F32)
-      sequence.lse = layer.lse.data();
-    sequence.budget = budget;
-    std::vector<std::byte> wo;
-    if (evictor.manifest().reads("wo")) {
-      const std::vector<float> &o = weights.layers[counts.size()].o;
-      wo = narrow(o.data(), o.size(), dtype);
-      sequence.wo = wo.data();
-      sequence.hidden = config.hidden;
-    }
-    KeptLayer kept = evictor.evict({sequence}, 0, false,
-                                   uint32_t(counts.size()), config.layers);
-    nanScores |= kept.nanScores;
-    const KeptSequence &result = kept.sequences.front();
-    cache.assign(result.counts, result.k.data(), result.v.data(), slackRows);
-    if (!result.members.counts.empty())
-      cache.setMembers(membersOf(result.members));
-    counts.push_back(result.counts);
-  }
-
-  const Config &config;
-  const Weights &weights;
-  kvc_target target;
-  Evictor evictor;
-  const uint32_t budget;
-  kvc_dtype dtype = KVC_F32;
-  bool nanScores = false;
-  std::vector<std::vector<int32_t>> counts;
-
-private:
-  static std::vector<std::vector<Member>> membersOf(const MemberTable &table) {
-    std::vector<std::vector<Member>> result;
-    size_t at = 0;
-    for (int32_t count : table.counts) {
-      auto &head = result.emplace_back();
-      for (int32_t i = 0; i < count; ++i, ++at)
-        head.push_back({uint32_t(table.rows[at]), uint32_t(table.positions[at]),
-                        table.norms[at]});
-    }
-    return result;
-  }
-
-  /// fp32 if the policy is compiled for it, else the model's own type.
-  kvc_dtype chooseType() const {
-    for (const Variant &variant : evictor.manifest().variants)
-      if (variant.dtype == KVC_F32 && variant.headDim == config.headDim &&
-          variant.group * config.kvHeads == config.qHeads)
-        return KVC_F32;
-    return config.dtype;
-  }
-};
-
-/// The prefill's activations as an input of `apply`.
-class LayerDump {
-public:
-  LayerDump(const Config &config, const Weights &weights)
-      : config(config), weights(weights) {}
-
-  void add(uint32_t index, const LayerActivations &layer) {
-    std::string prefix = fmt::format("layers.{}.", index);
-    uint64_t tokens = layer.tokens, d = config.headDim;
-    auto put = [&](const char *name, std::vector<uint64_t> shape,
-                   const std::vector<float> &values) {
-      tensors[prefix + name] = TensorData::of("F32", std::move(shape), values);
-    };
-    put("q", {config.qHeads, tokens, d}, layer.q);
-    put("k", {config.kvHeads, tokens, d}, layer.k);
-    put("k_raw", {config.kvHeads, tokens, d}, layer.kRaw);
-    put("v", {config.kvHeads, tokens, d}, layer.v);
-    put("lse", {config.qHeads, tokens}, layer.lse);
-    put("wo", {config.hidden, config.qHeads * d}, weights.layers[index].o);
-  }
-  std::string text() const {
-    return formatSafetensors(
-        tensors,
-        {{"scale", fmt::format("{}", 1.0 / std::sqrt(double(config.headDim)))},
-         {"rope_theta", fmt::format("{}", config.ropeTheta)}});
-  }
-
-private:
-  const Config &config;
-  const Weights &weights;
-  std::map<std::string, TensorData> tensors;
-};
-
 void checkTokens(const std::vector<uint32_t> &tokens, const Config &config,
                  uint32_t more) {
   for (uint32_t token : tokens)
@@ -191,93 +56,99 @@ void checkTokens(const std::vector<uint32_t> &tokens, const Config &config,
 
 } // namespace
 
-GenerateResult kvc::rt::generate(const GenerateOptions &options) {
-  Llama model(options.model);
-  const Config &config = model.config;
-  Tokenizer tokenizer(options.model);
-  GenerateResult result;
-  result.promptTokens = options.tokens.empty()
-                            ? tokenizer.encode(options.prompt, true)
-                            : options.tokens;
-  if (result.promptTokens.empty())
-    throw fail(KVC_BAD_ARGUMENT,
-               "the prompt must have at least 1 token, got 0");
-  if (!options.question.empty())
-    result.questionTokens = tokenizer.encode(options.question, false);
-  checkTokens(result.promptTokens, config,
-              uint32_t(result.questionTokens.size()) + options.maxNewTokens);
-  checkTokens(result.questionTokens, config, 0);
-  auto tokens = uint32_t(result.promptTokens.size());
-
-  std::optional<PolicyHook> policy;
-  if (!options.policy.empty())
-    policy.emplace(options, config, model.weights, tokens);
+/// The prompt read into a session, compressed if there is a policy.
+static Session readPrompt(const GenerateOptions &options,
+                          const Transformer &model, GenerateResult &result) {
+  std::optional<Compressor> policy;
+  if (!options.policy.policy.empty())
+    policy.emplace(options.policy, model);
   std::optional<LayerDump> dump;
+  PrefillOptions prefill;
+  prefill.chunk = options.chunk;
+  prefill.evictBetween = options.evictBetween;
+  prefill.progress = options.progress;
   if (!options.dumpLayers.empty())
-    dump.emplace(config, model.weights);
-  std::vector<RaggedCache> cache(config.layers,
-                                 RaggedCache(config.kvHeads, config.headDim,
-                                             policy ? policy->dtype : KVC_F32));
-
-  // Prefill: every layer is compressed as soon as its attention is done.
-  Clock::time_point start = Clock::now();
-  std::vector<float> logits = model.prefill(
-      result.promptTokens, [&](uint32_t index, const LayerActivations &layer) {
-        Clock::time_point evictStart = Clock::now();
-        if (dump)
-          dump->add(index, layer);
-        if (policy) {
-          (*policy)(layer, cache[index]);
-        } else {
-          std::vector<int32_t> all(config.kvHeads, int32_t(tokens));
-          cache[index].assign(
-              all, reinterpret_cast<const std::byte *>(layer.k.data()),
-              reinterpret_cast<const std::byte *>(layer.v.data()), slackRows);
-          result.kept.push_back(all);
-        }
-        result.evictSeconds += secondsSince(evictStart);
-        if (options.progress)
-          options.progress(index + 1, config.layers);
-      });
-  result.prefillSeconds = secondsSince(start) - result.evictSeconds;
-  result.top = largest(logits, 5);
-  size_t rowBytes =
-      config.headDim * 2 * dtypeBytes(policy ? policy->dtype : KVC_F32);
-  result.cacheBytesFull =
-      size_t(config.layers) * config.kvHeads * tokens * rowBytes;
-  for (const RaggedCache &layer : cache)
-    result.cacheBytesKept += layer.usedBytes();
-  result.target = "host";
+    prefill.dump = &dump.emplace(model);
+  Budget budget;
+  auto tokens = uint32_t(result.promptTokens.size());
   if (policy) {
-    result.policy = policy->evictor.manifest().policy;
-    result.target = targetName(policy->target);
-    result.budget = policy->budget;
-    result.kept = policy->counts;
-    if (policy->nanScores)
-      result.warnings.push_back(
-          "some scores are NaN; they rank below every number");
+    budget = Budget::parse(options.budget, options.keep);
+    result.budget = budget.of(tokens);
+    result.policy = policy->manifest().policy;
+    result.target = policy->target();
   }
+  Session session(model, policy ? policy->dtype() : KVC_F32);
+  Clock::time_point start = Clock::now();
+  session.prefill(result.promptTokens, policy ? &*policy : nullptr, budget,
+                  prefill);
+  result.evictSeconds = session.evictSeconds;
+  result.prefillSeconds = secondsSince(start) - result.evictSeconds;
+  if (policy && policy->nanScores())
+    result.warnings.push_back(
+        "some scores are NaN; they rank below every number");
   if (dump)
     writeFiles({{options.dumpLayers, dump->text()}});
+  return session;
+}
 
-  // The question, then greedy decoding, both at true positions.
-  start = Clock::now();
-  uint32_t position = tokens;
-  for (uint32_t token : result.questionTokens)
-    logits = model.decode(token, position++, cache);
-  while (result.tokens.size() < options.maxNewTokens) {
-    uint32_t next = argmax(logits);
-    result.tokens.push_back(next);
-    bool end = std::find(config.eos.begin(), config.eos.end(), next) !=
-               config.eos.end();
-    if ((end && !options.ignoreEos) ||
-        result.tokens.size() == options.maxNewTokens)
-      break;
-    logits = model.decode(next, position++, cache);
+GenerateResult kvc::rt::generate(const GenerateOptions &options) {
+  Transformer model(options.model);
+  const Config &config = model.config;
+  Tokenizer tokenizer(options.model);
+  tokenizer.checkFits(config.vocab);
+  GenerateResult result;
+  result.target = "host";
+  for (const std::string &question : options.questions)
+    result.answers.push_back({tokenizer.encode(question, false), {}, ""});
+  uint32_t longest = 0;
+  for (const Answer &answer : result.answers) {
+    checkTokens(answer.question, config, 0);
+    longest = std::max(longest, uint32_t(answer.question.size()));
+  }
+  if (result.answers.empty())
+    result.answers.emplace_back();
+  longest += options.maxNewTokens;
+
+  std::optional<Session> session;
+  if (options.loadCache.empty()) {
+    result.promptTokens = options.tokens.empty()
+                              ? tokenizer.encode(options.prompt, true)
+                              : options.tokens;
+    if (result.promptTokens.empty())
+      throw fail(KVC_BAD_ARGUMENT,
+                 "the prompt must have at least 1 token, got 0");
+    checkTokens(result.promptTokens, config, longest);
+    session.emplace(readPrompt(options, model, result));
+  } else {
+    session.emplace(loadCache(model, options.loadCache));
+    checkTokens(std::vector<uint32_t>(session->position), config, longest);
+  }
+  result.top = largest(session->logits, 5);
+  size_t rowBytes =
+      config.headDim * 2 * dtypeBytes(session->cache.front().dtype);
+  result.cacheBytesFull =
+      size_t(config.layers) * config.kvHeads * session->position * rowBytes;
+  result.cacheBytesKept = session->cacheBytes();
+  for (const RaggedCache &layer : session->cache) {
+    auto &counts = result.kept.emplace_back();
+    for (uint32_t h = 0; h < config.kvHeads; ++h)
+      counts.push_back(int32_t(layer.rows(h)));
+  }
+  if (!options.saveCache.empty())
+    saveCache(*session, options.saveCache);
+
+  // Each question, then greedy decoding, at true positions.
+  Clock::time_point start = Clock::now();
+  for (Answer &answer : result.answers) {
+    bool last = &answer == &result.answers.back();
+    Session own = last ? std::move(*session) : *session;
+    uint32_t first = own.position;
+    own.read(answer.question);
+    answer.tokens = own.decode(options.maxNewTokens, options.ignoreEos);
+    answer.text = tokenizer.decode(answer.tokens);
+    result.decodedTokens += own.position - first;
   }
   result.decodeSeconds = secondsSince(start);
-  result.decodedTokens = uint32_t(position - tokens);
-  result.text = tokenizer.decode(result.tokens);
   return result;
 }
 
@@ -285,10 +156,16 @@ std::string kvc::rt::formatResult(const GenerateResult &r) {
   nlohmann::json top = nlohmann::json::array();
   for (auto [token, logit] : r.top)
     top.push_back({token, logit});
+  nlohmann::json answers = nlohmann::json::array();
+  for (const Answer &answer : r.answers)
+    answers.push_back({{"question_tokens", answer.question},
+                       {"tokens", answer.tokens},
+                       {"text", answer.text}});
   nlohmann::json object = {{"prompt_tokens", r.promptTokens},
-                           {"question_tokens", r.questionTokens},
-                           {"tokens", r.tokens},
-                           {"text", r.text},
+                           {"question_tokens", r.answers[0].question},
+                           {"tokens", r.answers[0].tokens},
+                           {"text", r.answers[0].text},
+                           {"answers", answers},
                            {"top", top},
                            {"policy", r.policy},
                            {"target", r.target},

@@ -3,6 +3,8 @@
 #ifndef KVC_RUNTIME_EXECUTOR_GENERATE_H
 #define KVC_RUNTIME_EXECUTOR_GENERATE_H
 
+#include "runtime/executor/Compressor.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,22 +14,31 @@ namespace kvc::rt {
 
 struct GenerateOptions {
   std::string model;
-  std::string policy;       // empty: full cache
+  PolicyOptions policy;     // without a library: full cache
   std::string budget, keep; // exactly one with a policy
   std::string prompt;       // text, used where `tokens` is empty
   std::vector<uint32_t> tokens;
-  std::string question; // read after the prompt has been compressed
+  /// Read after the prompt has been compressed, each from the same cache.
+  std::vector<std::string> questions;
   uint32_t maxNewTokens = 64;
   bool ignoreEos = false;
-  std::string target;
-  std::string table;      // importance of heads, for policies that read it
-  std::string dumpLayers; // file for the prefill's activations
+  uint32_t chunk = 0;        // tokens of the prompt read at once; 0: all
+  bool evictBetween = false; // compress each chunk as it has been read
+  std::string dumpLayers;    // file for the prefill's activations
+  /// Files of the cache behind the prompt; a loaded one stands for the prompt.
+  std::string saveCache, loadCache;
   std::function<void(uint32_t done, uint32_t layers)> progress; // may be empty
 };
 
-struct GenerateResult {
-  std::vector<uint32_t> promptTokens, questionTokens, tokens;
+/// A question's, or without questions the prompt's.
+struct Answer {
+  std::vector<uint32_t> question, tokens;
   std::string text;
+};
+
+struct GenerateResult {
+  std::vector<uint32_t> promptTokens;
+  std::vector<Answer> answers; // at least one
   /// The largest five logits at the prompt's last position.
   std::vector<std::pair<uint32_t, float>> top;
   std::string policy, target;

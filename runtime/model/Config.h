@@ -4,6 +4,7 @@
 #define KVC_RUNTIME_MODEL_CONFIG_H
 
 #include "kvc/kvc.h"
+#include "runtime/model/Rope.h"
 
 #include <cstdint>
 #include <string>
@@ -12,11 +13,17 @@
 namespace kvc::rt {
 
 struct Config {
+  std::string architecture; // "LlamaForCausalLM"
   uint32_t layers, hidden, intermediate, vocab;
   uint32_t qHeads, kvHeads, headDim;
+  /// A model with a sliding window is used within its window only, where it
+  /// makes no difference.
   uint32_t maxPositions;
   double ropeTheta, normEps;
+  RopeScaling ropeScaling;
   bool tiedEmbeddings;
+  bool qkvBias, oBias, mlpBias;
+  bool qkNorm;     // queries and keys are normalised per head, before RoPE
   kvc_dtype dtype; // of the stored weights
   std::vector<uint32_t> eos;
 

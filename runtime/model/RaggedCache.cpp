@@ -25,17 +25,25 @@ std::vector<std::byte> kvc::rt::narrow(const float *values, size_t count,
 }
 
 RaggedCache::RaggedCache(uint32_t heads, uint32_t headDim, kvc_dtype dtype)
-    : heads(heads), headDim(headDim), dtype(dtype),
-      rowBytes(headDim * dtypeBytes(dtype)), counts(heads), offsets(heads),
-      capacities(heads) {}
+    : dtype(dtype), heads(heads), headDim(headDim),
+      rowBytes(headDim * dtypeBytes(dtype)), counts(heads), capacities(heads),
+      offsets(heads) {}
 
-/// Moves every head to its place with `slack` free rows behind it.
-void RaggedCache::layOut(uint32_t slack) {
-  std::vector<uint32_t> places;
+/// Room for so many rows behind each head's own. Where one lacks it, the layer
+/// is laid out anew with some free rows more.
+void RaggedCache::makeRoom(const std::vector<int32_t> &more) {
+  constexpr uint32_t slack = 64;
+  bool fits = true;
+  for (uint32_t h = 0; h < heads; ++h)
+    fits &= counts[h] + uint32_t(more[h]) <= capacities[h];
+  if (fits)
+    return;
+  std::vector<size_t> places;
   size_t total = 0;
   for (uint32_t h = 0; h < heads; ++h) {
-    places.push_back(uint32_t(total));
-    total += counts[h] + slack;
+    capacities[h] = counts[h] + uint32_t(more[h]) + slack;
+    places.push_back(total);
+    total += capacities[h];
   }
   for (std::vector<std::byte> *side : {&keys, &values}) {
     std::vector<std::byte> moved(total * rowBytes);
@@ -46,26 +54,29 @@ void RaggedCache::layOut(uint32_t slack) {
     side->swap(moved);
   }
   offsets = places;
-  for (uint32_t h = 0; h < heads; ++h)
-    capacities[h] = counts[h] + slack;
 }
 
-void RaggedCache::assign(const std::vector<int32_t> &newCounts,
-                         const std::byte *k, const std::byte *v,
-                         uint32_t slack) {
-  uint32_t total = 0;
+void RaggedCache::append(const std::vector<int32_t> &more, const std::byte *k,
+                         const std::byte *v, const Members &table) {
+  makeRoom(more);
+  if (!table.empty())
+    members.resize(heads);
   for (uint32_t h = 0; h < heads; ++h) {
-    offsets[h] = total;
-    counts[h] = uint32_t(newCounts[h]);
-    total += counts[h];
+    size_t bytes = size_t(more[h]) * rowBytes;
+    size_t at = (offsets[h] + counts[h]) * rowBytes;
+    if (bytes) {
+      std::memcpy(keys.data() + at, k, bytes);
+      std::memcpy(values.data() + at, v, bytes);
+    }
+    k += bytes;
+    v += bytes;
+    for (size_t i = 0; !table.empty() && i < table[h].size(); ++i) {
+      Member member = table[h][i];
+      member.row += counts[h];
+      members[h].push_back(member);
+    }
+    counts[h] += uint32_t(more[h]);
   }
-  keys.assign(k, k + total * rowBytes);
-  values.assign(v, v + total * rowBytes);
-  layOut(slack);
-}
-
-void RaggedCache::setMembers(std::vector<std::vector<Member>> table) {
-  members = std::move(table);
 }
 
 /// Divides a vector by its norm, which is returned; 0 stays 0.
@@ -79,28 +90,38 @@ static float toUnit(float *vector, uint32_t dim) {
   return norm;
 }
 
-void RaggedCache::append(const float *k, const float *v, uint32_t position) {
+void RaggedCache::append(const float *k, const float *v, uint32_t tokens,
+                         uint32_t position) {
+  size_t count = size_t(heads) * tokens * headDim;
   std::vector<float> units;
+  Members table;
   if (merged()) {
-    units.assign(k, k + heads * headDim);
+    units.assign(k, k + count);
+    table.resize(heads);
     for (uint32_t h = 0; h < heads; ++h)
-      members[h].push_back(
-          {counts[h], position, toUnit(&units[h * headDim], headDim)});
+      for (uint32_t t = 0; t < tokens; ++t)
+        table[h].push_back(
+            {t, position + t,
+             toUnit(&units[(size_t(h) * tokens + t) * headDim], headDim)});
     k = units.data();
   }
-  for (uint32_t h = 0; h < heads; ++h)
-    if (counts[h] == capacities[h]) {
-      layOut(64);
-      break;
-    }
-  for (uint32_t h = 0; h < heads; ++h) {
-    size_t at = (offsets[h] + counts[h]++) * rowBytes;
-    for (auto [side, from] : {std::pair{&keys, k}, {&values, v}}) {
-      std::vector<std::byte> row = narrow(from + h * headDim, headDim, dtype);
-      std::memcpy(side->data() + at, row.data(), rowBytes);
-    }
-  }
+  append(std::vector<int32_t>(heads, int32_t(tokens)),
+         narrow(k, count, dtype).data(), narrow(v, count, dtype).data(), table);
 }
+
+RaggedCache::Contents RaggedCache::contents() const {
+  Contents all;
+  all.counts.assign(counts.begin(), counts.end());
+  for (uint32_t h = 0; h < heads; ++h)
+    for (auto [from, to] : {std::pair{&keys, &all.k}, {&values, &all.v}}) {
+      const std::byte *at = from->data() + offsets[h] * rowBytes;
+      to->insert(to->end(), at, at + counts[h] * rowBytes);
+    }
+  all.members = members;
+  return all;
+}
+
+void RaggedCache::clear() { *this = RaggedCache(heads, headDim, dtype); }
 
 void RaggedCache::read(const std::vector<std::byte> &from, uint32_t head,
                        uint32_t row, float *out) const {
@@ -116,11 +137,23 @@ void RaggedCache::read(const std::vector<std::byte> &from, uint32_t head,
   }
 }
 
-void RaggedCache::readKey(uint32_t head, uint32_t row, float *out) const {
-  read(keys, head, row, out);
-}
-void RaggedCache::readValue(uint32_t head, uint32_t row, float *out) const {
-  read(values, head, row, out);
+void RaggedCache::expand(uint32_t head, const Rope &rope, std::vector<float> &k,
+                         std::vector<float> &v) const {
+  const Member *table = merged() ? members[head].data() : nullptr;
+  size_t count = table ? members[head].size() : counts[head];
+  k.resize(count * headDim);
+  v.resize(count * headDim);
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t row = table ? table[i].row : uint32_t(i);
+    float *key = &k[i * headDim];
+    read(keys, head, row, key);
+    read(values, head, row, &v[i * headDim]);
+    if (!table)
+      continue;
+    rope.rotate(key, table[i].position);
+    for (uint32_t d = 0; d < headDim; ++d)
+      key[d] *= table[i].norm;
+  }
 }
 
 size_t RaggedCache::usedBytes() const {

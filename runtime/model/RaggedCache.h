@@ -17,6 +17,7 @@
 #define KVC_RUNTIME_MODEL_RAGGEDCACHE_H
 
 #include "kvc/kvc.h"
+#include "runtime/model/Rope.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,37 +35,47 @@ class RaggedCache {
 public:
   RaggedCache(uint32_t heads, uint32_t headDim, kvc_dtype dtype);
 
-  /// Replaces the contents: rows head after head, counts[h] of them.
-  void assign(const std::vector<int32_t> &counts, const std::byte *k,
-              const std::byte *v, uint32_t slack);
-  /// Makes the contents a merged cache's: what its rows represent, per head.
-  void setMembers(std::vector<std::vector<Member>> table);
+  /// What is appended to a head of a merged cache: the tokens that the rows
+  /// represent, `row` counted among the rows that come with them.
+  using Members = std::vector<std::vector<Member>>; // [heads]
+  /// Appends rows of elements, head after head, more[h] of them; `members` is
+  /// empty unless the rows are a merged cache's.
+  void append(const std::vector<int32_t> &more, const std::byte *k,
+              const std::byte *v, const Members &members = {});
+  /// Appends tokens at positions from `position` on, in fp32: k, v
+  /// [heads, tokens, headDim]. To a merged cache: keys before RoPE.
+  void append(const float *k, const float *v, uint32_t tokens,
+              uint32_t position);
+
+  /// All that a cache holds, rows head after head.
+  struct Contents {
+    std::vector<int32_t> counts; // [heads]
+    std::vector<std::byte> k, v;
+    Members members;
+  };
+  Contents contents() const;
+  void clear();
+
   bool merged() const { return !members.empty(); }
-  /// Members of a head of a merged cache, oldest first.
-  const std::vector<Member> &membersOf(uint32_t head) const {
-    return members[head];
-  }
-
-  /// Appends one fp32 row per head: k, v [heads, headDim]. To a merged cache:
-  /// keys before RoPE, of the token at `position`.
-  void append(const float *k, const float *v, uint32_t position);
-
   uint32_t rows(uint32_t head) const { return counts[head]; }
-  /// Row `row` of a head, widened to fp32.
-  void readKey(uint32_t head, uint32_t row, float *out) const;
-  void readValue(uint32_t head, uint32_t row, float *out) const;
+  /// What a query attends to: rows, or the tokens that rows represent, in fp32,
+  /// keys after RoPE: k, v [n, headDim].
+  void expand(uint32_t head, const Rope &rope, std::vector<float> &k,
+              std::vector<float> &v) const;
   /// Bytes of the rows in use, K and V, and of the members.
   size_t usedBytes() const;
 
+  kvc_dtype dtype;
+
 private:
   uint32_t heads, headDim;
-  kvc_dtype dtype;
   size_t rowBytes;
-  std::vector<uint32_t> counts, offsets, capacities;
+  std::vector<uint32_t> counts, capacities;
+  std::vector<size_t> offsets;
   std::vector<std::byte> keys, values;
-  std::vector<std::vector<Member>> members; // [heads]; empty if not merged
+  Members members; // empty if not merged
 
-  void layOut(uint32_t slack);
+  void makeRoom(const std::vector<int32_t> &more);
   void read(const std::vector<std::byte> &from, uint32_t head, uint32_t row,
             float *out) const;
 };

@@ -254,6 +254,15 @@ Tokenizer::Tokenizer(const std::string &dir) {
   Reader(*this, dir + "/tokenizer.json");
 }
 
+void Tokenizer::checkFits(uint32_t limit) const {
+  for (const auto &[id, text] : texts)
+    if (id >= limit)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "the tokenizer must fit the model's vocabulary of {} tokens, "
+                 "got token {} ('{}')",
+                 limit, id, text);
+}
+
 static std::string utf8(uint32_t code) {
   std::string text;
   if (code < 0x80) {

@@ -21,6 +21,8 @@ public:
   explicit Tokenizer(const std::string &dir);
   ~Tokenizer();
 
+  /// Throws Failure unless every token id is below `vocab`.
+  void checkFits(uint32_t vocab) const;
   /// Special tokens in the text are recognised. With `begin`, what the
   /// post-processor puts around a text is added. Throws Failure if the text is
   /// not UTF-8.

@@ -103,29 +103,37 @@ Weights Weights::read(const std::string &dir, const Config &c) {
   uint64_t hidden = c.hidden, wide = uint64_t(c.qHeads) * c.headDim,
            narrow = uint64_t(c.kvHeads) * c.headDim;
   Weights weights;
-  weights.embedding =
+  weights.embedding.weight =
       shards.read("model.embed_tokens.weight", {c.vocab, hidden});
   for (uint32_t i = 0; i < c.layers; ++i) {
     std::string prefix = fmt::format("model.layers.{}.", i);
-    auto matrix = [&](const char *name, uint64_t out, uint64_t in) {
-      return shards.read(prefix + name + ".weight", {out, in});
+    auto matrix = [&](const char *name, uint64_t out, uint64_t in, bool bias) {
+      Linear linear{shards.read(prefix + name + ".weight", {out, in}), {}};
+      if (bias)
+        linear.bias = shards.read(prefix + name + ".bias", {out});
+      return linear;
+    };
+    auto norm = [&](const char *name, uint64_t width) {
+      return shards.read(prefix + name + ".weight", {width});
     };
     LayerWeights layer;
-    layer.attentionNorm =
-        shards.read(prefix + "input_layernorm.weight", {hidden});
-    layer.q = matrix("self_attn.q_proj", wide, hidden);
-    layer.k = matrix("self_attn.k_proj", narrow, hidden);
-    layer.v = matrix("self_attn.v_proj", narrow, hidden);
-    layer.o = matrix("self_attn.o_proj", hidden, wide);
-    layer.mlpNorm =
-        shards.read(prefix + "post_attention_layernorm.weight", {hidden});
-    layer.gate = matrix("mlp.gate_proj", c.intermediate, hidden);
-    layer.up = matrix("mlp.up_proj", c.intermediate, hidden);
-    layer.down = matrix("mlp.down_proj", hidden, c.intermediate);
+    layer.attentionNorm = norm("input_layernorm", hidden);
+    layer.q = matrix("self_attn.q_proj", wide, hidden, c.qkvBias);
+    layer.k = matrix("self_attn.k_proj", narrow, hidden, c.qkvBias);
+    layer.v = matrix("self_attn.v_proj", narrow, hidden, c.qkvBias);
+    if (c.qkNorm) {
+      layer.queryNorm = norm("self_attn.q_norm", c.headDim);
+      layer.keyNorm = norm("self_attn.k_norm", c.headDim);
+    }
+    layer.o = matrix("self_attn.o_proj", hidden, wide, c.oBias);
+    layer.mlpNorm = norm("post_attention_layernorm", hidden);
+    layer.gate = matrix("mlp.gate_proj", c.intermediate, hidden, c.mlpBias);
+    layer.up = matrix("mlp.up_proj", c.intermediate, hidden, c.mlpBias);
+    layer.down = matrix("mlp.down_proj", hidden, c.intermediate, c.mlpBias);
     weights.layers.push_back(std::move(layer));
   }
   weights.norm = shards.read("model.norm.weight", {hidden});
   if (!c.tiedEmbeddings)
-    weights.head = shards.read("lm_head.weight", {c.vocab, hidden});
+    weights.head.weight = shards.read("lm_head.weight", {c.vocab, hidden});
   return weights;
 }

@@ -10,22 +10,28 @@
 
 namespace kvc::rt {
 
-/// Matrices are [out, in] as Hugging Face stores them.
+/// y = W x + b; matrices are [out, in] as Hugging Face stores them.
+struct Linear {
+  std::vector<float> weight; // [out, in]
+  std::vector<float> bias;   // [out]; empty where there is none
+};
+
 struct LayerWeights {
-  std::vector<float> attentionNorm; // [hidden]
-  std::vector<float> q;             // [Hq * d, hidden]
-  std::vector<float> k, v;          // [Hkv * d, hidden]
-  std::vector<float> o;             // [hidden, Hq * d]
-  std::vector<float> mlpNorm;       // [hidden]
-  std::vector<float> gate, up;      // [intermediate, hidden]
-  std::vector<float> down;          // [hidden, intermediate]
+  std::vector<float> attentionNorm;      // [hidden]
+  Linear q;                              // [Hq * d, hidden]
+  Linear k, v;                           // [Hkv * d, hidden]
+  std::vector<float> queryNorm, keyNorm; // [d]; empty where there is none
+  Linear o;                              // [hidden, Hq * d]
+  std::vector<float> mlpNorm;            // [hidden]
+  Linear gate, up;                       // [intermediate, hidden]
+  Linear down;                           // [hidden, intermediate]
 };
 
 struct Weights {
-  std::vector<float> embedding; // [vocab, hidden]
+  Linear embedding; // [vocab, hidden]
   std::vector<LayerWeights> layers;
   std::vector<float> norm; // [hidden]
-  std::vector<float> head; // [vocab, hidden]; empty if tied
+  Linear head;             // [vocab, hidden]; empty if tied
 
   /// Reads DIR/model.safetensors, or the files that
   /// model.safetensors.index.json names. Throws Failure that names a missing or

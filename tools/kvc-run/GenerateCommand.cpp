@@ -41,14 +41,15 @@ int runGenerate(Command &command) {
     options.prompt = readText(command.promptFile);
   if (isatty(STDERR_FILENO))
     options.progress = [](uint32_t done, uint32_t layers) {
-      std::cerr << fmt::format("\rprefill: layer {} of {}{}", done, layers,
+      std::cerr << fmt::format("\rprefill: step {} of {}{}", done, layers,
                                done == layers ? "\r\033[K" : "")
                 << std::flush;
     };
   GenerateResult result = generate(options);
   if (!command.json.empty())
     writeFiles({{command.json, formatResult(result) + "\n"}});
-  std::cout << result.text << std::endl;
+  for (const Answer &answer : result.answers)
+    std::cout << answer.text << std::endl;
   for (const std::string &warning : result.warnings)
     std::cerr << "warning: " << warning << "\n";
   if (!result.policy.empty())
@@ -69,7 +70,7 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   command->add_option("--model", o.model, "Hugging Face model directory")
       ->required();
   auto *policy =
-      command->add_option("--policy", o.policy, "Library of kvc-opt");
+      command->add_option("--policy", o.policy.policy, "Library of kvc-opt");
   auto *budget = command->add_option("--budget", o.budget,
                                      "Tokens per KV head, window included");
   auto *keep = command->add_option("--keep", o.keep, "Share of the prompt");
@@ -79,20 +80,44 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   prompt->add_option("--prompt", o.prompt, "Text");
   prompt->add_option("--prompt-file", state->promptFile, "File of text");
   prompt->add_option("--tokens", o.tokens, "Token ids, 1,2,3")->delimiter(',');
+  prompt->add_option("--load-cache", o.loadCache, "File of --save-cache");
   prompt->require_option(1);
-  command->add_option("--question", o.question,
-                      "Read after the prompt has been compressed");
+  command
+      ->add_option(
+          "--question", o.questions,
+          "Read after the prompt has been compressed; repeat it to ask "
+          "the same cache")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  auto *chunk = command
+                    ->add_option("--chunk", o.chunk,
+                                 "Tokens of the prompt that are read at once")
+                    ->check(CLI::Range(1, 1 << 30));
+  command
+      ->add_flag("--evict-between", o.evictBetween,
+                 "Compress each chunk as it has been read")
+      ->needs(chunk)
+      ->needs(policy);
+  command->add_option("--save-cache", o.saveCache,
+                      "File for the cache behind the prompt");
   command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")
       ->check(CLI::Range(1, 1 << 30));
   command->add_flag("--ignore-eos", o.ignoreEos, "Go on behind end tokens");
-  command->add_option("--target", o.target, "host or cuda");
-  command->add_option("--table", o.table, "Importance of heads")->needs(policy);
+  command->add_option("--target", o.policy.target, "host or cuda");
+  command->add_option("--table", o.policy.table, "Importance of heads")
+      ->needs(policy);
   command->add_option("--json", state->json, "File for the same as data");
-  command->add_option("--dump-layers", o.dumpLayers,
-                      "File for the prefill's tensors, an input of apply");
-  command->callback([=, &run] {
+  command
+      ->add_option("--dump-layers", o.dumpLayers,
+                   "File for the prefill's tensors, an input of apply")
+      ->excludes(chunk);
+  command->callback([=, &o, &run] {
     if (*policy && !*budget && !*keep)
       throw CLI::RequiredError("--policy: --budget or --keep");
+    if (!o.loadCache.empty() && (*policy || *chunk || !o.dumpLayers.empty()))
+      throw CLI::ValidationError(
+          "--load-cache", "goes without --policy, --chunk and --dump-layers");
     run = [state] { return runGenerate(*state); };
   });
 }

@@ -1,0 +1,26 @@
+//===- LayerDump.h - a prefill's activations as an input of `apply` -------===//
+
+#ifndef KVC_RUNTIME_EXECUTOR_LAYERDUMP_H
+#define KVC_RUNTIME_EXECUTOR_LAYERDUMP_H
+
+#include "runtime/io/Safetensors.h"
+#include "runtime/model/Transformer.h"
+
+namespace kvc::rt {
+
+class LayerDump {
+public:
+  explicit LayerDump(const Transformer &model) : model(model) {}
+
+  void add(uint32_t index, const LayerActivations &layer);
+  /// The file's contents.
+  std::string text() const;
+
+private:
+  const Transformer &model;
+  std::map<std::string, TensorData> tensors;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_EXECUTOR_LAYERDUMP_H

@@ -1,0 +1,39 @@
+//===- Rope.h - rotary position embedding, with the scalings in use -------===//
+
+#ifndef KVC_RUNTIME_MODEL_ROPE_H
+#define KVC_RUNTIME_MODEL_ROPE_H
+
+#include <cstdint>
+#include <vector>
+
+namespace kvc::rt {
+
+/// How frequencies are changed for prompts longer than those of pre-training.
+struct RopeScaling {
+  enum class Kind { None, Linear, Llama3, Yarn };
+  Kind kind = Kind::None;
+  double factor = 1;
+  double originalPositions = 0;               // of pre-training
+  double lowFrequency = 1, highFrequency = 4; // llama3, in turns per original
+  double betaFast = 32, betaSlow = 1;         // yarn, in turns per original
+  double attentionFactor = 1;                 // yarn: on cosine and sine
+  bool truncate = true;                       // yarn: whole dimensions
+};
+
+/// Su et al. 2021; halves are rotated as in Hugging Face: component i goes with
+/// component i + d / 2.
+class Rope {
+public:
+  Rope(uint32_t headDim, double theta, const RopeScaling &scaling);
+
+  /// Rotates one vector [d] in place.
+  void rotate(float *vector, uint32_t position) const;
+
+private:
+  std::vector<float> frequencies; // [d / 2], radians per position
+  float magnitude;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_MODEL_ROPE_H
