@@ -56,8 +56,8 @@ void Compressor::begin(uint32_t tokens, uint32_t newBudget) {
   evictor.plan(plan);
 }
 
-void Compressor::compress(const LayerActivations &activations,
-                          uint32_t position, RaggedCache &cache) {
+KeptSequence Compressor::compress(const LayerActivations &activations,
+                                  uint32_t position, RaggedCache &cache) {
   const Config &config = model.config;
   auto elements = [&](const std::vector<float> &values) {
     return narrow(values.data(), values.size(), type);
@@ -88,7 +88,8 @@ void Compressor::compress(const LayerActivations &activations,
   }
   KeptLayer kept = evictor.evict({sequence}, 0, false, layer++, config.layers);
   nan |= kept.nanScores;
-  const KeptSequence &result = kept.sequences.front();
+  KeptSequence &result = kept.sequences.front();
   cache.append(result.counts, result.k.data(), result.v.data(),
                membersOf(result.members, position));
+  return std::move(result);
 }

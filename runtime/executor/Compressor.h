@@ -24,9 +24,9 @@ public:
   /// Before the layers of `tokens` tokens, of which each KV head keeps `budget`
   /// on average.
   void begin(uint32_t tokens, uint32_t budget);
-  /// Appends what the policy keeps of a layer to `cache`. The tokens stand at
-  /// `position` and after. Layers must come in order, from 0.
-  void compress(const LayerActivations &layer, uint32_t position,
+  /// Appends what the policy keeps of a layer to `cache` and returns it. The
+  /// tokens stand at `position` and after. Layers must come in order, from 0.
+  KeptSequence compress(const LayerActivations &layer, uint32_t position,
                 RaggedCache &cache);
 
   const Manifest &manifest() const { return evictor.manifest(); }

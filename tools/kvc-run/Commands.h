@@ -14,6 +14,7 @@ namespace kvc::rt {
 /// Each declares its options and, when its command is given, sets `run`.
 void addApply(CLI::App &app, std::function<int()> &run);
 void addGenerate(CLI::App &app, std::function<int()> &run);
+void addEval(CLI::App &app, std::function<int()> &run);
 
 } // namespace kvc::rt
 

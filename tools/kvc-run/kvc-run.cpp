@@ -14,6 +14,7 @@ int main(int argc, char **argv) {
   std::function<int()> run;
   kvc::rt::addApply(app, run);
   kvc::rt::addGenerate(app, run);
+  kvc::rt::addEval(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -1,0 +1,25 @@
+//===- Details.h - where kept tokens lie, what eviction changes -----------===//
+
+#ifndef KVC_RUNTIME_EVAL_DETAILS_H
+#define KVC_RUNTIME_EVAL_DETAILS_H
+
+#include "runtime/executor/Compressor.h"
+
+#include <nlohmann/json.hpp>
+
+namespace kvc::rt {
+
+/// Parts of the prompt that retention is told for.
+constexpr uint32_t detailBins = 64;
+
+/// One layer of one prompt: {"retention": [Hkv][64] share of the tokens kept,
+/// in parts of the prompt; "budgets": [Hkv]; "coverage": share of the tokens
+/// that some head kept; "perturbation": L1 change of the layer's output for the
+/// last query, or null}.
+nlohmann::json describeLayer(const Transformer &model, uint32_t index,
+                             const LayerActivations &layer,
+                             const KeptSequence &kept, kvc_dtype dtype);
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_EVAL_DETAILS_H

@@ -1,0 +1,277 @@
+//===- Evaluate.cpp - what policies cost in quality -----------------------===//
+
+#include "runtime/eval/Evaluate.h"
+
+#include "runtime/base/Failure.h"
+#include "runtime/eval/Details.h"
+#include "runtime/eval/Journal.h"
+#include "runtime/eval/Results.h"
+#include "runtime/eval/Scores.h"
+#include "runtime/executor/Session.h"
+#include "runtime/io/Safetensors.h"
+#include "runtime/model/Tokenizer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+#include <set>
+
+using namespace kvc::rt;
+using nlohmann::json;
+
+namespace {
+
+/// A policy at a budget. State is carried from layer to layer, so each has a
+/// compressor of its own.
+struct Cell {
+  std::string policy, budget; // names of the results
+  std::optional<Compressor> compressor;
+  Budget share;
+};
+
+/// "5%" is a share of the tokens, "1024" a number of them.
+Budget parseBudget(const std::string &text) {
+  if (text.empty() || text.back() != '%')
+    return Budget::parse(text.empty() ? "''" : text, "");
+  std::string digits = text.substr(0, text.size() - 1), places;
+  if (size_t dot = digits.find('.'); dot != std::string::npos) {
+    places = digits.substr(dot + 1);
+    digits.erase(dot);
+  }
+  // Two places to the right, in decimals: no rounding.
+  digits.insert(0, std::string(digits.size() < 3 ? 3 - digits.size() : 0, '0'));
+  return Budget::parse("", digits.substr(0, digits.size() - 2) + "." +
+                               digits.substr(digits.size() - 2) + places);
+}
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+class Evaluator {
+public:
+  explicit Evaluator(const EvalOptions &options)
+      : options(options), model(options.model), tokenizer(options.model) {
+    tokenizer.checkFits(model.config.vocab);
+    cells.emplace_back();
+    cells.back().policy = "full";
+    cells.back().budget = "100%";
+    std::set<std::string> names{"full"};
+    for (const std::string &policy : options.policies) {
+      std::string name = std::filesystem::path(policy).stem().string();
+      if (!names.insert(name).second)
+        throw fail(KVC_BAD_ARGUMENT,
+                   "policies must have different file names, got '{}' twice",
+                   name);
+      for (const std::string &budget : options.budgets) {
+        Cell &cell = cells.emplace_back();
+        cell.policy = name;
+        cell.budget = budget;
+        cell.share = parseBudget(budget);
+        cell.compressor.emplace(
+            PolicyOptions{policy, options.target, options.table}, model);
+      }
+    }
+  }
+
+  std::string run() {
+    TaskOptions taskOptions = options.task;
+    taskOptions.count = [&](const std::string &text) {
+      return uint32_t(tokenizer.encode(text, false).size());
+    };
+    std::vector<Sample> samples;
+    for (const std::string &task : options.tasks)
+      for (Sample &sample : loadTask(task, taskOptions))
+        samples.push_back(std::move(sample));
+    Journal journal(options.results + ".part", setup());
+    size_t modes = size_t(options.aware) + size_t(options.agnostic), done = 0;
+    std::map<std::string, uint32_t> detailed;
+    for (const char *mode : {"aware", "agnostic"}) {
+      bool aware = mode == std::string("aware");
+      if (aware ? !options.aware : !options.agnostic)
+        continue;
+      for (const Sample &sample : samples) {
+        std::string key = std::string(mode) + " " + sample.id;
+        bool details = detailed[mode + sample.task]++ < options.details;
+        if (!journal.has(key))
+          journal.add(key, runSample(sample, aware, details));
+        if (options.progress)
+          options.progress(++done, samples.size() * modes);
+      }
+    }
+    std::string text = summarise(setup(), journal.records)
+                           .dump(1, ' ', false, json::error_handler_t::replace);
+    writeFiles({{options.results, text + "\n"}});
+    journal.remove();
+    return text;
+  }
+
+private:
+  const EvalOptions &options;
+  Transformer model;
+  Tokenizer tokenizer;
+  std::deque<Cell> cells;
+
+  /// All that results depend on.
+  json setup() const {
+    json policies = json::array();
+    for (const Cell &cell : cells)
+      if (cell.compressor && cell.budget == options.budgets.front())
+        policies.push_back({{"name", cell.policy},
+                            {"policy", cell.compressor->manifest().policy},
+                            {"params", cell.compressor->manifest().params},
+                            {"target", cell.compressor->target()},
+                            {"dtype", dtypeName(cell.compressor->dtype())}});
+    const Config &c = model.config;
+    return {{"format", 1},
+            {"model",
+             {{"path", options.model},
+              {"architecture", c.architecture},
+              {"layers", c.layers},
+              {"q_heads", c.qHeads},
+              {"kv_heads", c.kvHeads},
+              {"head_dim", c.headDim}}},
+            {"policies", policies},
+            {"budgets", options.budgets},
+            {"tasks", options.tasks},
+            {"aware", options.aware},
+            {"agnostic", options.agnostic},
+            {"table", options.table},
+            {"limit", options.task.limit},
+            {"length", options.task.length},
+            {"seed", options.task.seed},
+            {"details", options.details}};
+  }
+
+  json runSample(const Sample &sample, bool aware, bool details) {
+    std::vector<uint32_t> prompt = tokenizer.encode(sample.context, true),
+                          question = tokenizer.encode(sample.question, false);
+    std::vector<uint32_t> answer =
+        tokenizer.encode(sample.answers.front(), false);
+    if (aware)
+      prompt.insert(prompt.end(), question.begin(), question.end());
+    uint32_t most =
+        sample.maxNewTokens ? sample.maxNewTokens : uint32_t(answer.size());
+    size_t longest = prompt.size() + (aware ? 0 : question.size()) + most;
+    if (longest > model.config.maxPositions)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: prompt and answer must fit into {} positions, got {}",
+                 sample.id, model.config.maxPositions, longest);
+    std::vector<Session> sessions;
+    std::vector<json> described(cells.size(), json::array());
+    double prefillSeconds = prefill(prompt, sessions, details, described);
+
+    json results = json::array();
+    for (size_t i = 0; i < cells.size(); ++i) {
+      Session &session = sessions[i];
+      json result = {{"policy", cells[i].policy},
+                     {"budget", cells[i].budget},
+                     {"cache_bytes", session.cacheBytes()},
+                     {"evict_seconds", session.evictSeconds}};
+      auto start = std::chrono::steady_clock::now();
+      if (!aware)
+        session.read(question);
+      if (sample.metric == Metric::LogLikelihood)
+        result["score"] = likelihood(session, answer);
+      else
+        decode(session, sample, answer, most, result);
+      result["decode_seconds"] = secondsSince(start);
+      if (details && cells[i].compressor)
+        result["layers"] = described[i];
+      results.push_back(std::move(result));
+      session.cache.clear();
+    }
+    return {{"task", sample.task},
+            {"mode", aware ? "aware" : "agnostic"},
+            {"perplexity", sample.metric == Metric::LogLikelihood},
+            {"tokens", prompt.size()},
+            {"prefill_seconds", prefillSeconds},
+            {"cells", results}};
+  }
+
+  /// One session per cell, all behind the prompt.
+  double prefill(const std::vector<uint32_t> &prompt,
+                 std::vector<Session> &sessions, bool details,
+                 std::vector<json> &described) {
+    auto count = uint32_t(prompt.size());
+    for (Cell &cell : cells) {
+      sessions.emplace_back(model, cell.compressor ? cell.compressor->dtype()
+                                                   : KVC_F32);
+      if (cell.compressor)
+        cell.compressor->begin(count, cell.share.of(count));
+    }
+    Session reader(model, KVC_F32);
+    double others = 0;
+    auto start = std::chrono::steady_clock::now();
+    auto output = model.run(
+        prompt, 0, reader.cache, [&](uint32_t index, LayerActivations &layer) {
+          auto hookStart = std::chrono::steady_clock::now();
+          for (size_t i = 0; i < cells.size(); ++i) {
+            RaggedCache &cache = sessions[i].cache[index];
+            if (!cells[i].compressor) {
+              cache.append(layer.k.data(), layer.v.data(), count, 0);
+              continue;
+            }
+            Compressor &compressor = *cells[i].compressor;
+            auto evictStart = std::chrono::steady_clock::now();
+            KeptSequence kept = compressor.compress(layer, 0, cache);
+            sessions[i].evictSeconds += secondsSince(evictStart);
+            if (details)
+              described[i].push_back(
+                  describeLayer(model, index, layer, kept, compressor.dtype()));
+          }
+          others += secondsSince(hookStart);
+        });
+    double seconds = secondsSince(start) - others;
+    std::vector<float> logits =
+        model.logits(&output[size_t(count - 1) * model.config.hidden]);
+    for (Session &session : sessions) {
+      session.position = count;
+      session.logits = logits;
+    }
+    return seconds;
+  }
+
+  void decode(Session &session, const Sample &sample,
+              const std::vector<uint32_t> &answer, uint32_t most,
+              json &result) const {
+    std::vector<uint32_t> tokens = session.decode(most, false);
+    std::string text = tokenizer.decode(tokens);
+    result["prediction"] = text;
+    result["score"] = sample.metric == Metric::Exact ? double(tokens == answer)
+                                                     : score(sample, text);
+  }
+
+  /// Mean log-probability of the answer's tokens, each behind those before it.
+  double likelihood(Session &session,
+                    const std::vector<uint32_t> &answer) const {
+    double sum = 0;
+    auto add = [&](const float *logits, uint32_t token) {
+      uint32_t vocab = model.config.vocab;
+      float top = *std::max_element(logits, logits + vocab);
+      double total = 0;
+      for (uint32_t i = 0; i < vocab; ++i)
+        total += std::exp(double(logits[i]) - top);
+      sum += double(logits[token]) - top - std::log(total);
+    };
+    add(session.logits.data(), answer.front());
+    std::vector<uint32_t> given(answer.begin(), answer.end() - 1);
+    if (!given.empty()) {
+      auto output = model.run(given, session.position, session.cache,
+                              [](uint32_t, LayerActivations &) {});
+      for (size_t t = 0; t < given.size(); ++t)
+        add(model.logits(&output[t * model.config.hidden]).data(),
+            answer[t + 1]);
+    }
+    return sum / double(answer.size());
+  }
+};
+
+} // namespace
+
+std::string kvc::rt::evaluate(const EvalOptions &options) {
+  return formatTable(Evaluator(options).run());
+}

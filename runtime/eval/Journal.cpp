@@ -1,0 +1,58 @@
+//===- Journal.cpp - what a long run has done so far ----------------------===//
+
+#include "runtime/eval/Journal.h"
+
+#include "runtime/base/Failure.h"
+#include "runtime/io/MappedFile.h"
+
+#include <filesystem>
+
+using namespace kvc::rt;
+using nlohmann::json;
+
+static std::string dump(const json &object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Journal::Journal(const std::string &path, const json &setup) : path(path) {
+  size_t whole = 0;
+  if (std::filesystem::exists(path)) {
+    std::string text = readText(path);
+    for (size_t end; (end = text.find('\n', whole)) != std::string::npos;
+         whole = end + 1) {
+      json line = json::parse(text.substr(whole, end - whole), nullptr, false);
+      if (whole == 0) {
+        for (auto &[name, value] : setup.items())
+          if (!line.is_object() || line.value(name, json()) != value)
+            throw fail(KVC_BAD_ARGUMENT,
+                       "{} is of a run with another setup ({}); remove it or "
+                       "write other results",
+                       path, name);
+        continue;
+      }
+      if (!line.is_object() || !line.contains("key") ||
+          !line["key"].is_string())
+        break;
+      records[line["key"]] = line;
+    }
+    std::filesystem::resize_file(path, whole);
+  }
+  file.open(path, std::ios::app);
+  if (whole == 0)
+    file << dump(setup) << "\n" << std::flush;
+  if (!file)
+    throw fail(KVC_BAD_ARGUMENT, "cannot write {}", path);
+}
+
+void Journal::add(const std::string &key, json record) {
+  record["key"] = key;
+  file << dump(record) << "\n" << std::flush;
+  if (!file)
+    throw fail(KVC_BAD_ARGUMENT, "cannot write {}", path);
+  records[key] = std::move(record);
+}
+
+void Journal::remove() {
+  file.close();
+  std::filesystem::remove(path);
+}

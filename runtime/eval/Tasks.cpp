@@ -1,0 +1,233 @@
+//===- Tasks.cpp - the samples that a task's name stands for
+//---------------===//
+
+#include "runtime/eval/Tasks.h"
+
+#include "runtime/base/Failure.h"
+#include "runtime/io/MappedFile.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+using namespace kvc::rt;
+using nlohmann::json;
+
+namespace {
+
+/// How LongBench's scripts score a dataset.
+struct Dataset {
+  Metric metric;
+  bool firstLine = false;
+};
+const std::map<std::string, Dataset> datasets = {
+    {"narrativeqa", {Metric::F1}},
+    {"qasper", {Metric::F1}},
+    {"multifieldqa_en", {Metric::F1}},
+    {"hotpotqa", {Metric::F1}},
+    {"2wikimqa", {Metric::F1}},
+    {"musique", {Metric::F1}},
+    {"gov_report", {Metric::RougeL}},
+    {"qmsum", {Metric::RougeL}},
+    {"multi_news", {Metric::RougeL}},
+    {"trec", {Metric::Classification, true}},
+    {"triviaqa", {Metric::F1, true}},
+    {"samsum", {Metric::RougeL, true}},
+    {"passage_retrieval_en", {Metric::Retrieval}},
+    {"passage_count", {Metric::Count}},
+    {"lcc", {Metric::EditSimilarity}},
+    {"repobench-p", {Metric::EditSimilarity}},
+};
+
+class Reader {
+public:
+  Reader(const std::string &path, const TaskOptions &options)
+      : path(path), options(options) {}
+
+  std::vector<Sample> read() {
+    std::istringstream lines(readText(path));
+    std::vector<Sample> samples;
+    std::map<std::string, uint32_t> seen;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      if (line.find_first_not_of(" \t\r") == std::string::npos)
+        continue;
+      object = json::parse(line, nullptr, false);
+      if (!object.is_object())
+        throw fail(KVC_BAD_ARGUMENT, "{}:{}: must be a JSON object, got '{}'",
+                   path, number, line.substr(0, 60));
+      Sample sample = object.contains("dataset") ? longbench() : needle();
+      sample.id = fmt::format("{}:{}", path, number);
+      if (!options.limit || seen[sample.task]++ < options.limit)
+        samples.push_back(std::move(sample));
+    }
+    if (samples.empty())
+      throw fail(KVC_BAD_ARGUMENT, "{}: must have at least 1 prompt, got 0",
+                 path);
+    return samples;
+  }
+
+private:
+  const std::string &path;
+  const TaskOptions &options;
+  json object;
+  size_t number = 0; // of the line
+
+  Failure bad(const std::string &field, const char *rule,
+              const json &value) const {
+    return fail(KVC_BAD_ARGUMENT, "{}:{}: {} must be {}, got {}", path, number,
+                field, rule,
+                value.dump(-1, ' ', false, json::error_handler_t::replace)
+                    .substr(0, 60));
+  }
+  std::string text(const char *field) const {
+    if (!object.contains(field))
+      throw fail(KVC_BAD_ARGUMENT, "{}:{}: {} is missing", path, number, field);
+    if (!object[field].is_string())
+      throw bad(field, "a text", object[field]);
+    return object[field];
+  }
+  std::vector<std::string> texts(const char *field) const {
+    if (!object.contains(field) || !object[field].is_array())
+      throw bad(field, "a list of texts", object.value(field, json()));
+    std::vector<std::string> result;
+    for (const json &item : object[field]) {
+      if (!item.is_string())
+        throw bad(field, "a list of texts", object[field]);
+      result.push_back(item);
+    }
+    return result;
+  }
+
+  Sample needle() const {
+    Sample sample;
+    sample.task = text("task");
+    sample.context = text("context");
+    sample.question = text("question");
+    sample.answers = {text("answer")};
+    if (sample.answers[0].empty())
+      throw bad("answer", "a text that is not empty", "");
+    return sample;
+  }
+
+  Sample longbench() {
+    Sample sample;
+    sample.task = text("dataset");
+    auto it = datasets.find(sample.task);
+    if (it == datasets.end())
+      throw bad("dataset",
+                "one of LongBench's English or code datasets (words of other "
+                "languages are not segmented)",
+                sample.task);
+    sample.metric = it->second.metric;
+    sample.firstLine = it->second.firstLine;
+    sample.answers = texts("answers");
+    if (sample.answers.empty())
+      throw bad("answers", "at least one", object["answers"]);
+    if (sample.metric == Metric::Classification)
+      sample.classes = texts("all_classes");
+    std::string prompt = config("dataset2prompt.json", sample.task,
+                                json("{context}\n\n{input}\n"));
+    sample.maxNewTokens = config("dataset2maxlen.json", sample.task, json(64));
+    size_t at = prompt.find("{context}"), behind = at + 9;
+    if (at == std::string::npos)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}/dataset2prompt.json: {} must have {{context}}, got '{}'",
+                 options.longbench, sample.task, prompt.substr(0, 60));
+    sample.context = withInput(prompt.substr(0, at)) + text("context");
+    sample.question = withInput(prompt.substr(behind));
+    return sample;
+  }
+
+  std::string withInput(std::string part) const {
+    std::string input = text("input");
+    if (size_t at = part.find("{input}"); at != std::string::npos)
+      part.replace(at, 7, input);
+    return part;
+  }
+
+  /// LongBench's own prompts and lengths, where the user has them.
+  json config(const char *file, const std::string &dataset,
+              const json &absent) {
+    if (options.longbench.empty())
+      return absent;
+    std::string place = options.longbench + "/" + file;
+    json &whole = configs[file];
+    if (whole.is_null())
+      whole = json::parse(readText(place), nullptr, false);
+    if (!whole.is_object() || !whole.contains(dataset) ||
+        whole[dataset].is_string() != absent.is_string())
+      throw fail(KVC_BAD_ARGUMENT, "{}: {} must be a {}", place, dataset,
+                 absent.is_string() ? "text" : "number");
+    return whole[dataset];
+  }
+  std::map<std::string, json> configs;
+};
+
+} // namespace
+
+std::vector<Sample> kvc::rt::loadJsonLines(const std::string &path,
+                                           const TaskOptions &options) {
+  return Reader(path, options).read();
+}
+
+std::vector<Sample> kvc::rt::loadText(const std::string &path,
+                                      const TaskOptions &options) {
+  std::string text = readText(path);
+  std::vector<Sample> samples;
+  // Cut at spaces, so that pieces are tokenized as the whole is.
+  size_t at = 0;
+  auto piece = [&]() {
+    uint32_t most = options.length / 2;
+    // Tokens longer than 16 bytes are rare.
+    size_t low = at, high = std::min(text.size(), at + size_t(16) * most);
+    while (low < high) {
+      size_t middle = text.rfind(' ', low + (high - low + 1) / 2);
+      if (middle == std::string::npos || middle <= low)
+        middle = std::min(text.find(' ', low + 1), high);
+      if (options.count(text.substr(at, middle - at)) <= most)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    std::string result = text.substr(at, low - at);
+    at = low;
+    return result;
+  };
+  while (at < text.size() &&
+         (!options.limit || samples.size() < options.limit)) {
+    Sample sample;
+    sample.task = "text:" + std::filesystem::path(path).filename().string();
+    sample.id = fmt::format("{}:byte {}", path, at);
+    sample.metric = Metric::LogLikelihood;
+    sample.context = piece();
+    sample.answers = {piece()};
+    if (sample.context.empty() || sample.answers[0].empty())
+      break;
+    samples.push_back(std::move(sample));
+  }
+  if (samples.empty())
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: must have more than {} tokens to measure a perplexity",
+               path, options.length / 2);
+  return samples;
+}
+
+std::vector<Sample> kvc::rt::loadTask(const std::string &name,
+                                      const TaskOptions &options) {
+  if (name.starts_with("text:"))
+    return loadText(name.substr(5), options);
+  if (name.starts_with("ruler:")) {
+    std::string kind = name.substr(6);
+    if (kind != "all")
+      return makeRuler(kind, options);
+    std::vector<Sample> all;
+    for (const std::string &each : rulerKinds())
+      for (Sample &sample : makeRuler(each, options))
+        all.push_back(std::move(sample));
+    return all;
+  }
+  return loadJsonLines(name, options);
+}

@@ -1,0 +1,89 @@
+//===- EvalCommand.cpp - kvc-run eval -------------------------------------===//
+
+#include "runtime/base/Failure.h"
+#include "runtime/eval/Evaluate.h"
+#include "tools/kvc-run/Commands.h"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <iostream>
+
+#include <unistd.h>
+
+using namespace kvc::rt;
+
+namespace {
+
+/// "done of all, and how long the rest will take", on one line of a terminal.
+std::function<void(size_t, size_t)> progressBar() {
+  auto start = std::chrono::steady_clock::now();
+  auto first = std::make_shared<size_t>(0);
+  return [=](size_t done, size_t all) {
+    double spent =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+            .count();
+    // What an earlier run has done comes at once.
+    if (spent < 0.5)
+      *first = done;
+    double left =
+        done > *first ? spent / double(done - *first) * double(all - done) : 0;
+    constexpr size_t width = 30;
+    size_t filled = done * width / all;
+    std::cerr << fmt::format(
+                     "\r[{:#<{}}{:.<{}}] {} of {}, {:.0f} s left \033[K", "",
+                     filled, "", width - filled, done, all, left)
+              << (done == all ? "\r\033[K" : "") << std::flush;
+  };
+}
+
+} // namespace
+
+void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
+  auto options = std::make_shared<EvalOptions>();
+  EvalOptions &o = *options;
+  auto mode = std::make_shared<std::string>("aware");
+  CLI::App *command = app.add_subcommand(
+      "eval", "Measure what policies cost in quality; a stopped run goes on");
+  auto list = [&](const char *name, std::vector<std::string> &into,
+                  const char *text) {
+    return command->add_option(name, into, text)->delimiter(',');
+  };
+  command->add_option("--model", o.model, "Hugging Face model directory")
+      ->required();
+  list("--policy", o.policies, "Libraries of kvc-opt");
+  list("--budgets", o.budgets, "5%,10% of the tokens, or numbers of tokens");
+  list("--tasks", o.tasks,
+       "FILE.jsonl (needle, LongBench), ruler:KIND, ruler:all, text:FILE")
+      ->required();
+  command->add_option("--mode", *mode, "Question: aware, agnostic or both")
+      ->check(CLI::IsMember({"aware", "agnostic", "both"}));
+  command->add_option("--results", o.results, "File of results, JSON")
+      ->required();
+  command->add_option("--limit", o.task.limit, "Prompts of each task");
+  command->add_option("--length", o.task.length,
+                      "Tokens of ruler: and text: prompts (4096)");
+  command->add_option("--seed", o.task.seed, "Of ruler: prompts (0)");
+  command->add_option("--haystack", o.task.haystack, "Text between needles");
+  command->add_option("--squad", o.task.squad, "SQuAD's JSON, for ruler:qa_1");
+  command->add_option("--hotpotqa", o.task.hotpot,
+                      "HotpotQA's JSON, for ruler:qa_2");
+  command->add_option("--longbench", o.task.longbench,
+                      "Folder of dataset2prompt.json, dataset2maxlen.json");
+  command->add_option("--details", o.details,
+                      "Prompts of each task whose layers are recorded (2)");
+  command->add_option("--target", o.target, "host or cuda");
+  command->add_option("--table", o.table, "Importance of heads");
+  command->callback([=, &run] {
+    if (options->policies.empty() != options->budgets.empty())
+      throw CLI::ValidationError("--policy", "goes with --budgets");
+    options->aware = *mode != "agnostic";
+    options->agnostic = *mode != "aware";
+    if (isatty(STDERR_FILENO))
+      options->progress = progressBar();
+    run = [options] {
+      std::cout << evaluate(*options) << std::flush;
+      return 0;
+    };
+  });
+}
