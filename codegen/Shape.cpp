@@ -83,10 +83,14 @@ Expected<Shape> Shape::fromModel(StringRef dir) {
   auto number = [&](StringRef key) {
     return config->getInteger(key).value_or(0);
   };
+  // null is as good as absent
+  auto has = [&](StringRef key) {
+    const llvm::json::Value *value = config->get(key);
+    return value && !value->getAsNull();
+  };
   int64_t heads = number("num_attention_heads");
-  int64_t kvHeads = config->get("num_key_value_heads")
-                        ? number("num_key_value_heads")
-                        : heads;
+  int64_t kvHeads =
+      has("num_key_value_heads") ? number("num_key_value_heads") : heads;
   if (heads < 1 || kvHeads < 1 || heads % kvHeads)
     return fail(path +
                 ": num_attention_heads must be a multiple of "
@@ -94,8 +98,8 @@ Expected<Shape> Shape::fromModel(StringRef dir) {
                 Twine(heads) + " and " + Twine(kvHeads));
   Shape shape;
   shape.group = heads / kvHeads;
-  shape.headDim = config->get("head_dim") ? number("head_dim")
-                                          : number("hidden_size") / heads;
+  shape.headDim =
+      has("head_dim") ? number("head_dim") : number("hidden_size") / heads;
   StringRef dtype =
       config->getString("torch_dtype")
           .value_or(config->getString("dtype").value_or("float32"));

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 
@@ -94,12 +95,18 @@ static Session readPrompt(const GenerateOptions &options,
 GenerateResult kvc::rt::generate(const GenerateOptions &options) {
   Transformer model(options.model);
   const Config &config = model.config;
-  Tokenizer tokenizer(options.model);
-  tokenizer.checkFits(config.vocab);
+  // Token ids go in and out without a tokenizer.
+  std::optional<Tokenizer> tokenizer;
+  if ((options.tokens.empty() && options.loadCache.empty()) ||
+      !options.questions.empty() ||
+      std::filesystem::exists(options.model + "/tokenizer.json")) {
+    tokenizer.emplace(options.model);
+    tokenizer->checkFits(config.vocab);
+  }
   GenerateResult result;
   result.target = "host";
   for (const std::string &question : options.questions)
-    result.answers.push_back({tokenizer.encode(question, false), {}, ""});
+    result.answers.push_back({tokenizer->encode(question, false), {}, ""});
   uint32_t longest = 0;
   for (const Answer &answer : result.answers) {
     checkTokens(answer.question, config, 0);
@@ -112,7 +119,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
   std::optional<Session> session;
   if (options.loadCache.empty()) {
     result.promptTokens = options.tokens.empty()
-                              ? tokenizer.encode(options.prompt, true)
+                              ? tokenizer->encode(options.prompt, true)
                               : options.tokens;
     if (result.promptTokens.empty())
       throw fail(KVC_BAD_ARGUMENT,
@@ -145,7 +152,8 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     uint32_t first = own.position;
     own.read(answer.question);
     answer.tokens = own.decode(options.maxNewTokens, options.ignoreEos);
-    answer.text = tokenizer.decode(answer.tokens);
+    if (tokenizer)
+      answer.text = tokenizer->decode(answer.tokens);
     result.decodedTokens += own.position - first;
   }
   result.decodeSeconds = secondsSince(start);

@@ -72,14 +72,21 @@ TEST(Tokenizer, NamesWhatIsWrong) {
             "model.type must be BPE, got \"Unigram\"");
   EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": -1}}})"),
             "model.vocab['a'] must be a token id, got -1");
+  // Else ("a", "b") -> "ab" would make an "a" again.
+  EXPECT_EQ(refusal(R"({"model": {"type": "BPE",
+                        "vocab": {"a": 0, "b": 1, "ab": 0},
+                        "merges": ["a b"]}})"),
+            "model.vocab['ab'] must be an id of its own, not that of 'a', got "
+            "0");
   EXPECT_EQ(
       refusal(R"({"model": {"type": "BPE", "vocab": {"a": 0},
                         "merges": ["a b"]}})"),
       "model.merges[0] must be made of tokens of the vocabulary, got \"a b\"");
   EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": 0},
-                        "merges": []}, "pre_tokenizer": {"type": "Metaspace"}})"),
-            "pre_tokenizer.type must be Sequence, Split or ByteLevel, got "
-            "{\"type\":\"Metaspace\"}");
+                        "merges": []}, "pre_tokenizer": {"type": "Whitespace"}})"),
+            "pre_tokenizer.type must be Sequence, Split, ByteLevel or "
+            "Metaspace, got "
+            "{\"type\":\"Whitespace\"}");
 }
 
 // The pattern of Llama 3 as its tokenizer.json has it: digits in threes.
