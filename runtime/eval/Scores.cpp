@@ -178,9 +178,7 @@ double kvc::rt::rougeL(const std::string &prediction,
     return 0;
   double recall = double(common.size()) / double(wantWords.size());
   double precision = double(common.size()) / double(gotWords.size());
-  double beta = precision / (recall + 1e-12), square = beta * beta;
-  return (1 + square) * recall * precision /
-         (recall + square * precision + 1e-12);
+  return 2 * precision * recall / (precision + recall + 1e-8);
 }
 
 double kvc::rt::editSimilarity(const std::string &prediction,
