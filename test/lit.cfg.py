@@ -23,6 +23,9 @@ config.substitutions += [
     ("%build", config.kvc_build),
     ("%inputs", os.path.join(config.test_source_root, "Inputs")),
 ]
+if config.chromium:
+    config.available_features.add("chromium")
+    config.substitutions.append(("%chromium", config.chromium))
 if config.ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", config.ptxas))

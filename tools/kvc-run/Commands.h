@@ -15,6 +15,7 @@ namespace kvc::rt {
 void addApply(CLI::App &app, std::function<int()> &run);
 void addGenerate(CLI::App &app, std::function<int()> &run);
 void addEval(CLI::App &app, std::function<int()> &run);
+void addReport(CLI::App &app, std::function<int()> &run);
 
 } // namespace kvc::rt
 

@@ -15,6 +15,7 @@ int main(int argc, char **argv) {
   kvc::rt::addApply(app, run);
   kvc::rt::addGenerate(app, run);
   kvc::rt::addEval(app, run);
+  kvc::rt::addReport(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
