@@ -4,6 +4,8 @@
 
 #include "runtime/executor/HeadTable.h"
 
+#include <list>
+
 using namespace kvc::rt;
 
 namespace {
@@ -59,16 +61,20 @@ void Compressor::begin(uint32_t tokens, uint32_t newBudget) {
 KeptSequence Compressor::compress(const LayerActivations &activations,
                                   uint32_t position, RaggedCache &cache) {
   const Config &config = model.config;
+  // fp32 is handed over as it is.
+  std::list<std::vector<std::byte>> narrowed;
   auto elements = [&](const std::vector<float> &values) {
-    return narrow(values.data(), values.size(), type);
+    if (type == KVC_F32)
+      return reinterpret_cast<const std::byte *>(values.data());
+    return static_cast<const std::byte *>(
+        narrowed.emplace_back(narrow(values.data(), values.size(), type))
+            .data());
   };
-  auto k = elements(activations.k), v = elements(activations.v),
-       q = elements(activations.q);
   LayerSequence sequence;
   sequence.tokens = activations.tokens;
-  sequence.k = k.data();
-  sequence.v = v.data();
-  sequence.q = q.data();
+  sequence.k = elements(activations.k);
+  sequence.v = elements(activations.v);
+  sequence.q = elements(activations.q);
   sequence.queries =
       uint32_t(activations.q.size() / (size_t(config.qHeads) * config.headDim));
   // The attention's log-sum-exp is that of fp32 keys; rounded ones have
@@ -76,14 +82,10 @@ KeptSequence Compressor::compress(const LayerActivations &activations,
   if (type == KVC_F32 && !activations.lse.empty())
     sequence.lse = activations.lse.data();
   sequence.budget = budget;
-  std::vector<std::byte> kRaw, wo;
-  if (manifest().reads("k_raw")) {
-    kRaw = elements(activations.kRaw);
-    sequence.kRaw = kRaw.data();
-  }
+  if (manifest().reads("k_raw"))
+    sequence.kRaw = elements(activations.kRaw);
   if (manifest().reads("wo")) {
-    wo = elements(model.weights.layers[layer].o.weight);
-    sequence.wo = wo.data();
+    sequence.wo = elements(model.weights.layers[layer].o.weight);
     sequence.hidden = config.hidden;
   }
   KeptLayer kept = evictor.evict({sequence}, 0, false, layer++, config.layers);

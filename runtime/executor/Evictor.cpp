@@ -129,8 +129,21 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   // Rows of a sequence are packed as [head][row], padded to the longest: the
   // cache behind its rows, queries in front, so that the last row is the last
   // query's.
+  struct Packed {
+    std::byte *memory;
+    size_t headRows; // from one head to the next
+  };
   auto pack = [&](size_t packedHeads, size_t rows, size_t rowBytes, bool atEnd,
-                  auto pointer, auto have) {
+                  auto pointer, auto have) -> Packed {
+    if (const std::byte *from = pointer(batch[0]);
+        count == 1 && device.onHost() && from && have(batch[0]) >= rows) {
+      // Kernels only read it: no copy of what lies well as it is.
+      size_t present = have(batch[0]);
+      from += atEnd ? (present - rows) * rowBytes : 0;
+      if (reinterpret_cast<uintptr_t>(from) % 16 == 0 &&
+          present * rowBytes % 16 == 0)
+        return {const_cast<std::byte *>(from), present};
+    }
     auto *memory = static_cast<std::byte *>(
         arena.zeros(count * packedHeads * rows * rowBytes));
     for (size_t s = 0; s < count; ++s) {
@@ -142,7 +155,7 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
             memory + ((s * packedHeads + h) * rows + first) * rowBytes,
             from + (h * present + present - used) * rowBytes, used * rowBytes);
     }
-    return memory;
+    return {memory, rows};
   };
   auto packCache = [&](const std::byte *LayerSequence::*member) {
     return pack(
@@ -159,30 +172,31 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   args.layers = layers;
   args.lengths = arena.upload(lengths);
   args.budgets = arena.upload(budgets);
-  auto rows = [&](const void *data, size_t rowHeads, size_t rowCount) {
+  auto rows = [&](Packed packed, size_t rowHeads) {
     int64_t d = options.head_dim;
-    return kvc_rows{data, int64_t(rowHeads * rowCount) * d,
-                    int64_t(rowCount) * d, d};
+    return kvc_rows{packed.memory, int64_t(rowHeads * packed.headRows) * d,
+                    int64_t(packed.headRows) * d, d};
   };
-  args.k = rows(packCache(&LayerSequence::k), heads, tokens);
-  args.v = rows(packCache(&LayerSequence::v), heads, tokens);
+  args.k = rows(packCache(&LayerSequence::k), heads);
+  args.v = rows(packCache(&LayerSequence::v), heads);
   if (queries) {
     auto have = [](const LayerSequence &s) { return size_t(s.queries); };
     args.q = rows(pack(
                       options.q_heads, queries, row, true,
                       [](const LayerSequence &s) { return s.q; }, have),
-                  options.q_heads, queries);
+                  options.q_heads);
     args.q_rows = queries;
     if (lse) {
-      args.lse = reinterpret_cast<float *>(pack(
+      Packed packed = pack(
           options.q_heads, queries, sizeof(float), true,
           [](const LayerSequence &s) {
             return reinterpret_cast<const std::byte *>(s.lse);
           },
-          have));
+          have);
+      args.lse = reinterpret_cast<float *>(packed.memory);
       args.lse_rows = queries;
-      args.lse_head_stride = queries;
-      args.lse_batch_stride = int64_t(queries) * options.q_heads;
+      args.lse_head_stride = int64_t(packed.headRows);
+      args.lse_batch_stride = int64_t(packed.headRows) * options.q_heads;
     }
   }
   kvc_plan_info info = current->query();
@@ -200,7 +214,7 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     args.wo = {memory, width * args.hidden, d, width};
   }
   if (info.inputs & KVC_READS_RAW_KEYS)
-    args.k_raw = rows(packCache(&LayerSequence::kRaw), heads, tokens);
+    args.k_raw = rows(packCache(&LayerSequence::kRaw), heads);
   bool merges = info.inputs & KVC_MERGES;
   if (merges) {
     size_t bytes = count * heads * tokens * 4;

@@ -212,6 +212,7 @@ std::vector<float> Transformer::run(const std::vector<uint32_t> &tokens,
     LayerActivations layer = project(w, x, count, position);
     std::vector<float> attention = attend(layer, cache[l]); // [T, Hq * d]
     hook(l, layer);
+    layer = {}; // what stays is in the cache
     addTo(x,
           apply(w.o, attention.data(), count, config.qHeads * config.headDim));
     addMlp(w, x);
