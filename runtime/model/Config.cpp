@@ -211,7 +211,7 @@ Config Config::read(const std::string &dir) {
   config.maxPositions = fields.whole("max_position_embeddings");
   readRope(fields, config);
   limitToWindow(fields, config);
-  config.normEps = fields.real("rms_norm_eps");
+  config.normEps = fields.real("rms_norm_eps", 1e-6);
   config.tiedEmbeddings = fields.flag("tie_word_embeddings", false);
   if (fields.has("quantization_config"))
     throw fields.bad("quantization_config", "absent (it is not implemented)",

@@ -58,7 +58,7 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
       ->required();
   command->add_option("--mode", *mode, "Question: aware, agnostic or both")
       ->check(CLI::IsMember({"aware", "agnostic", "both"}));
-  command->add_option("--results", o.results, "File of results, JSON")
+  command->add_option("-o,--results,--json", o.results, "File of results, JSON")
       ->required();
   command->add_option("--limit", o.task.limit, "Prompts of each task");
   command->add_option("--length", o.task.length,
