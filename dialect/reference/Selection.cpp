@@ -1,0 +1,233 @@
+//===- Selection.cpp - what allocation, selection and search compute ------===//
+
+#include "dialect/reference/Meaning.h"
+
+#include <boost/multiprecision/cpp_int.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace kvc;
+using namespace kvc::reference;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+std::vector<int64_t> reference::countMass(const Tensor &score, double rest) {
+  std::vector<int64_t> counts;
+  int64_t past = score.shape[1];
+  for (int64_t g = 0; g < score.heads(); ++g) {
+    std::vector<double> row(score.data.begin() + g * past,
+                            score.data.begin() + (g + 1) * past);
+    for (double &x : row)
+      x = std::isnan(x) ? 0 : x;
+    std::sort(row.begin(), row.end());
+    double left = 0;
+    int64_t dropped = 0;
+    while (dropped < past && left + row[dropped] <= rest)
+      left += row[dropped++];
+    counts.push_back(past - dropped);
+  }
+  return counts;
+}
+
+Tensor reference::topk(const Tensor &score,
+                       const std::vector<int64_t> &counts) {
+  Tensor result = score;
+  int64_t past = score.shape[1];
+  for (int64_t g = 0; g < score.heads(); ++g) {
+    const double *row = &score.data[g * past];
+    std::vector<int64_t> order(past);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      if (std::isnan(row[a]) != std::isnan(row[b]))
+        return std::isnan(row[b]);
+      if (!std::isnan(row[a]) && row[a] != row[b])
+        return row[a] > row[b];
+      return a < b;
+    });
+    int64_t count = std::clamp<int64_t>(counts[g], 0, past);
+    for (int64_t i = 0; i < past; ++i)
+      result.data[g * past + order[i]] = i < count;
+  }
+  return result;
+}
+
+/// Floors of numerators / denominator, and what is left of `total` one by one
+/// to the largest remainders, ties to the smaller index.
+static std::vector<int64_t> largestRemainder(const std::vector<int64_t> &values,
+                                             int64_t denominator,
+                                             int64_t total) {
+  std::vector<int64_t> result, order(values.size());
+  for (int64_t value : values) {
+    result.push_back(value / denominator);
+    total -= result.back();
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    int64_t ra = values[a] % denominator, rb = values[b] % denominator;
+    return ra != rb ? ra > rb : a < b;
+  });
+  for (int64_t i = 0; i < total; ++i)
+    ++result[order[i]];
+  return result;
+}
+
+int64_t reference::allocateLayers(int64_t share, int64_t past, int64_t layer,
+                                  int64_t layers, int64_t numerator,
+                                  int64_t denominator) {
+  if (layers == 1)
+    return share;
+  // lo = share * denominator / numerator; everything times numerator.
+  int64_t low = share * denominator, high = 2 * share * numerator - low;
+  if (high > past * numerator) {
+    high = past * numerator;
+    low = 2 * share * numerator - high;
+  }
+  std::vector<int64_t> values;
+  for (int64_t l = 0; l < layers; ++l)
+    values.push_back(high * (layers - 1 - l) + low * l);
+  return largestRemainder(values, numerator * (layers - 1),
+                          layers * share)[layer];
+}
+
+std::vector<int64_t> reference::allocateHeads(const Tensor &score,
+                                              const std::vector<int64_t> &base,
+                                              int64_t numerator,
+                                              int64_t denominator) {
+  int64_t past = score.shape[1], heads = score.heads();
+  int64_t total = std::accumulate(base.begin(), base.end(), int64_t(0));
+  // One row of all heads, token first, is a top-k with the wanted tie order.
+  Tensor all{{Axis::KVHeads, Axis::Past}, {1, past * heads}, {}};
+  for (int64_t t = 0; t < past; ++t)
+    for (int64_t g = 0; g < heads; ++g)
+      all.data.push_back(score.data[g * past + t]);
+  Tensor best = topk(all, {total});
+  std::vector<int64_t> values;
+  for (int64_t g = 0; g < heads; ++g) {
+    int64_t chosen = 0;
+    for (int64_t t = 0; t < past; ++t)
+      chosen += best.data[t * heads + g] != 0;
+    values.push_back((denominator - numerator) * chosen + numerator * base[g]);
+  }
+  return largestRemainder(values, denominator, total);
+}
+
+std::vector<int64_t> reference::allocateTable(const Layer &layer, int64_t base,
+                                              int64_t shared, int64_t past) {
+  using Rational = boost::multiprecision::cpp_rational;
+  using Whole = boost::multiprecision::cpp_int;
+  int64_t heads = layer.layers * layer.kvHeads;
+  int64_t group = layer.qHeads / layer.kvHeads;
+  std::vector<Rational> share(heads);
+  Rational sum = 0;
+  for (double entry : layer.table)
+    sum += Rational(entry);
+  for (int64_t i = 0; i < heads; ++i) {
+    for (int64_t j = 0; j < group; ++j)
+      share[i] += Rational(layer.table[i * group + j]) / sum;
+    share[i] = base + share[i] * shared * heads;
+  }
+  // Heads above the capacity are set to it, the others share what is left.
+  std::vector<bool> full(heads);
+  for (bool again = true; again;) {
+    again = false;
+    Rational left = (base + shared) * heads, open = 0;
+    int64_t others = 0;
+    for (int64_t i = 0; i < heads; ++i) {
+      left -= full[i] ? past : 0;
+      open += full[i] ? Rational(0) : share[i];
+      others += !full[i];
+    }
+    for (int64_t i = 0; i < heads; ++i)
+      if (!full[i])
+        share[i] = open == 0 ? Rational(left / others)
+                             : Rational(share[i] * left / open);
+    for (int64_t i = 0; i < heads; ++i)
+      if (!full[i] && share[i] > past) {
+        share[i] = past;
+        full[i] = again = true;
+      }
+  }
+  std::vector<int64_t> counts, order(heads);
+  std::vector<Rational> remainders;
+  int64_t left = (base + shared) * heads;
+  for (const Rational &s : share) {
+    Whole whole = numerator(s) / denominator(s);
+    counts.push_back(whole.convert_to<int64_t>());
+    remainders.push_back(s - Rational(whole));
+    left -= counts.back();
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (remainders[a] != remainders[b])
+      return remainders[a] > remainders[b];
+    return std::pair(a % layer.kvHeads, a) < std::pair(b % layer.kvHeads, b);
+  });
+  for (int64_t i = 0; i < left; ++i)
+    ++counts[order[i]];
+  auto first = counts.begin() + layer.layer * layer.kvHeads;
+  return {first, first + layer.kvHeads};
+}
+
+Tensor reference::selectHeads(const Tensor &value, int64_t count, bool lowest) {
+  Tensor result = value;
+  for (int64_t g = 0; g < value.heads(); ++g) {
+    double mine = value.data[g];
+    int64_t before = 0;
+    for (int64_t h = 0; h < value.heads(); ++h) {
+      double theirs = value.data[h];
+      before += lowest ? theirs < mine : theirs > mine;
+      before += theirs == mine && h < g;
+    }
+    result.data[g] =
+        count >= value.heads() || (!std::isnan(mine) && before < count);
+  }
+  return result;
+}
+
+static double cosine(const double *a, const double *b, int64_t d) {
+  double dot = std::inner_product(a, a + d, b, 0.0);
+  double squares = std::inner_product(a, a + d, a, 0.0) *
+                   std::inner_product(b, b + d, b, 0.0);
+  return squares == 0 ? 0 : dot / std::sqrt(squares);
+}
+
+double
+reference::similarity(const Layer &layer,
+                      const std::vector<const std::vector<double> *> &sides,
+                      int64_t head, int64_t i, int64_t j) {
+  double product = 1;
+  int negative = 0;
+  for (const std::vector<double> *side : sides) {
+    const double *rows = side->data() + head * layer.tokens * layer.headDim;
+    double c = cosine(rows + i * layer.headDim, rows + j * layer.headDim,
+                      layer.headDim);
+    product *= c;
+    negative += c < 0;
+  }
+  return negative == 2 ? -1 : product;
+}
+
+Tensor reference::nearest(const Layer &layer,
+                          const std::vector<const std::vector<double> *> &sides,
+                          const Tensor &sources, const Tensor &centres,
+                          double least) {
+  Tensor result = sources;
+  int64_t past = sources.shape[1];
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t i = 0; i < past; ++i) {
+      double &to = result.data[g * past + i];
+      double best = -infinity;
+      bool source = to != 0;
+      to = -1;
+      for (int64_t j = 0; source && j < past; ++j)
+        if (centres.data[g * past + j] != 0)
+          if (double r = similarity(layer, sides, g, i, j); r > best)
+            best = r, to = double(j);
+      if (!(best >= least))
+        to = -1;
+    }
+  return result;
+}
