@@ -72,7 +72,7 @@ public:
         cell.budget = budget;
         cell.share = parseBudget(budget);
         cell.compressor.emplace(
-            PolicyOptions{policy, options.target, options.table}, model);
+            PolicyOptions{policy, options.target, options.table, true}, model);
       }
     }
   }
@@ -102,8 +102,16 @@ public:
           options.progress(++done, samples.size() * modes);
       }
     }
-    std::string text = summarise(setup(), journal.records)
-                           .dump(1, ' ', false, json::error_handler_t::replace);
+    json results;
+    try {
+      results = summarise(setup(), journal.records);
+    } catch (const json::exception &) {
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}.part must hold what an earlier run wrote; remove it",
+                 options.results);
+    }
+    std::string text =
+        results.dump(1, ' ', false, json::error_handler_t::replace);
     writeFiles({{options.results, text + "\n"}});
     journal.remove();
     return text;

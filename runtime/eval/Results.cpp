@@ -65,18 +65,19 @@ json kvc::rt::summarise(const json &setup,
   json samples = json::array();
   for (const auto &[key, record] : records) {
     json cells = json::array();
-    perplexity[record["task"]] = record["perplexity"];
-    for (const json &cell : record["cells"]) {
-      Key cost{cell["policy"], cell["budget"]};
-      scores[{record["task"], record["mode"], cell["policy"], cell["budget"]}]
-          .add(cell["score"]);
+    perplexity[record.at("task")] = record.at("perplexity");
+    for (const json &cell : record.at("cells")) {
+      Key cost{cell.at("policy"), cell.at("budget")};
+      scores[{record.at("task"), record.at("mode"), cell.at("policy"),
+              cell.at("budget")}]
+          .add(cell.at("score"));
       for (const char *name :
            {"cache_bytes", "evict_seconds", "decode_seconds"})
-        costs[cost][name].add(cell[name]);
-      costs[cost]["prefill_seconds"].add(record["prefill_seconds"]);
+        costs[cost][name].add(cell.at(name));
+      costs[cost]["prefill_seconds"].add(record.at("prefill_seconds"));
       if (cell.contains("layers")) {
         auto &[sum, count] = layers[cost];
-        addTo(sum, cell["layers"]);
+        addTo(sum, cell.at("layers"));
         ++count;
       }
       json own = cell;
@@ -84,9 +85,9 @@ json kvc::rt::summarise(const json &setup,
       cells.push_back(std::move(own));
     }
     samples.push_back({{"key", key},
-                       {"task", record["task"]},
-                       {"mode", record["mode"]},
-                       {"tokens", record["tokens"]},
+                       {"task", record.at("task")},
+                       {"mode", record.at("mode")},
+                       {"tokens", record.at("tokens")},
                        {"cells", std::move(cells)}});
   }
   json result = setup;

@@ -37,7 +37,9 @@ Compressor::Compressor(const PolicyOptions &options, const Transformer &model)
     : model(model), where(chooseTarget(options.target)),
       evictor(options.policy, where),
       type(chooseType(evictor.manifest(), model.config)) {
-  giveTable(evictor, options.table, model.config.layers, model.config.qHeads);
+  bool mine = manifest().reads("table") || !options.sharesTable;
+  giveTable(evictor, mine ? options.table : "", model.config.layers,
+            model.config.qHeads);
   begin(1, 1); // says now if the policy is not compiled for the model
 }
 

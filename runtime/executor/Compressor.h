@@ -10,9 +10,10 @@
 namespace kvc::rt {
 
 struct PolicyOptions {
-  std::string policy; // library of kvc-opt
-  std::string target; // "", "host", "cuda"
-  std::string table;  // importance of heads, for policies that read it
+  std::string policy;       // library of kvc-opt
+  std::string target;       // "", "host", "cuda"
+  std::string table;        // importance of heads, for policies that read it
+  bool sharesTable = false; // it may be for other policies only
 };
 
 /// Compresses one layer after the other, as their attention is done.
@@ -27,7 +28,7 @@ public:
   /// Appends what the policy keeps of a layer to `cache` and returns it. The
   /// tokens stand at `position` and after. Layers must come in order, from 0.
   KeptSequence compress(const LayerActivations &layer, uint32_t position,
-                RaggedCache &cache);
+                        RaggedCache &cache);
 
   const Manifest &manifest() const { return evictor.manifest(); }
   /// The type of the cache: fp32 if the policy is compiled for it, else the

@@ -25,6 +25,8 @@ static json readResults(const std::string &path) {
   for (const char *field : {"policies", "budgets", "scores", "costs", "layers"})
     if (!results.contains(field) || !results[field].is_array())
       throw fail(KVC_BAD_ARGUMENT, "{}: {} must be a list", path, field);
+  if (!results.contains("model") || !results["model"].is_object())
+    throw fail(KVC_BAD_ARGUMENT, "{}: model must be an object", path);
   results.erase("samples"); // predictions would be most of the page
   return results;
 }

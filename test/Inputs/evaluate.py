@@ -44,6 +44,11 @@ other = subprocess.run(command("stopped", "--seed", "7"), capture_output=True, t
 assert other.returncode == 1 and "another setup (seed)" in other.stderr, other.stderr
 subprocess.run(command("stopped"), check=True, capture_output=True)
 assert scores("stopped") == scores("whole")
+# A record that is none.
+with open(part, "wb") as file:
+    file.write(done[:done.index(b"\n") + 1] + b'{"key": "aware x"}\n')
+broken = subprocess.run(command("stopped"), capture_output=True, text=True)
+assert broken.returncode == 1 and "must hold what an earlier run wrote" in broken.stderr, broken.stderr
 doc = json.load(open(f"{folder}/whole.json"))
 assert len(doc["samples"]) == 30 and len(doc["scores"]) == 5 * 2 * 3
 layers = doc["layers"][0]["layers"]
