@@ -147,9 +147,10 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
     layer.kRaw = joined(tails[l].kRaw);
     std::vector<float> k, v;
     for (uint32_t h = 0; h < config.kvHeads; ++h) {
-      cache[l].expand(h, model.rope, k, v);
-      layer.k.insert(layer.k.end(), k.begin(), k.end());
-      layer.v.insert(layer.v.end(), v.begin(), v.end());
+      auto rows = cache[l].attended(h, model.rope, k, v);
+      size_t numbers = rows.count * config.headDim;
+      layer.k.insert(layer.k.end(), rows.k, rows.k + numbers);
+      layer.v.insert(layer.v.end(), rows.v, rows.v + numbers);
     }
     tails[l] = {};
     cache[l].clear();

@@ -137,8 +137,14 @@ void RaggedCache::read(const std::vector<std::byte> &from, uint32_t head,
   }
 }
 
-void RaggedCache::expand(uint32_t head, const Rope &rope, std::vector<float> &k,
-                         std::vector<float> &v) const {
+RaggedCache::Attended RaggedCache::attended(uint32_t head, const Rope &rope,
+                                            std::vector<float> &k,
+                                            std::vector<float> &v) const {
+  if (dtype == KVC_F32 && !merged()) {
+    size_t at = offsets[head] * rowBytes;
+    return {reinterpret_cast<const float *>(keys.data() + at),
+            reinterpret_cast<const float *>(values.data() + at), counts[head]};
+  }
   const Member *table = merged() ? members[head].data() : nullptr;
   size_t count = table ? members[head].size() : counts[head];
   k.resize(count * headDim);
@@ -154,6 +160,7 @@ void RaggedCache::expand(uint32_t head, const Rope &rope, std::vector<float> &k,
     for (uint32_t d = 0; d < headDim; ++d)
       key[d] *= table[i].norm;
   }
+  return {k.data(), v.data(), count};
 }
 
 size_t RaggedCache::usedBytes() const {

@@ -59,9 +59,14 @@ public:
   bool merged() const { return !members.empty(); }
   uint32_t rows(uint32_t head) const { return counts[head]; }
   /// What a query attends to: rows, or the tokens that rows represent, in fp32,
-  /// keys after RoPE: k, v [n, headDim].
-  void expand(uint32_t head, const Rope &rope, std::vector<float> &k,
-              std::vector<float> &v) const;
+  /// keys after RoPE: k, v [count, headDim]. Either the cache's own memory,
+  /// until it changes, or made in `k` and `v`.
+  struct Attended {
+    const float *k, *v;
+    size_t count;
+  };
+  Attended attended(uint32_t head, const Rope &rope, std::vector<float> &k,
+                    std::vector<float> &v) const;
   /// Bytes of the rows in use, K and V, and of the members.
   size_t usedBytes() const;
 

@@ -127,10 +127,11 @@ std::vector<float> Transformer::attend(LayerActivations &layer,
   constexpr uint32_t most = 128; // queries of a block
   uint32_t block = std::min(most, tokens);
   std::vector<float> rows, result(size_t(block) * d), pastK, pastV;
+  RaggedCache::Attended seen = {};
   for (uint32_t h = 0; h < heads; ++h) {
     if (h % group == 0)
-      cache.expand(h / group, rope, pastK, pastV);
-    auto past = uint32_t(pastK.size() / d);
+      seen = cache.attended(h / group, rope, pastK, pastV);
+    auto past = uint32_t(seen.count);
     rows.resize(size_t(block) * (past + tokens));
     const float *q = &layer.q[size_t(h) * tokens * d];
     const float *k = &layer.k[size_t(h / group) * tokens * d];
@@ -144,7 +145,7 @@ std::vector<float> Transformer::attend(LayerActivations &layer,
                     0.0f, to, int(width));
       };
       if (past)
-        product(pastK.data(), past, rows.data());
+        product(seen.k, past, rows.data());
       product(k, own, rows.data() + past);
       for (uint32_t r = 0; r < count; ++r) {
         float *row = &rows[size_t(r) * width];
@@ -159,7 +160,7 @@ std::vector<float> Transformer::attend(LayerActivations &layer,
                     beta, result.data(), int(d));
       };
       if (past)
-        mix(rows.data(), past, pastV.data(), 0.0f);
+        mix(rows.data(), past, seen.v, 0.0f);
       mix(rows.data() + past, own, v, past ? 1.0f : 0.0f);
       for (uint32_t r = 0; r < count; ++r)
         std::memcpy(&out[(size_t(first + r) * heads + h) * d],
