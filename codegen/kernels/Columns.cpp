@@ -118,15 +118,13 @@ private:
   bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
 
   LaunchSpec launch() {
-    LaunchSpec spec;
-    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-    addBodyArgs(kernel, spec.args);
+    LaunchSpec spec = bodyLaunch(kernel, site);
     if (attends) {
       LogitTile::addArgs(spec.args);
       if (readsLse)
         for (const char *arg :
              {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
-          spec.args.push_back(arg);
+          addArg(spec.args, arg);
     }
     for (auto norm : kernel.getBody().getOps<NormOp>())
       addSideArgs(spec.args, norm.getSide());
@@ -139,10 +137,6 @@ private:
              {"wo", "wo_batch", "wo_head", "wo_row", "hidden"})
           addArg(spec.args, arg);
     }
-    for (const std::string &input : site.inputs)
-      addArg(spec.args, input);
-    for (const std::string &output : outputBuffers(kernel))
-      addArg(spec.args, output);
     spec.blockSize = warps * warpSize;
     int64_t tokens = gathers() ? gatherTokens : tokensPerWarp();
     spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokens) + ")",

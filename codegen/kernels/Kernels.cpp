@@ -38,7 +38,8 @@ void kvc::addArg(std::vector<std::string> &args, StringRef name) {
     args.push_back(name.str());
 }
 
-void kvc::addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
+/// The arguments that the body reads wherever it is.
+static void addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
   kernel.getBody().walk([&](Operation *op) {
     if (isa<LayerOp, LayersOp, AllocateLayersOp, KeptLayersOp>(op))
       for (const char *arg : {"layer", "layers"})
@@ -49,6 +50,21 @@ void kvc::addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
     if (auto vectors = dyn_cast<VectorsOp>(op))
       addSideArgs(args, vectors.getSide());
   });
+}
+
+LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
+  LaunchSpec spec;
+  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+  addBodyArgs(kernel, spec.args);
+  for (const std::string &input : site.inputs)
+    addArg(spec.args, input);
+  for (const std::string &output : outputBuffers(kernel))
+    addArg(spec.args, output);
+  kernel.getBody().walk([&](Operation *op) {
+    if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
+      addArg(spec.args, scratchName(buffer));
+  });
+  return spec;
 }
 
 Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {

@@ -42,9 +42,10 @@ llvm::SmallVector<std::string> outputBuffers(KernelOp kernel);
 /// Appends an argument unless it is there.
 void addArg(std::vector<std::string> &args, llvm::StringRef name);
 
-/// Adds the arguments that the body reads wherever it is: `layer`, `layers`,
-/// state.
-void addBodyArgs(KernelOp kernel, std::vector<std::string> &args);
+/// What every kernel that runs a part of the policy's body is launched with:
+/// lengths, budgets, what the body reads, the kernel's operands, results and
+/// staged values. Block and grid are the builder's.
+LaunchSpec bodyLaunch(KernelOp kernel, const KernelSite &site);
 
 /// The row of a stored tensor with these heads at a point.
 Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/LogitTile.h"
 
+#include "codegen/kernels/Kernels.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -10,7 +12,7 @@ using namespace kvc;
 void LogitTile::addArgs(std::vector<std::string> &args) {
   for (const char *arg : {"q", "q_rows", "q_batch", "q_head", "q_row", "k",
                           "k_batch", "k_head", "k_token", "logit_scale"})
-    args.push_back(arg);
+    addArg(args, arg);
 }
 
 LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare)

@@ -79,17 +79,13 @@ private:
   Buffer owners, normTable;
 
   LaunchSpec launch() {
-    LaunchSpec spec;
-    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-    addBodyArgs(kernel, spec.args);
+    LaunchSpec spec = bodyLaunch(kernel, site);
     Ragged::addArgs(spec.args);
     for (const char *arg :
          {"member_rows", "member_norms", "member_counts", "member_capacity"})
-      spec.args.push_back(arg);
+      addArg(spec.args, arg);
     addSideArgs(spec.args, CacheSide::RawKey);
     addSideArgs(spec.args, CacheSide::Value);
-    for (const std::string &input : site.inputs)
-      addArg(spec.args, input);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
                  "kv_heads", "batch"};

@@ -57,16 +57,10 @@ private:
   }
 
   LaunchSpec launch() {
-    LaunchSpec spec;
-    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-    addBodyArgs(kernel, spec.args);
+    LaunchSpec spec = bodyLaunch(kernel, site);
     for (auto op : kernel.getBody().getOps<NearestOp>())
       for (CacheSide side : sidesOf(op))
         addSideArgs(spec.args, side);
-    for (const std::string &input : site.inputs)
-      addArg(spec.args, input);
-    for (const std::string &output : outputBuffers(kernel))
-      addArg(spec.args, output);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
                  "kv_heads", "batch"};

@@ -78,18 +78,9 @@ private:
   }
 
   LaunchSpec launch() {
-    LaunchSpec spec;
-    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", "status"};
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    addArg(spec.args, "status");
     RowLists::addArgs(kernel, spec.args);
-    addBodyArgs(kernel, spec.args);
-    for (const std::string &input : site.inputs)
-      addArg(spec.args, input);
-    for (const std::string &output : outputBuffers(kernel))
-      addArg(spec.args, output);
-    kernel.getBody().walk([&](Operation *op) {
-      if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
-        addArg(spec.args, scratchName(buffer));
-    });
     spec.blockSize = threads;
     spec.grid = {"1", "kv_heads", "batch"};
     return spec;

@@ -68,16 +68,7 @@ private:
   llvm::MapVector<Operation *, Statistics> statistics;
 
   LaunchSpec launch() {
-    LaunchSpec spec;
-    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-    addBodyArgs(kernel, spec.args);
-    for (const std::string &input : site.inputs)
-      addArg(spec.args, input);
-    for (const std::string &output : outputBuffers(kernel))
-      addArg(spec.args, output);
-    kernel.getBody().walk([&](StageOp op) {
-      addArg(spec.args, scratchName(cast<BufferAttr>(op->getAttr("buffer"))));
-    });
+    LaunchSpec spec = bodyLaunch(kernel, site);
     spec.blockSize = threads;
     spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
                  "batch"};

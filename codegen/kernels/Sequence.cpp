@@ -74,16 +74,10 @@ private:
   }
 
   LaunchSpec launch() {
-    LaunchSpec spec;
-    spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
+    LaunchSpec spec = bodyLaunch(kernel, site);
     if (has<AllocateTableOp>())
       for (const char *arg : {"table", "layer", "layers", "status"})
-        spec.args.push_back(arg);
-    addBodyArgs(kernel, spec.args);
-    for (const std::string &input : site.inputs)
-      spec.args.push_back(input);
-    for (const std::string &output : outputBuffers(kernel))
-      spec.args.push_back(output);
+        addArg(spec.args, arg);
     spec.blockSize = threads;
     spec.grid = {"1", "1", "batch"};
     return spec;
