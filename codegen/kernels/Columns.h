@@ -1,0 +1,134 @@
+//===- Columns.h - what is parallel over past tokens ----------------------===//
+//
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of
+// all heads would not fit into shared memory); lane = token. Where rows are
+// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a
+// reduction over all heads the warp walks the heads itself: grid (.., 1,
+// batch).
+//
+//   for each KV head:
+//     for each step of 16 query rows (all queries: from the tile's first token
+//     on, since older ones do not see it):
+//                                         logits of the tile, then each lane
+//       accumulates its column            the policy's formula, row by row
+//     for each step of 16 outputs of the projection: norms behind it
+//     the rest of the formula on the accumulated columns; store
+//   what has one row for all heads; store
+//
+// Reads K once per KV head (and V, if the policy does), writes only what other
+// kernels read. Warps do not meet: no block barrier. Sums run in ascending
+// order of query, then member of the group, then KV head.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_COLUMNS_H
+#define KVC_CODEGEN_KERNELS_COLUMNS_H
+
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/LogitTile.h"
+
+namespace kvc {
+
+/// In three files: Columns.cpp has the walk and what it stores, ColumnsRows.cpp
+/// attention rows, ColumnsNorms.cpp norms behind the output projection.
+class ColumnsBuilder {
+public:
+  using Values = KernelBuilder::Values;
+
+  ColumnsBuilder(KernelOp kernel, const KernelSite &site);
+
+  void build();
+
+private:
+  static constexpr int64_t maxWarps = 4;
+
+  KernelOp kernel;
+  const KernelSite &site;
+  YieldOp yield;
+  /// The largest window, unless all queries are read.
+  int64_t fixedQueries = 0, warps = maxWarps;
+  bool attends = false, readsAll = false, readsLse = false, readsLogits = false;
+  /// Tokens at either end of a warp's tile that only its neighbours store.
+  int64_t halo = 0;
+  int64_t tokensPerWarp() const { return warpSize - 2 * halo; }
+  /// First token of the warp's tile, below 0 in front of the sequence.
+  Expr tileStart;
+  /// How many queries are read.
+  Expr queries;
+  /// Reductions over the window: inside a head, and after all heads.
+  llvm::SmallVector<ReduceOp> windows, lateWindows;
+  /// Reductions over all heads: of rows (kept in shared memory), of columns.
+  llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
+  llvm::SmallVector<ProjectedNormOp> projectedNorms;
+  Buffer normSums;
+  /// Tokens that a warp looks through for marked ones, and the list of those.
+  static constexpr int64_t gatherTokens = 256;
+  Buffer gathered;
+  llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
+  llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr> finished;
+
+  /// All that the kernel does is norms of the tokens that one mask marks.
+  bool gathers() const;
+
+  bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
+
+  LaunchSpec launch();
+
+  void run(KernelBuilder &k);
+
+  /// Rows of a value; 0 where they are those of all queries.
+  static int64_t windowOf(ReduceOp reduce);
+
+  /// One KV head: rows to columns, columns to outputs. Returns the carried sums
+  /// over heads.
+  Values runHead(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
+                 Expr kvHead, Expr token, Expr exists,
+                 llvm::ArrayRef<Expr> carried);
+
+  static Expr clamp(KernelBuilder &k, Expr i, Expr count) {
+    return i.max(k.index(0)).min(count - 1);
+  }
+
+  static void forMembers(KernelBuilder &k, mlir::Value value,
+                         llvm::function_ref<void(int)> body);
+
+  /// Accumulators: one per window reduction and member of the group.
+  void accumulateRows(KernelBuilder &k, LogitTile &tile,
+                      const SequenceScalars &s, Point point);
+
+  /// Marked tokens only: the warp lists those of its 256, 32 at a time, and
+  /// stores what the others have without a norm; then it works on the list.
+  void runGathered(KernelBuilder &k, const SequenceScalars &s);
+
+  /// Norms of 32 values behind the output projection, head by head of the
+  /// group: products leave the registers as sums only. `tokenOf` gives a
+  /// column's token.
+  void projectNorm(KernelBuilder &k, ProjectedNormOp op,
+                   const SequenceScalars &s, const Point &point,
+                   llvm::function_ref<Expr(Expr)> tokenOf);
+
+  /// Adds one query's row of each value that is reduced over the window.
+  void accumulateQuery(KernelBuilder &k, LogitTile &tile,
+                       const SequenceScalars &s, Point point, Expr step,
+                       int64_t local,
+                       llvm::ArrayRef<std::pair<ReduceOp, int>> slots,
+                       Values &sums);
+
+  /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
+  Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+              const Point &p, AttentionOp op, Expr query, int64_t local);
+
+  std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
+                                 mlir::Value value, const Point &p);
+
+  /// What has one row for all heads, once every head is done.
+  void runAllHeads(KernelBuilder &k, const SequenceScalars &s, Expr heads,
+                   llvm::ArrayRef<Expr> sums, Expr token, Expr exists);
+
+  void storeOutputs(KernelBuilder &k, const SequenceScalars &s, PointEval &eval,
+                    const Point &point, Expr exists, bool oneHead);
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_COLUMNS_H

@@ -1,0 +1,90 @@
+//===- ColumnsNorms.cpp - norms behind the projection in a columns kernel -===//
+
+#include "codegen/kernels/Columns.h"
+
+#include "codegen/kernels/ProjectedNorm.h"
+#include "codegen/kernels/ThreadBlock.h"
+
+using namespace mlir;
+using namespace kvc;
+
+bool ColumnsBuilder::gathers() const {
+  if (projectedNorms.empty() || attends || walksHeads())
+    return false;
+  Value mask = ProjectedNormOp(projectedNorms.front()).getWhere();
+  return mask && llvm::all_of(projectedNorms, [&](ProjectedNormOp op) {
+           return op.getWhere() == mask;
+         });
+}
+
+void ColumnsBuilder::runGathered(KernelBuilder &k, const SequenceScalars &s) {
+  Expr head = k.block(gpu::Dimension::y);
+  Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * gatherTokens;
+  Value mask = ProjectedNormOp(projectedNorms.front()).getWhere();
+  LeafReader leaf = [&, this](Value value, const Point &p) {
+    return readColumn(k, s, value, p);
+  };
+  k.when(s.length.above(s.budget) & (first < s.past), [&] {
+    for (ProjectedNormOp norm : projectedNorms)
+      for (int j = 0; j < k.shape.group; ++j)
+        finished[{norm, j}] = k.f32(0);
+    Expr count =
+        k.loop(
+             k.index(0), k.index(gatherTokens), k.index(warpSize), {k.i32(0)},
+             [&](Expr chunk, ArrayRef<Expr> listed) {
+               Expr token = first + chunk + k.lane(), exists = token < s.past;
+               Point point{head, -1, {}, token.min(s.past - 1)};
+               PointEval eval(k, s, leaf, point);
+               Expr marked = eval(mask);
+               storeOutputs(k, s, eval, point,
+                            exists & (marked == k.boolean(false)), false);
+               Expr bits = k.ballot(exists & marked);
+               Expr place = listed[0] + bitsBelow(k, bits);
+               k.when(exists & marked, [&] {
+                 k.store(token.toI32(), gathered, {k.warp(), place.toIndex()});
+               });
+               return Values{listed[0] + k.popcount(bits)};
+             })[0]
+            .toIndex();
+    k.syncWarp(); // the list is complete
+    k.loop(k.index(0), count, k.index(warpSize), [&](Expr base) {
+      auto listed = [&](Expr column) {
+        Expr item = (base + column).min(count - 1);
+        return k.load(gathered, {k.warp(), item}).toIndex();
+      };
+      finished.clear();
+      Point point{head, -1, {}, listed(k.lane())};
+      for (ProjectedNormOp norm : projectedNorms)
+        projectNorm(k, norm, s, point, listed);
+      PointEval eval(k, s, leaf, point);
+      storeOutputs(k, s, eval, point, base + k.lane() < count, false);
+    });
+    finished.clear();
+  });
+}
+
+void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
+                                 const SequenceScalars &s, const Point &point,
+                                 llvm::function_ref<Expr(Expr)> tokenOf) {
+  WarpProduct product(k, /*spare=*/projectedNorms.size() > 1 || halo > 0);
+  product.loadColumns(sideBuffer(k, CacheSide::Value), [&](Expr column) {
+    return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
+  });
+  for (int j = 0; j < k.shape.group; ++j) {
+    Expr head = point.kvHead * k.shape.group + j;
+    Expr norm = op.getBound()
+                    ? projectedNormBound(k, op, site, s, product, point, head,
+                                         tokenOf, normSums)
+                    : projectedNorm(k, op, s, product, head, normSums);
+    if (op.getWhere() && !gathers()) {
+      PointEval eval(
+          k, s,
+          [&, this](Value value, const Point &p) {
+            return readColumn(k, s, value, p);
+          },
+          point);
+      norm = eval(op.getWhere()).select(norm, k.f32(0));
+    }
+    finished[{op, j}] = norm;
+  }
+}
