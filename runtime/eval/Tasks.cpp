@@ -5,6 +5,7 @@
 
 #include "runtime/base/Failure.h"
 #include "runtime/io/MappedFile.h"
+#include "runtime/model/Utf8.h"
 
 #include <nlohmann/json.hpp>
 
@@ -177,21 +178,36 @@ std::vector<Sample> kvc::rt::loadText(const std::string &path,
                                       const TaskOptions &options) {
   std::string text = readText(path);
   std::vector<Sample> samples;
-  // Cut at spaces, so that pieces are tokenized as the whole is.
+  if (size_t bad = findBadUtf8(text); bad != std::string::npos)
+    throw fail(KVC_BAD_ARGUMENT, "{}: must be UTF-8, got byte 0x{:02x} at {}",
+               path, uint8_t(text[bad]), bad);
+  auto inside = [&](size_t i) { // a character
+    return i < text.size() && (uint8_t(text[i]) & 0xc0) == 0x80;
+  };
+  uint32_t most = options.length / 2;
   size_t at = 0;
+  // The longest piece of at most so many tokens; it ends in front of a space
+  // where it has one, so that words stay whole.
   auto piece = [&]() {
-    uint32_t most = options.length / 2;
     // Tokens longer than 16 bytes are rare.
-    size_t low = at, high = std::min(text.size(), at + size_t(16) * most);
-    while (low < high) {
-      size_t middle = text.rfind(' ', low + (high - low + 1) / 2);
-      if (middle == std::string::npos || middle <= low)
-        middle = std::min(text.find(' ', low + 1), high);
-      if (options.count(text.substr(at, middle - at)) <= most)
-        low = middle;
-      else
-        high = middle - 1;
+    size_t low = at, high = std::min(text.size(), at + size_t(16) * most) + 1;
+    while (high - low > 1) {
+      size_t middle = low + (high - low) / 2;
+      while (inside(middle))
+        ++middle;
+      if (middle >= high) {
+        for (middle = low + 1; inside(middle);)
+          ++middle;
+        if (middle >= high)
+          break;
+      }
+      bool fits = options.count(text.substr(at, middle - at)) <= most;
+      (fits ? low : high) = middle;
     }
+    if (low < text.size())
+      if (size_t space = text.rfind(' ', low);
+          space != std::string::npos && space > at)
+        low = space;
     std::string result = text.substr(at, low - at);
     at = low;
     return result;

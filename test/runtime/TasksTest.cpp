@@ -186,6 +186,16 @@ TEST_F(Tasks, TextIsCutIntoPieces) {
       EXPECT_GT(options.count(sample.context), 450u);
   }
   EXPECT_EQ(joined, text.substr(0, joined.size()));
+  // No spaces: pieces end between characters.
+  std::string dense;
+  for (int i = 0; i < 600; ++i)
+    dense += "\xe6\x97\xa5";
+  samples = loadTask("text:" + file("dense.txt", dense), options);
+  EXPECT_EQ(samples[0].context.size() % 3, 0u);
+  EXPECT_GT(options.count(samples[0].context), 490u);
+  EXPECT_NE(refusal("text:" + file("bad.txt", "a\xff"))
+                .find("bad.txt: must be UTF-8, got byte 0xff at 1"),
+            std::string::npos);
   EXPECT_NE(refusal("text:" + file("short.txt", "one two"))
                 .find("must have more than 500 tokens"),
             std::string::npos);
