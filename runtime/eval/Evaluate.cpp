@@ -8,6 +8,7 @@
 #include "runtime/eval/Results.h"
 #include "runtime/eval/Scores.h"
 #include "runtime/executor/Session.h"
+#include "runtime/io/MappedFile.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/model/Tokenizer.h"
 
@@ -30,6 +31,30 @@ struct Cell {
   std::optional<Compressor> compressor;
   Budget share;
 };
+
+/// FNV-1a, to tell whether a run goes on with what it began with.
+class Digest {
+public:
+  Digest &add(const std::string &text) {
+    for (char c : text + '\0')
+      state = (state ^ uint8_t(c)) * 0x100000001b3;
+    return *this;
+  }
+  std::string text() const { return fmt::format("{:016x}", state); }
+
+private:
+  uint64_t state = 0xcbf29ce484222325;
+};
+
+std::string digestOf(const std::vector<Sample> &samples) {
+  Digest digest;
+  for (const Sample &sample : samples) {
+    digest.add(sample.id).add(sample.context).add(sample.question);
+    for (const std::string &answer : sample.answers)
+      digest.add(answer);
+  }
+  return digest.text();
+}
 
 /// "5%" is a share of the tokens, "1024" a number of them.
 Budget parseBudget(const std::string &text) {
@@ -86,7 +111,9 @@ public:
     for (const std::string &task : options.tasks)
       for (Sample &sample : loadTask(task, taskOptions))
         samples.push_back(std::move(sample));
-    Journal journal(options.results + ".part", setup());
+    json setup = describe();
+    setup["prompts"] = digestOf(samples);
+    Journal journal(options.results + ".part", setup);
     size_t modes = size_t(options.aware) + size_t(options.agnostic), done = 0;
     std::map<std::string, uint32_t> detailed;
     for (const char *mode : {"aware", "agnostic"}) {
@@ -104,7 +131,7 @@ public:
     }
     json results;
     try {
-      results = summarise(setup(), journal.records);
+      results = summarise(setup, journal.records);
     } catch (const json::exception &) {
       throw fail(KVC_BAD_ARGUMENT,
                  "{}.part must hold what an earlier run wrote; remove it",
@@ -124,15 +151,19 @@ private:
   std::deque<Cell> cells;
 
   /// All that results depend on.
-  json setup() const {
+  json describe() const {
     json policies = json::array();
-    for (const Cell &cell : cells)
-      if (cell.compressor && cell.budget == options.budgets.front())
-        policies.push_back({{"name", cell.policy},
-                            {"policy", cell.compressor->manifest().policy},
-                            {"params", cell.compressor->manifest().params},
-                            {"target", cell.compressor->target()},
-                            {"dtype", dtypeName(cell.compressor->dtype())}});
+    for (size_t i = 0; i < options.policies.size(); ++i) {
+      // The first of the policy's cells; the full cache comes before all.
+      const Cell &cell = cells[1 + i * options.budgets.size()];
+      std::string library = readText(options.policies[i]);
+      policies.push_back({{"name", cell.policy},
+                          {"library", Digest().add(library).text()},
+                          {"policy", cell.compressor->manifest().policy},
+                          {"params", cell.compressor->manifest().params},
+                          {"target", cell.compressor->target()},
+                          {"dtype", dtypeName(cell.compressor->dtype())}});
+    }
     const Config &c = model.config;
     return {{"format", 1},
             {"model",

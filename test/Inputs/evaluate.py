@@ -8,11 +8,14 @@ import time
 
 models, policy, folder = sys.argv[1:4]
 os.makedirs(folder, exist_ok=True)
+prompts, tasks = open(models + "/tasks/256.jsonl").read(), folder + "/tasks.jsonl"
+assert "8264" in prompts
+open(tasks, "w").write(prompts)
 
 
 def command(name, *more):
     return ["kvc-run", "eval", "--model", models + "/needle", "--policy", policy, "--budgets", "10%,64",
-            "--tasks", models + "/tasks/256.jsonl", "--limit", "3", "--mode", "both", "--target", "host",
+            "--tasks", tasks, "--limit", "3", "--mode", "both", "--target", "host",
             "--results", f"{folder}/{name}.json", *more]
 
 
@@ -42,6 +45,10 @@ with open(part, "ab") as file:
     file.write(b'{"key": "aware half a li')  # what a stop in the middle of a write leaves
 other = subprocess.run(command("stopped", "--seed", "7"), capture_output=True, text=True)
 assert other.returncode == 1 and "another setup (seed)" in other.stderr, other.stderr
+open(tasks, "w").write(prompts.replace("8264", "8265"))
+changed = subprocess.run(command("stopped"), capture_output=True, text=True)
+assert changed.returncode == 1 and "another setup (prompts)" in changed.stderr, changed.stderr
+open(tasks, "w").write(prompts)
 subprocess.run(command("stopped"), check=True, capture_output=True)
 assert scores("stopped") == scores("whole")
 # A record that is none.
