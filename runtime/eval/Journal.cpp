@@ -15,28 +15,31 @@ static std::string dump(const json &object) {
 }
 
 Journal::Journal(const std::string &path, const json &setup) : path(path) {
+  std::string text = std::filesystem::exists(path) ? readText(path) : "";
+  std::string differs; // what the file's setup has otherwise
   size_t whole = 0;
-  if (std::filesystem::exists(path)) {
-    std::string text = readText(path);
-    for (size_t end; (end = text.find('\n', whole)) != std::string::npos;
-         whole = end + 1) {
-      json line = json::parse(text.substr(whole, end - whole), nullptr, false);
-      if (whole == 0) {
-        for (auto &[name, value] : setup.items())
-          if (!line.is_object() || line.value(name, json()) != value)
-            throw fail(KVC_BAD_ARGUMENT,
-                       "{} is of a run with another setup ({}); remove it or "
-                       "write other results",
-                       path, name);
-        continue;
-      }
-      if (!line.is_object() || !line.contains("key") ||
-          !line["key"].is_string())
-        break;
-      records[line["key"]] = line;
+  for (size_t end; (end = text.find('\n', whole)) != std::string::npos;
+       whole = end + 1) {
+    json line = json::parse(text.substr(whole, end - whole), nullptr, false);
+    if (whole == 0) {
+      for (auto &[name, value] : setup.items())
+        if (!line.is_object() || line.value(name, json()) != value)
+          differs = name;
+      continue;
     }
-    std::filesystem::resize_file(path, whole);
+    if (!line.is_object() || !line.contains("key") || !line["key"].is_string())
+      break;
+    records[line["key"]] = line;
   }
+  if (!differs.empty() && !records.empty())
+    throw fail(KVC_BAD_ARGUMENT,
+               "{} is of a run with another setup ({}); remove it or write "
+               "other results",
+               path, differs);
+  if (!differs.empty())
+    whole = 0; // that run has done nothing
+  if (!text.empty())
+    std::filesystem::resize_file(path, whole);
   file.open(path, std::ios::app);
   if (whole == 0)
     file << dump(setup) << "\n" << std::flush;
