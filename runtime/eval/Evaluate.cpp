@@ -57,9 +57,9 @@ std::string digestOf(const std::vector<Sample> &samples) {
 }
 
 /// "5%" is a share of the tokens, "1024" a number of them.
-Budget parseBudget(const std::string &text) {
-  if (text.empty() || text.back() != '%')
-    return Budget::parse(text.empty() ? "''" : text, "");
+Budget parseBudget(const std::string &text) try {
+  if (!text.ends_with('%'))
+    return Budget::parse(text.empty() ? "0" : text, "");
   std::string digits = text.substr(0, text.size() - 1), places;
   if (size_t dot = digits.find('.'); dot != std::string::npos) {
     places = digits.substr(dot + 1);
@@ -69,6 +69,11 @@ Budget parseBudget(const std::string &text) {
   digits.insert(0, std::string(digits.size() < 3 ? 3 - digits.size() : 0, '0'));
   return Budget::parse("", digits.substr(0, digits.size() - 2) + "." +
                                digits.substr(digits.size() - 2) + places);
+} catch (const Failure &) {
+  throw fail(KVC_BAD_ARGUMENT,
+             "budgets must be shares above 0% and up to 100%, or numbers of "
+             "tokens, got '{}'",
+             text);
 }
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
@@ -84,7 +89,11 @@ public:
     cells.emplace_back();
     cells.back().policy = "full";
     cells.back().budget = "100%";
-    std::set<std::string> names{"full"};
+    std::set<std::string> names{"full"}, budgets;
+    for (const std::string &budget : options.budgets)
+      if (!budgets.insert(budget).second)
+        throw fail(KVC_BAD_ARGUMENT, "budgets must differ, got '{}' twice",
+                   budget);
     for (const std::string &policy : options.policies) {
       std::string name = std::filesystem::path(policy).stem().string();
       if (!names.insert(name).second)
