@@ -14,7 +14,6 @@ The difference between two lengths is what counts; the rest is the process itsel
 import json
 import os
 import random
-import resource
 import struct
 import subprocess
 import sys
