@@ -30,6 +30,7 @@ private:
 void appendTail(std::vector<std::vector<float>> &heads,
                 const std::vector<float> &values, uint32_t tokens, size_t width,
                 size_t most) {
+  most = std::min(most, SIZE_MAX / width);
   heads.resize(values.size() / (tokens * width));
   for (size_t h = 0; h < heads.size(); ++h) {
     auto first = values.begin() + ptrdiff_t(h * tokens * width);

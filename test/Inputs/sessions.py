@@ -37,6 +37,9 @@ for size in ("1025", "100", "33"):
 full = run("full", *prompt)
 assert run("full-chunked", *prompt, "--chunk", "64")["tokens"] == full["tokens"]
 between = run("between", *prompt, *share, "--chunk", "256", "--evict-between")
+# With room for all, eviction between chunks changes nothing.
+roomy = run("roomy", *prompt, "--policy", policy, "--keep", "1", "--chunk", "256", "--evict-between")
+assert roomy["tokens"] == full["tokens"] and abs(roomy["top"][0][1] - full["top"][0][1]) < 1e-3
 total = [sum(map(sum, r["kept"])) for r in (both, between)]
 assert total[0] == total[1], total
 print("sessions agree")
