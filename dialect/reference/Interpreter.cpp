@@ -13,42 +13,6 @@ using namespace kvc::reference;
 
 namespace {
 
-Reduction reductionOf(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::Mean:
-    return Reduction::Mean;
-  case ReduceKind::Sum:
-    return Reduction::Sum;
-  case ReduceKind::Max:
-    return Reduction::Max;
-  case ReduceKind::Min:
-    return Reduction::Min;
-  case ReduceKind::Std:
-    return Reduction::Std;
-  }
-  return Reduction::Sum;
-}
-
-Segment segmentOf(SegmentKind kind) {
-  switch (kind) {
-  case SegmentKind::Max:
-    return Segment::Max;
-  case SegmentKind::Min:
-    return Segment::Min;
-  case SegmentKind::Sum:
-    return Segment::Sum;
-  case SegmentKind::Mean:
-    return Segment::Mean;
-  case SegmentKind::MinMax:
-    return Segment::MinMax;
-  case SegmentKind::Softmax:
-    return Segment::Softmax;
-  case SegmentKind::Rank:
-    return Segment::Rank;
-  }
-  return Segment::Sum;
-}
-
 class Interpreter {
 public:
   Interpreter(PolicyOp policy, const Layer &layer,
@@ -231,8 +195,7 @@ private:
                              pool.getKind() == PoolKind::Max,
                              pool.getCountPadding());
     if (auto segment = dyn_cast<SegmentOp>(op))
-      return reference::segment(get(segment.getValue()),
-                                segmentOf(segment.getKind()),
+      return reference::segment(get(segment.getValue()), segment.getKind(),
                                 whole(segment.getLength()),
                                 whole(segment.getFrom()), segment.getNext());
     if (isa<AllocateOp>(op)) {
@@ -323,7 +286,7 @@ private:
 
   FailureOr<Tensor> computeReduce(ReduceOp op) {
     const Tensor &value = get(op.getValue());
-    Reduction kind = reductionOf(op.getKind());
+    ReduceKind kind = op.getKind();
     switch (op.getAxis()) {
     case ReduceAxis::Window:
       return reference::reduce(value, 1, kind);

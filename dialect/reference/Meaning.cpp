@@ -129,22 +129,22 @@ Tensor reference::position(int64_t past, int64_t tokens) {
   return result;
 }
 
-static double combine(const std::vector<double> &values, Reduction kind) {
-  if (kind == Reduction::Max || kind == Reduction::Min) {
-    double result = kind == Reduction::Max ? -infinity : infinity;
+static double combine(const std::vector<double> &values, ReduceKind kind) {
+  if (kind == ReduceKind::Max || kind == ReduceKind::Min) {
+    double result = kind == ReduceKind::Max ? -infinity : infinity;
     for (double value : values) {
       if (std::isnan(value))
         return value;
-      result = kind == Reduction::Max ? std::max(result, value)
-                                      : std::min(result, value);
+      result = kind == ReduceKind::Max ? std::max(result, value)
+                                       : std::min(result, value);
     }
     return result;
   }
   double sum = std::accumulate(values.begin(), values.end(), 0.0);
   double count = double(values.size());
-  if (kind == Reduction::Sum)
+  if (kind == ReduceKind::Sum)
     return sum;
-  if (kind == Reduction::Mean)
+  if (kind == ReduceKind::Mean)
     return sum / count;
   double squares = 0;
   for (double value : values)
@@ -152,7 +152,7 @@ static double combine(const std::vector<double> &values, Reduction kind) {
   return std::sqrt(squares / count);
 }
 
-Tensor reference::reduce(const Tensor &value, size_t dim, Reduction kind) {
+Tensor reference::reduce(const Tensor &value, size_t dim, ReduceKind kind) {
   int64_t extent = value.shape[dim], inner = 1;
   for (size_t i = dim + 1; i < value.shape.size(); ++i)
     inner *= value.shape[i];
@@ -174,7 +174,7 @@ Tensor reference::reduce(const Tensor &value, size_t dim, Reduction kind) {
 
 /// Heads in runs of `run`, each run to one.
 static Tensor reduceRuns(const Tensor &value, int64_t run, Axis axis,
-                         Reduction kind) {
+                         ReduceKind kind) {
   Tensor result = value;
   result.axes[0] = axis;
   result.shape[0] = value.shape[0] / run;
@@ -191,11 +191,11 @@ static Tensor reduceRuns(const Tensor &value, int64_t run, Axis axis,
 }
 
 Tensor reference::reduceGroup(const Tensor &value, int64_t kvHeads,
-                              Reduction kind) {
+                              ReduceKind kind) {
   return reduceRuns(value, value.heads() / kvHeads, Axis::KVHeads, kind);
 }
 
-Tensor reference::reduceHeads(const Tensor &value, Reduction kind) {
+Tensor reference::reduceHeads(const Tensor &value, ReduceKind kind) {
   return reduceRuns(value, value.heads(), Axis::OneHead, kind);
 }
 
@@ -210,7 +210,7 @@ Tensor reference::pool(const Tensor &value, int64_t width, bool max,
       for (int64_t u = std::max<int64_t>(0, t - half);
            u < std::min(past, t + half + 1); ++u)
         near.push_back(value.data[h * past + u]);
-      double pooled = combine(near, max ? Reduction::Max : Reduction::Sum);
+      double pooled = combine(near, max ? ReduceKind::Max : ReduceKind::Sum);
       if (!max)
         pooled /= countPadding ? double(width) : double(near.size());
       result.data[h * past + t] = pooled;
@@ -221,27 +221,27 @@ Tensor reference::pool(const Tensor &value, int64_t width, bool max,
 /// One token's value set against the values of a segment. `before[u]` is true
 /// where the segment's value stands in front of the token in the sequence.
 static double against(double x, const std::vector<double> &values,
-                      const std::vector<bool> &before, Segment kind) {
-  double least = combine(values, Reduction::Min);
-  double most = combine(values, Reduction::Max);
+                      const std::vector<bool> &before, SegmentKind kind) {
+  double least = combine(values, ReduceKind::Min);
+  double most = combine(values, ReduceKind::Max);
   switch (kind) {
-  case Segment::Max:
+  case SegmentKind::Max:
     return most;
-  case Segment::Min:
+  case SegmentKind::Min:
     return least;
-  case Segment::Sum:
-    return combine(values, Reduction::Sum);
-  case Segment::Mean:
-    return combine(values, Reduction::Mean);
-  case Segment::MinMax:
+  case SegmentKind::Sum:
+    return combine(values, ReduceKind::Sum);
+  case SegmentKind::Mean:
+    return combine(values, ReduceKind::Mean);
+  case SegmentKind::MinMax:
     return (x - least) / (most == least ? 1 : most - least);
-  case Segment::Softmax: {
+  case SegmentKind::Softmax: {
     double sum = 0;
     for (double value : values)
       sum += std::exp(value - most);
     return values.empty() ? NAN : std::exp(x - most) / sum;
   }
-  case Segment::Rank: {
+  case SegmentKind::Rank: {
     double behind = 0;
     for (size_t u = 0; u < values.size(); ++u) {
       bool equal = values[u] == x || (std::isnan(values[u]) && std::isnan(x));
@@ -254,7 +254,7 @@ static double against(double x, const std::vector<double> &values,
   return 0;
 }
 
-Tensor reference::segment(const Tensor &value, Segment kind, int64_t length,
+Tensor reference::segment(const Tensor &value, SegmentKind kind, int64_t length,
                           int64_t from, bool next) {
   Tensor result = value;
   int64_t past = value.shape.back();

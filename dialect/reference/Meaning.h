@@ -65,21 +65,18 @@ std::vector<int64_t> countMass(const Tensor &score, double rest);
 /// those.
 Tensor position(int64_t past, int64_t tokens = 0);
 
-enum class Reduction { Mean, Sum, Max, Min, Std };
 /// Reduces dimension `dim`; NaN propagates.
-Tensor reduce(const Tensor &value, size_t dim, Reduction kind);
+Tensor reduce(const Tensor &value, size_t dim, ReduceKind kind);
 /// Query heads to KV heads.
-Tensor reduceGroup(const Tensor &value, int64_t kvHeads, Reduction kind);
+Tensor reduceGroup(const Tensor &value, int64_t kvHeads, ReduceKind kind);
 /// Any heads to one.
-Tensor reduceHeads(const Tensor &value, Reduction kind);
+Tensor reduceHeads(const Tensor &value, ReduceKind kind);
 /// Neighbours up to width / 2 away.
 Tensor pool(const Tensor &value, int64_t width, bool max, bool countPadding);
-/// What is done with a segment of tokens.
-enum class Segment { Max, Min, Sum, Mean, MinMax, Softmax, Rank };
 /// Each token of the last dimension against its segment, or the next one:
 /// [0, from), then `length` tokens each.
-Tensor segment(const Tensor &value, Segment kind, int64_t length, int64_t from,
-               bool next);
+Tensor segment(const Tensor &value, SegmentKind kind, int64_t length,
+               int64_t from, bool next);
 /// Repeats heads and leading or trailing axes to the given shape.
 Tensor broadcast(const Tensor &value, const AxisList &axes,
                  const std::vector<int64_t> &shape);

@@ -2,8 +2,6 @@
 
 #include "runtime/eval/Details.h"
 
-#include "runtime/executor/Metrics.h"
-
 #include <cmath>
 
 using namespace kvc::rt;
@@ -13,26 +11,10 @@ static std::vector<double> widened(const std::vector<float> &values) {
   return {values.begin(), values.end()};
 }
 
-json kvc::rt::describeLayer(const Transformer &model, uint32_t index,
-                            const LayerActivations &layer,
-                            const KeptSequence &kept, kvc_dtype dtype) {
+MetricsLayer kvc::rt::lastQuery(const Transformer &model, uint32_t index,
+                                const LayerActivations &layer) {
   const Config &config = model.config;
   uint32_t tokens = layer.tokens, d = config.headDim;
-  json retention = json::array();
-  std::vector<double> sizes(detailBins);
-  auto binOf = [&](uint32_t t) { return uint64_t(t) * detailBins / tokens; };
-  for (uint32_t t = 0; t < tokens; ++t)
-    ++sizes[binOf(t)];
-  size_t at = 0;
-  for (int32_t count : kept.counts) {
-    std::vector<double> bins(detailBins);
-    for (int32_t i = 0; i < count; ++i)
-      ++bins[binOf(uint32_t(kept.indices[at++]))];
-    for (uint32_t b = 0; b < detailBins; ++b)
-      bins[b] = sizes[b] ? std::round(bins[b] / sizes[b] * 1e4) / 1e4 : 0;
-    retention.push_back(bins);
-  }
-
   MetricsLayer metrics;
   metrics.qHeads = config.qHeads;
   metrics.kvHeads = config.kvHeads;
@@ -50,6 +32,27 @@ json kvc::rt::describeLayer(const Transformer &model, uint32_t index,
   metrics.wo = widened(model.weights.layers[index].o.weight);
   if (config.ropeScaling.kind == RopeScaling::Kind::None)
     metrics.ropeTheta = config.ropeTheta;
+  return metrics;
+}
+
+json kvc::rt::describeLayer(const MetricsLayer &metrics,
+                            const KeptSequence &kept, kvc_dtype dtype) {
+  uint32_t tokens = metrics.tokens;
+  json retention = json::array();
+  std::vector<double> sizes(detailBins);
+  auto binOf = [&](uint32_t t) { return uint64_t(t) * detailBins / tokens; };
+  for (uint32_t t = 0; t < tokens; ++t)
+    ++sizes[binOf(t)];
+  size_t at = 0;
+  for (int32_t count : kept.counts) {
+    std::vector<double> bins(detailBins);
+    for (int32_t i = 0; i < count; ++i)
+      ++bins[binOf(uint32_t(kept.indices[at++]))];
+    for (uint32_t b = 0; b < detailBins; ++b)
+      bins[b] = sizes[b] ? std::round(bins[b] / sizes[b] * 1e4) / 1e4 : 0;
+    retention.push_back(bins);
+  }
+
   LayerMetrics measured = measure(metrics, kept, dtype, 1);
   double seen = 0;
   for (bool some : measured.kept)

@@ -3,6 +3,7 @@
 #include "runtime/eval/Evaluate.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Stopwatch.h"
 #include "runtime/eval/Details.h"
 #include "runtime/eval/Journal.h"
 #include "runtime/eval/Results.h"
@@ -13,7 +14,6 @@
 #include "runtime/model/Tokenizer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <deque>
 #include <filesystem>
@@ -74,11 +74,6 @@ Budget parseBudget(const std::string &text) try {
              "budgets must be shares above 0% and up to 100%, or numbers of "
              "tokens, got '{}'",
              text);
-}
-
-double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-      .count();
 }
 
 class Evaluator {
@@ -201,6 +196,11 @@ private:
         tokenizer.encode(sample.answers.front(), false);
     if (aware)
       prompt.insert(prompt.end(), question.begin(), question.end());
+    if (prompt.empty() || (answer.empty() && !sample.maxNewTokens))
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: prompt and answer must have at least 1 token, got {} and "
+                 "{}",
+                 sample.id, prompt.size(), answer.size());
     uint32_t most =
         sample.maxNewTokens ? sample.maxNewTokens : uint32_t(answer.size());
     size_t longest = prompt.size() + (aware ? 0 : question.size()) + most;
@@ -219,14 +219,14 @@ private:
                      {"budget", cells[i].budget},
                      {"cache_bytes", session.cacheBytes()},
                      {"evict_seconds", session.evictSeconds}};
-      auto start = std::chrono::steady_clock::now();
+      Stopwatch watch;
       if (!aware)
         session.read(question);
       if (sample.metric == Metric::LogLikelihood)
         result["score"] = likelihood(session, answer);
       else
         decode(session, sample, answer, most, result);
-      result["decode_seconds"] = secondsSince(start);
+      result["decode_seconds"] = watch.seconds();
       if (details && cells[i].compressor)
         result["layers"] = described[i];
       results.push_back(std::move(result));
@@ -253,10 +253,13 @@ private:
     }
     Session reader(model, KVC_F32);
     double others = 0;
-    auto start = std::chrono::steady_clock::now();
+    Stopwatch watch;
     auto output = model.run(
         prompt, 0, reader.cache, [&](uint32_t index, LayerActivations &layer) {
-          auto hookStart = std::chrono::steady_clock::now();
+          Stopwatch hookWatch;
+          std::optional<MetricsLayer> metrics;
+          if (details)
+            metrics = lastQuery(model, index, layer);
           for (size_t i = 0; i < cells.size(); ++i) {
             RaggedCache &cache = sessions[i].cache[index];
             if (!cells[i].compressor) {
@@ -264,16 +267,16 @@ private:
               continue;
             }
             Compressor &compressor = *cells[i].compressor;
-            auto evictStart = std::chrono::steady_clock::now();
+            Stopwatch evictWatch;
             KeptSequence kept = compressor.compress(layer, 0, cache);
-            sessions[i].evictSeconds += secondsSince(evictStart);
+            sessions[i].evictSeconds += evictWatch.seconds();
             if (details)
               described[i].push_back(
-                  describeLayer(model, index, layer, kept, compressor.dtype()));
+                  describeLayer(*metrics, kept, compressor.dtype()));
           }
-          others += secondsSince(hookStart);
+          others += hookWatch.seconds();
         });
-    double seconds = secondsSince(start) - others;
+    double seconds = watch.seconds() - others;
     std::vector<float> logits =
         model.logits(&output[size_t(count - 1) * model.config.hidden]);
     for (Session &session : sessions) {

@@ -3,6 +3,7 @@
 #include "runtime/executor/Generate.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Stopwatch.h"
 #include "runtime/executor/CacheFile.h"
 #include "runtime/executor/LayerDump.h"
 #include "runtime/io/Safetensors.h"
@@ -11,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -19,11 +19,6 @@
 using namespace kvc::rt;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::vector<std::pair<uint32_t, float>>
 largest(const std::vector<float> &logits, size_t count) {
@@ -41,18 +36,20 @@ largest(const std::vector<float> &logits, size_t count) {
   return result;
 }
 
-void checkTokens(const std::vector<uint32_t> &tokens, const Config &config,
-                 uint32_t more) {
+void checkTokens(const std::vector<uint32_t> &tokens, const Config &config) {
   for (uint32_t token : tokens)
     if (token >= config.vocab)
       throw fail(KVC_BAD_ARGUMENT, "a token must be below {}, got {}",
                  config.vocab, token);
-  if (uint64_t(tokens.size()) + more > config.maxPositions)
+}
+
+void checkLength(uint64_t tokens, const Config &config, uint32_t more) {
+  if (tokens + more > config.maxPositions)
     throw fail(
         KVC_BAD_ARGUMENT,
         "prompt, question and new tokens must fit into {} positions, got "
         "{} + {}",
-        config.maxPositions, tokens.size(), more);
+        config.maxPositions, tokens, more);
 }
 
 } // namespace
@@ -79,11 +76,11 @@ static Session readPrompt(const GenerateOptions &options,
     result.target = policy->target();
   }
   Session session(model, policy ? policy->dtype() : KVC_F32);
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   session.prefill(result.promptTokens, policy ? &*policy : nullptr, budget,
                   prefill);
   result.evictSeconds = session.evictSeconds;
-  result.prefillSeconds = secondsSince(start) - result.evictSeconds;
+  result.prefillSeconds = watch.seconds() - result.evictSeconds;
   if (policy && policy->nanScores())
     result.warnings.push_back(
         "some scores are NaN; they rank below every number");
@@ -109,7 +106,8 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     result.answers.push_back({tokenizer->encode(question, false), {}, ""});
   uint32_t longest = 0;
   for (const Answer &answer : result.answers) {
-    checkTokens(answer.question, config, 0);
+    checkTokens(answer.question, config);
+    checkLength(answer.question.size(), config, 0);
     longest = std::max(longest, uint32_t(answer.question.size()));
   }
   if (result.answers.empty())
@@ -124,11 +122,12 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     if (result.promptTokens.empty())
       throw fail(KVC_BAD_ARGUMENT,
                  "the prompt must have at least 1 token, got 0");
-    checkTokens(result.promptTokens, config, longest);
+    checkTokens(result.promptTokens, config);
+    checkLength(result.promptTokens.size(), config, longest);
     session.emplace(readPrompt(options, model, result));
   } else {
     session.emplace(loadCache(model, options.loadCache));
-    checkTokens(std::vector<uint32_t>(session->position), config, longest);
+    checkLength(session->position, config, longest);
   }
   result.top = largest(session->logits, 5);
   size_t rowBytes =
@@ -145,7 +144,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     saveCache(*session, options.saveCache);
 
   // Each question, then greedy decoding, at true positions.
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   for (Answer &answer : result.answers) {
     bool last = &answer == &result.answers.back();
     Session own = last ? std::move(*session) : *session;
@@ -156,7 +155,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
       answer.text = tokenizer->decode(answer.tokens);
     result.decodedTokens += own.position - first;
   }
-  result.decodeSeconds = secondsSince(start);
+  result.decodeSeconds = watch.seconds();
   return result;
 }
 

@@ -2,29 +2,15 @@
 
 #include "runtime/executor/Session.h"
 
-#include "runtime/base/Failure.h"
+#include "runtime/base/Stopwatch.h"
 #include "runtime/executor/LayerDump.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 using namespace kvc::rt;
 
 namespace {
-
-class Stopwatch {
-public:
-  explicit Stopwatch(double &total) : total(total) {}
-  ~Stopwatch() {
-    total += std::chrono::duration<double>(Clock::now() - start).count();
-  }
-
-private:
-  using Clock = std::chrono::steady_clock;
-  double &total;
-  Clock::time_point start = Clock::now();
-};
 
 /// The last `count` of `tokens` rows of every head; `width` numbers each.
 void appendTail(std::vector<std::vector<float>> &heads,
@@ -100,7 +86,7 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
                 [&](uint32_t index, LayerActivations &layer) {
                   if (options.dump)
                     options.dump->add(index, layer);
-                  Stopwatch watch(evictSeconds);
+                  Stopwatch watch;
                   if (compressor) {
                     // Normalised over the chunk, as all that the policy is
                     // shown.
@@ -111,6 +97,7 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
                     cache[index].append(layer.k.data(), layer.v.data(),
                                         layer.tokens, first);
                   }
+                  evictSeconds += watch.seconds();
                   if (options.progress)
                     options.progress(++done, steps);
                 });
@@ -138,7 +125,7 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
     if (options.progress)
       options.progress(++done, steps);
   }
-  Stopwatch watch(evictSeconds);
+  Stopwatch watch;
   compressor.begin(count, budget);
   for (uint32_t l = 0; l < config.layers; ++l) {
     LayerActivations layer;
@@ -157,6 +144,7 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
     cache[l].clear();
     compressor.compress(layer, 0, cache[l]);
   }
+  evictSeconds += watch.seconds();
 }
 
 void Session::read(const std::vector<uint32_t> &tokens) {
