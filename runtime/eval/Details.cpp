@@ -11,9 +11,10 @@ static std::vector<double> widened(const std::vector<float> &values) {
   return {values.begin(), values.end()};
 }
 
-MetricsLayer kvc::rt::lastQuery(const Transformer &model, uint32_t index,
-                                const LayerActivations &layer) {
-  const Config &config = model.config;
+MetricsLayer kvc::rt::lastQuery(const Engine &engine, uint32_t index,
+                                const Activations &activations) {
+  const Config &config = engine.config;
+  LayerActivations layer = activations.onHost();
   uint32_t tokens = layer.tokens, d = config.headDim;
   MetricsLayer metrics;
   metrics.qHeads = config.qHeads;
@@ -29,7 +30,7 @@ MetricsLayer kvc::rt::lastQuery(const Transformer &model, uint32_t index,
   }
   metrics.k = widened(layer.k);
   metrics.v = widened(layer.v);
-  metrics.wo = widened(model.weights.layers[index].o.weight);
+  metrics.wo = widened(engine.outputProjection(index));
   if (config.ropeScaling.kind == RopeScaling::Kind::None)
     metrics.ropeTheta = config.ropeTheta;
   return metrics;

@@ -3,7 +3,7 @@
 #ifndef KVC_RUNTIME_EVAL_DETAILS_H
 #define KVC_RUNTIME_EVAL_DETAILS_H
 
-#include "runtime/executor/Compressor.h"
+#include "runtime/executor/Engine.h"
 #include "runtime/executor/Metrics.h"
 
 #include <nlohmann/json.hpp>
@@ -14,8 +14,8 @@ namespace kvc::rt {
 constexpr uint32_t detailBins = 64;
 
 /// A layer as the prompt's last query sees it.
-MetricsLayer lastQuery(const Transformer &model, uint32_t index,
-                       const LayerActivations &layer);
+MetricsLayer lastQuery(const Engine &engine, uint32_t index,
+                       const Activations &activations);
 
 /// One layer of one prompt: {"retention": [Hkv][64] share of the tokens kept,
 /// in parts of the prompt; "budgets": [Hkv]; "coverage": share of the tokens

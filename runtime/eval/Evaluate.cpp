@@ -28,7 +28,7 @@ namespace {
 /// compressor of its own.
 struct Cell {
   std::string policy, budget; // names of the results
-  std::optional<Compressor> compressor;
+  std::unique_ptr<Compressor> compressor;
   Budget share;
 };
 
@@ -79,8 +79,9 @@ Budget parseBudget(const std::string &text) try {
 class Evaluator {
 public:
   explicit Evaluator(const EvalOptions &options)
-      : options(options), model(options.model), tokenizer(options.model) {
-    tokenizer.checkFits(model.config.vocab);
+      : options(options), engine(makeEngine(options.model, options.target)),
+        config(engine->config), tokenizer(options.model) {
+    tokenizer.checkFits(config.vocab);
     cells.emplace_back();
     cells.back().policy = "full";
     cells.back().budget = "100%";
@@ -100,8 +101,7 @@ public:
         cell.policy = name;
         cell.budget = budget;
         cell.share = parseBudget(budget);
-        cell.compressor.emplace(
-            PolicyOptions{policy, options.target, options.table, true}, model);
+        cell.compressor = engine->makeCompressor({policy, options.table, true});
       }
     }
   }
@@ -150,7 +150,8 @@ public:
 
 private:
   const EvalOptions &options;
-  Transformer model;
+  std::unique_ptr<Engine> engine;
+  const Config &config;
   Tokenizer tokenizer;
   std::deque<Cell> cells;
 
@@ -165,18 +166,17 @@ private:
                           {"library", Digest().add(library).text()},
                           {"policy", cell.compressor->manifest().policy},
                           {"params", cell.compressor->manifest().params},
-                          {"target", cell.compressor->target()},
+                          {"target", engine->target()},
                           {"dtype", dtypeName(cell.compressor->dtype())}});
     }
-    const Config &c = model.config;
     return {{"format", 1},
             {"model",
              {{"path", options.model},
-              {"architecture", c.architecture},
-              {"layers", c.layers},
-              {"q_heads", c.qHeads},
-              {"kv_heads", c.kvHeads},
-              {"head_dim", c.headDim}}},
+              {"architecture", config.architecture},
+              {"layers", config.layers},
+              {"q_heads", config.qHeads},
+              {"kv_heads", config.kvHeads},
+              {"head_dim", config.headDim}}},
             {"policies", policies},
             {"budgets", options.budgets},
             {"tasks", options.tasks},
@@ -204,10 +204,10 @@ private:
     uint32_t most =
         sample.maxNewTokens ? sample.maxNewTokens : uint32_t(answer.size());
     size_t longest = prompt.size() + (aware ? 0 : question.size()) + most;
-    if (longest > model.config.maxPositions)
+    if (longest > config.maxPositions)
       throw fail(KVC_BAD_ARGUMENT,
                  "{}: prompt and answer must fit into {} positions, got {}",
-                 sample.id, model.config.maxPositions, longest);
+                 sample.id, config.maxPositions, longest);
     std::vector<Session> sessions;
     std::vector<json> described(cells.size(), json::array());
     double prefillSeconds = prefill(prompt, sessions, details, described);
@@ -217,7 +217,7 @@ private:
       Session &session = sessions[i];
       json result = {{"policy", cells[i].policy},
                      {"budget", cells[i].budget},
-                     {"cache_bytes", session.cacheBytes()},
+                     {"cache_bytes", session.cache->usedBytes()},
                      {"evict_seconds", session.evictSeconds}};
       Stopwatch watch;
       if (!aware)
@@ -230,7 +230,7 @@ private:
       if (details && cells[i].compressor)
         result["layers"] = described[i];
       results.push_back(std::move(result));
-      session.cache.clear();
+      session.cache.reset();
     }
     return {{"task", sample.task},
             {"mode", aware ? "aware" : "agnostic"},
@@ -246,29 +246,30 @@ private:
                  std::vector<json> &described) {
     auto count = uint32_t(prompt.size());
     for (Cell &cell : cells) {
-      sessions.emplace_back(model, cell.compressor ? cell.compressor->dtype()
-                                                   : KVC_F32);
+      sessions.emplace_back(*engine, cell.compressor ? cell.compressor->dtype()
+                                                     : engine->dtype());
       if (cell.compressor)
         cell.compressor->begin(count, cell.share.of(count));
     }
-    Session reader(model, KVC_F32);
+    auto nothing = engine->makeCache(engine->dtype());
     double others = 0;
     Stopwatch watch;
-    auto output = model.run(
-        prompt, 0, reader.cache, [&](uint32_t index, LayerActivations &layer) {
+    auto logits = engine->run(
+        prompt, 0, *nothing, [&](uint32_t index, Activations &layer) {
           Stopwatch hookWatch;
           std::optional<MetricsLayer> metrics;
           if (details)
-            metrics = lastQuery(model, index, layer);
+            metrics = lastQuery(*engine, index, layer);
           for (size_t i = 0; i < cells.size(); ++i) {
-            RaggedCache &cache = sessions[i].cache[index];
+            Cache &cache = *sessions[i].cache;
             if (!cells[i].compressor) {
-              cache.append(layer.k.data(), layer.v.data(), count, 0);
+              cache.append(index, layer, 0);
               continue;
             }
             Compressor &compressor = *cells[i].compressor;
             Stopwatch evictWatch;
-            KeptSequence kept = compressor.compress(layer, 0, cache);
+            KeptSequence kept;
+            compressor.compress(layer, 0, cache, details ? &kept : nullptr);
             sessions[i].evictSeconds += evictWatch.seconds();
             if (details)
               described[i].push_back(
@@ -277,8 +278,9 @@ private:
           others += hookWatch.seconds();
         });
     double seconds = watch.seconds() - others;
-    std::vector<float> logits =
-        model.logits(&output[size_t(count - 1) * model.config.hidden]);
+    for (Cell &cell : cells)
+      if (cell.compressor)
+        cell.compressor->finish();
     for (Session &session : sessions) {
       session.position = count;
       session.logits = logits;
@@ -301,7 +303,7 @@ private:
                     const std::vector<uint32_t> &answer) const {
     double sum = 0;
     auto add = [&](const float *logits, uint32_t token) {
-      uint32_t vocab = model.config.vocab;
+      uint32_t vocab = config.vocab;
       float top = *std::max_element(logits, logits + vocab);
       double total = 0;
       for (uint32_t i = 0; i < vocab; ++i)
@@ -311,11 +313,11 @@ private:
     add(session.logits.data(), answer.front());
     std::vector<uint32_t> given(answer.begin(), answer.end() - 1);
     if (!given.empty()) {
-      auto output = model.run(given, session.position, session.cache,
-                              [](uint32_t, LayerActivations &) {});
+      auto rows = engine->run(
+          given, session.position, *session.cache,
+          [](uint32_t, Activations &) {}, Engine::LogitsOf::AllTokens);
       for (size_t t = 0; t < given.size(); ++t)
-        add(model.logits(&output[t * model.config.hidden]).data(),
-            answer[t + 1]);
+        add(&rows[t * config.vocab], answer[t + 1]);
     }
     return sum / double(answer.size());
   }

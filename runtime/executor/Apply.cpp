@@ -122,8 +122,8 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   plan.head_dim = files[0].headDim;
   plan.kv_heads = files[0].kvHeads;
   plan.q_heads = queryHeads(files, manifest);
-  giveTable(evictor, options.table, uint32_t(files[0].layers.size()),
-            plan.q_heads);
+  evictor.setTable(readTable(evictor.manifest(), options.table,
+                             uint32_t(files[0].layers.size()), plan.q_heads));
   plan.dtype = files[0].dtype;
   plan.max_batch = uint32_t(files.size());
   std::vector<uint32_t> budgets;

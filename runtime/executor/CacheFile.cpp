@@ -20,30 +20,32 @@ std::string safetensorsName(kvc_dtype dtype) {
 
 class CacheReader {
 public:
-  CacheReader(const Transformer &model, const std::string &path)
-      : model(model), file(path) {}
+  CacheReader(const Engine &engine, const std::string &path)
+      : engine(engine), config(engine.config), file(path) {}
 
   Session read() {
     expect("kvc_cache", format);
-    expect("architecture", model.config.architecture);
-    expect("layers", fmt::format("{}", model.config.layers));
+    expect("architecture", config.architecture);
+    expect("layers", fmt::format("{}", config.layers));
     const TensorView &first = file.at("layers.0.k");
     kvc_dtype dtype = first.dtype == "F32"   ? KVC_F32
                       : first.dtype == "F16" ? KVC_F16
                                              : KVC_BF16;
-    Session session(model, dtype);
+    Session session(engine, dtype);
     session.position = readPosition();
-    for (uint32_t l = 0; l < model.config.layers; ++l)
-      readLayer(fmt::format("layers.{}.", l), safetensorsName(dtype),
-                session.cache[l], session.position);
-    const TensorView &logits = tensor("logits", "F32", {model.config.vocab});
-    session.logits.resize(model.config.vocab);
+    for (uint32_t l = 0; l < config.layers; ++l)
+      session.cache->restore(l, readLayer(fmt::format("layers.{}.", l),
+                                          safetensorsName(dtype),
+                                          session.position));
+    const TensorView &logits = tensor("logits", "F32", {config.vocab});
+    session.logits.resize(config.vocab);
     std::memcpy(session.logits.data(), logits.data, logits.bytes);
     return session;
   }
 
 private:
-  const Transformer &model;
+  const Engine &engine;
+  const Config &config;
   SafetensorsFile file;
 
   std::string text(const std::string &name) const {
@@ -62,9 +64,9 @@ private:
     auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), position);
     if (error != std::errc() || end != digits.data() + digits.size() ||
-        position > model.config.maxPositions)
+        position > config.maxPositions)
       throw fail(KVC_BAD_ARGUMENT, "{}: position must be 0 to {}, got '{}'",
-                 file.path, model.config.maxPositions, digits);
+                 file.path, config.maxPositions, digits);
     return position;
   }
   const TensorView &tensor(const std::string &name, const std::string &dtype,
@@ -86,7 +88,7 @@ private:
   }
   /// Rows per head, none negative, at most `most`.
   std::vector<int32_t> counts(const std::string &name, uint64_t most) const {
-    auto values = numbers<int32_t>(name, "I32", model.config.kvHeads);
+    auto values = numbers<int32_t>(name, "I32", config.kvHeads);
     for (int32_t value : values)
       if (value < 0 || uint64_t(value) > most)
         throw fail(KVC_BAD_ARGUMENT, "{}: {} must be 0 to {}, got {}",
@@ -94,9 +96,10 @@ private:
     return values;
   }
 
-  void readLayer(const std::string &prefix, const std::string &dtype,
-                 RaggedCache &cache, uint32_t position) const {
-    uint64_t d = model.config.headDim, rows = 0, entries = 0;
+  RaggedCache::Contents readLayer(const std::string &prefix,
+                                  const std::string &dtype,
+                                  uint32_t position) const {
+    uint64_t d = config.headDim, rows = 0, entries = 0;
     auto rowCounts = counts(prefix + "counts", position);
     for (int32_t count : rowCounts)
       rows += uint64_t(count);
@@ -126,22 +129,25 @@ private:
         }
       }
     }
-    cache.append(rowCounts, k.data, v.data, members);
+    return {rowCounts,
+            {k.data, k.data + k.bytes},
+            {v.data, v.data + v.bytes},
+            std::move(members)};
   }
 };
 
 } // namespace
 
 void kvc::rt::saveCache(const Session &session, const std::string &path) {
-  const Config &config = session.model.config;
+  const Config &config = session.engine.config;
   std::map<std::string, TensorData> tensors;
   for (uint32_t l = 0; l < config.layers; ++l) {
-    RaggedCache::Contents layer = session.cache[l].contents();
+    RaggedCache::Contents layer = session.cache->contents(l);
     std::string prefix = fmt::format("layers.{}.", l);
     uint64_t rows = 0;
     for (int32_t count : layer.counts)
       rows += uint64_t(count);
-    std::string dtype = safetensorsName(session.cache[l].dtype);
+    std::string dtype = safetensorsName(session.cache->dtype);
     tensors[prefix + "counts"] =
         TensorData::of("I32", {config.kvHeads}, layer.counts);
     tensors[prefix + "k"] =
@@ -177,6 +183,6 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
                                     fmt::format("{}", session.position)}})}});
 }
 
-Session kvc::rt::loadCache(const Transformer &model, const std::string &path) {
-  return CacheReader(model, path).read();
+Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {
+  return CacheReader(engine, path).read();
 }

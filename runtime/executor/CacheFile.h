@@ -18,7 +18,7 @@ namespace kvc::rt {
 void saveCache(const Session &session, const std::string &path);
 /// The session of a file. Throws Failure that names file, rule and value where
 /// it is malformed or another model's.
-Session loadCache(const Transformer &model, const std::string &path);
+Session loadCache(const Engine &engine, const std::string &path);
 
 } // namespace kvc::rt
 

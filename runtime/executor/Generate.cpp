@@ -55,30 +55,28 @@ void checkLength(uint64_t tokens, const Config &config, uint32_t more) {
 } // namespace
 
 /// The prompt read into a session, compressed if there is a policy.
-static Session readPrompt(const GenerateOptions &options,
-                          const Transformer &model, GenerateResult &result) {
-  std::optional<Compressor> policy;
+static Session readPrompt(const GenerateOptions &options, const Engine &engine,
+                          GenerateResult &result) {
+  std::unique_ptr<Compressor> policy;
   if (!options.policy.policy.empty())
-    policy.emplace(options.policy, model);
+    policy = engine.makeCompressor(options.policy);
   std::optional<LayerDump> dump;
   PrefillOptions prefill;
   prefill.chunk = options.chunk;
   prefill.evictBetween = options.evictBetween;
   prefill.progress = options.progress;
   if (!options.dumpLayers.empty())
-    prefill.dump = &dump.emplace(model);
+    prefill.dump = &dump.emplace(engine);
   Budget budget;
   auto tokens = uint32_t(result.promptTokens.size());
   if (policy) {
     budget = Budget::parse(options.budget, options.keep);
     result.budget = budget.of(tokens);
     result.policy = policy->manifest().policy;
-    result.target = policy->target();
   }
-  Session session(model, policy ? policy->dtype() : KVC_F32);
+  Session session(engine, policy ? policy->dtype() : engine.dtype());
   Stopwatch watch;
-  session.prefill(result.promptTokens, policy ? &*policy : nullptr, budget,
-                  prefill);
+  session.prefill(result.promptTokens, policy.get(), budget, prefill);
   result.evictSeconds = session.evictSeconds;
   result.prefillSeconds = watch.seconds() - result.evictSeconds;
   if (policy && policy->nanScores())
@@ -90,8 +88,8 @@ static Session readPrompt(const GenerateOptions &options,
 }
 
 GenerateResult kvc::rt::generate(const GenerateOptions &options) {
-  Transformer model(options.model);
-  const Config &config = model.config;
+  std::unique_ptr<Engine> engine = makeEngine(options.model, options.target);
+  const Config &config = engine->config;
   // Token ids go in and out without a tokenizer.
   std::optional<Tokenizer> tokenizer;
   if ((options.tokens.empty() && options.loadCache.empty()) ||
@@ -101,7 +99,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     tokenizer->checkFits(config.vocab);
   }
   GenerateResult result;
-  result.target = "host";
+  result.target = engine->target();
   for (const std::string &question : options.questions)
     result.answers.push_back({tokenizer->encode(question, false), {}, ""});
   uint32_t longest = 0;
@@ -124,21 +122,20 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
                  "the prompt must have at least 1 token, got 0");
     checkTokens(result.promptTokens, config);
     checkLength(result.promptTokens.size(), config, longest);
-    session.emplace(readPrompt(options, model, result));
+    session.emplace(readPrompt(options, *engine, result));
   } else {
-    session.emplace(loadCache(model, options.loadCache));
+    session.emplace(loadCache(*engine, options.loadCache));
     checkLength(session->position, config, longest);
   }
   result.top = largest(session->logits, 5);
-  size_t rowBytes =
-      config.headDim * 2 * dtypeBytes(session->cache.front().dtype);
+  size_t rowBytes = config.headDim * 2 * dtypeBytes(session->cache->dtype);
   result.cacheBytesFull =
       size_t(config.layers) * config.kvHeads * session->position * rowBytes;
-  result.cacheBytesKept = session->cacheBytes();
-  for (const RaggedCache &layer : session->cache) {
+  result.cacheBytesKept = session->cache->usedBytes();
+  for (uint32_t l = 0; l < config.layers; ++l) {
     auto &counts = result.kept.emplace_back();
     for (uint32_t h = 0; h < config.kvHeads; ++h)
-      counts.push_back(int32_t(layer.rows(h)));
+      counts.push_back(int32_t(session->cache->rows(l, h)));
   }
   if (!options.saveCache.empty())
     saveCache(*session, options.saveCache);

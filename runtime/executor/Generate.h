@@ -3,7 +3,7 @@
 #ifndef KVC_RUNTIME_EXECUTOR_GENERATE_H
 #define KVC_RUNTIME_EXECUTOR_GENERATE_H
 
-#include "runtime/executor/Compressor.h"
+#include "runtime/executor/Engine.h"
 
 #include <cstdint>
 #include <functional>
@@ -13,10 +13,10 @@
 namespace kvc::rt {
 
 struct GenerateOptions {
-  std::string model;
-  PolicyOptions policy;     // without a library: full cache
-  std::string budget, keep; // exactly one with a policy
-  std::string prompt;       // text, used where `tokens` is empty
+  std::string model, target; // target as in makeEngine
+  PolicyOptions policy;      // without a library: full cache
+  std::string budget, keep;  // exactly one with a policy
+  std::string prompt;        // text, used where `tokens` is empty
   std::vector<uint32_t> tokens;
   /// Read after the prompt has been compressed, each from the same cache.
   std::vector<std::string> questions;

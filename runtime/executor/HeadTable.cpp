@@ -11,12 +11,12 @@
 
 using namespace kvc::rt;
 
-void kvc::rt::giveTable(Evictor &evictor, const std::string &path,
-                        uint32_t layers, uint32_t qHeads) {
-  const Manifest &manifest = evictor.manifest();
+std::vector<float> kvc::rt::readTable(const Manifest &manifest,
+                                      const std::string &path, uint32_t layers,
+                                      uint32_t qHeads) {
   bool wanted = manifest.reads("table");
   if (!wanted && path.empty())
-    return;
+    return {};
   if (!wanted)
     throw fail(KVC_BAD_ARGUMENT, "policy '{}' takes no table, got '{}'",
                manifest.policy, path);
@@ -43,5 +43,5 @@ void kvc::rt::giveTable(Evictor &evictor, const std::string &path,
     throw fail(KVC_BAD_ARGUMENT,
                "{}: importance must be above 0 for some head, got 0 for all",
                path);
-  evictor.setTable(std::move(values));
+  return values;
 }

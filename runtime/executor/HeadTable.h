@@ -3,15 +3,19 @@
 #ifndef KVC_RUNTIME_EXECUTOR_HEADTABLE_H
 #define KVC_RUNTIME_EXECUTOR_HEADTABLE_H
 
-#include "runtime/executor/Evictor.h"
+#include "runtime/plan/Manifest.h"
+
+#include <string>
+#include <vector>
 
 namespace kvc::rt {
 
-/// Gives `path` (safetensors, `importance` F32 [layers, Hq]) to a policy that
-/// reads it. Throws Failure where the policy needs one and `path` is empty,
-/// takes none and it is not, or the file does not fit.
-void giveTable(Evictor &evictor, const std::string &path, uint32_t layers,
-               uint32_t qHeads);
+/// The table of `path` (safetensors, `importance` F32 [layers, Hq]) for a
+/// policy that reads one; empty for others. Throws Failure where the policy
+/// needs one and `path` is empty, takes none and it is not, or the file does
+/// not fit.
+std::vector<float> readTable(const Manifest &manifest, const std::string &path,
+                             uint32_t layers, uint32_t qHeads);
 
 } // namespace kvc::rt
 

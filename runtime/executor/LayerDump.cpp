@@ -8,8 +8,9 @@
 
 using namespace kvc::rt;
 
-void LayerDump::add(uint32_t index, const LayerActivations &layer) {
-  const Config &config = model.config;
+void LayerDump::add(uint32_t index, const Activations &activations) {
+  LayerActivations layer = activations.onHost();
+  const Config &config = engine.config;
   std::string prefix = fmt::format("layers.{}.", index);
   uint64_t tokens = layer.tokens, d = config.headDim;
   auto put = [&](const char *name, std::vector<uint64_t> shape,
@@ -21,12 +22,11 @@ void LayerDump::add(uint32_t index, const LayerActivations &layer) {
   put("k_raw", {config.kvHeads, tokens, d}, layer.kRaw);
   put("v", {config.kvHeads, tokens, d}, layer.v);
   put("lse", {config.qHeads, tokens}, layer.lse);
-  put("wo", {config.hidden, config.qHeads * d},
-      model.weights.layers[index].o.weight);
+  put("wo", {config.hidden, config.qHeads * d}, engine.outputProjection(index));
 }
 
 std::string LayerDump::text() const {
-  const Config &config = model.config;
+  const Config &config = engine.config;
   std::map<std::string, std::string> metadata = {
       {"scale", fmt::format("{}", 1.0 / std::sqrt(double(config.headDim)))}};
   // The format's angles are unscaled.

@@ -4,20 +4,20 @@
 #define KVC_RUNTIME_EXECUTOR_LAYERDUMP_H
 
 #include "runtime/io/Safetensors.h"
-#include "runtime/model/Transformer.h"
+#include "runtime/executor/Engine.h"
 
 namespace kvc::rt {
 
 class LayerDump {
 public:
-  explicit LayerDump(const Transformer &model) : model(model) {}
+  explicit LayerDump(const Engine &engine) : engine(engine) {}
 
-  void add(uint32_t index, const LayerActivations &layer);
+  void add(uint32_t index, const Activations &activations);
   /// The file's contents.
   std::string text() const;
 
 private:
-  const Transformer &model;
+  const Engine &engine;
   std::map<std::string, TensorData> tensors;
 };
 

@@ -3,7 +3,8 @@
 #ifndef KVC_RUNTIME_EXECUTOR_SESSION_H
 #define KVC_RUNTIME_EXECUTOR_SESSION_H
 
-#include "runtime/executor/Compressor.h"
+#include "runtime/base/Budget.h"
+#include "runtime/executor/Engine.h"
 
 namespace kvc::rt {
 
@@ -21,7 +22,9 @@ struct PrefillOptions {
 /// are independent: a prompt is read once and asked many questions.
 class Session {
 public:
-  Session(const Transformer &model, kvc_dtype dtype);
+  Session(const Engine &engine, kvc_dtype dtype);
+  Session(const Session &other);
+  Session(Session &&) = default;
 
   /// Reads a prompt from position 0; compresses it unless `compressor` is null.
   /// In chunks without `evictBetween` the cache is whole until all has been
@@ -36,20 +39,16 @@ public:
   /// is returned too, unless `ignoreEos`.
   std::vector<uint32_t> decode(uint32_t most, bool ignoreEos);
 
-  /// Bytes of the rows in use.
-  size_t cacheBytes() const;
-
-  const Transformer &model;
-  std::vector<RaggedCache> cache; // per layer
-  uint32_t position = 0;          // of the next token
-  std::vector<float> logits;      // of the last one; empty before the first
-  double evictSeconds = 0;        // spent by the policy so far
+  const Engine &engine;
+  std::unique_ptr<Cache> cache;
+  uint32_t position = 0;     // of the next token
+  std::vector<float> logits; // of the last one; empty before the first
+  double evictSeconds = 0;   // spent by the policy so far
 
 private:
   void readChunks(const std::vector<uint32_t> &tokens, Compressor &compressor,
                   uint32_t budget, const PrefillOptions &options);
-  std::vector<float> readAll(const std::vector<uint32_t> &tokens,
-                             const Transformer::LayerHook &hook);
+  void run(const std::vector<uint32_t> &tokens, const Engine::LayerHook &hook);
 };
 
 } // namespace kvc::rt

@@ -1,7 +1,7 @@
 // Tiny random models and tokenizers of each family against what the reference
 // framework made of them (test/models/make.py).
 
-#include "runtime/executor/Session.h"
+#include "runtime/executor/Engine.h"
 #include "runtime/io/MappedFile.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/model/Tokenizer.h"
@@ -32,7 +32,7 @@ class ModelParity : public testing::TestWithParam<std::string> {
 public:
   void SetUp() override {
     std::string dir = KVC_FIXTURES "/models/" + GetParam();
-    model.emplace(dir);
+    engine = makeEngine(dir, "host");
     SafetensorsFile file(dir + "/expected.safetensors");
     const TensorView &ids = file.at("tokens"), &values = file.at("logits");
     tokens.resize(ids.elements());
@@ -42,19 +42,17 @@ public:
   }
   /// The logits of all tokens, read in pieces of `step`.
   std::vector<float> logits(size_t step) const {
-    Session session(*model, KVC_F32);
+    auto cache = engine->makeCache(engine->dtype());
     std::vector<float> all;
     for (size_t first = 0; first < tokens.size(); first += step) {
       std::vector<uint32_t> piece(
           tokens.begin() + ptrdiff_t(first),
           tokens.begin() + ptrdiff_t(std::min(tokens.size(), first + step)));
       auto at = uint32_t(first);
-      auto output = model->run(
-          piece, at, session.cache, [&](uint32_t l, LayerActivations &layer) {
-            session.cache[l].append(layer.k.data(), layer.v.data(),
-                                    layer.tokens, at);
-          });
-      auto rows = model->logits(output.data(), uint32_t(piece.size()));
+      auto rows = engine->run(
+          piece, at, *cache,
+          [&](uint32_t l, Activations &layer) { cache->append(l, layer, at); },
+          Engine::LogitsOf::AllTokens);
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -69,7 +67,7 @@ public:
     return worst / most * std::ldexp(1.0, 24);
   }
 
-  std::optional<Transformer> model;
+  std::unique_ptr<Engine> engine;
   std::vector<uint32_t> tokens;
   std::vector<float> want; // [T, vocab]
 };

@@ -104,7 +104,7 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")
       ->check(CLI::Range(1, 1 << 30));
   command->add_flag("--ignore-eos", o.ignoreEos, "Go on behind end tokens");
-  command->add_option("--target", o.policy.target, "host or cuda");
+  command->add_option("--target", o.target, "host or cuda");
   command->add_option("--table", o.policy.table, "Importance of heads")
       ->needs(policy);
   command->add_option("--json", state->json, "File for the same as data");
