@@ -1,7 +1,7 @@
 //===- CudaDevice.cpp - kernels on an NVIDIA GPU --------------------------===//
 
 #include "runtime/base/Failure.h"
-#include "runtime/device/CudaDriver.h"
+#include "runtime/device/CudaContext.h"
 #include "runtime/device/Device.h"
 
 #include <algorithm>
@@ -27,36 +27,25 @@ class CudaDevice : public Device {
 public:
   CudaDevice(const kvc_artifact &artifact, const Manifest &manifest,
              int ordinal)
-      : driver(CudaDriver::get()) {
-    int count = 0;
-    driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
-    if (ordinal < 0 || ordinal >= count)
-      throw fail(KVC_BAD_ARGUMENT, "CUDA device must be below {}, got {}",
-                 count, ordinal);
-    driver.check(driver.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+      : context(ordinal), driver(context.driver) {
     const kvc_image &image = chooseImage(artifact);
-    driver.check(driver.cuDevicePrimaryCtxRetain(&context, device),
-                 "cuDevicePrimaryCtxRetain");
+    CudaContext::Current current(context);
+    module = context.load(image.ptx, "the PTX for " + std::string(image.chip));
     try {
-      Current current(*this);
-      load(image, manifest);
+      findKernels(manifest);
     } catch (...) {
-      driver.cuDevicePrimaryCtxRelease_v2(device);
+      driver.cuModuleUnload(module);
       throw;
     }
   }
 
   ~CudaDevice() override {
-    driver.cuCtxPushCurrent_v2(context);
-    if (module)
-      driver.cuModuleUnload(module);
-    CUcontext popped;
-    driver.cuCtxPopCurrent_v2(&popped);
-    driver.cuDevicePrimaryCtxRelease_v2(device);
+    CudaContext::Current current(context);
+    driver.cuModuleUnload(module);
   }
 
   void launch(const Launch &launch, void *stream) override {
-    Current current(*this);
+    CudaContext::Current current(context);
     std::vector<void *> slots;
     for (const uint64_t &arg : launch.args)
       slots.push_back(const_cast<uint64_t *>(&arg));
@@ -68,64 +57,44 @@ public:
   }
 
   void *allocate(size_t bytes) override {
-    Current current(*this);
+    CudaContext::Current current(context);
     CUdeviceptr memory;
     driver.check(driver.cuMemAlloc_v2(&memory, std::max<size_t>(bytes, 1)),
                  "cuMemAlloc of " + std::to_string(bytes) + " bytes");
     return reinterpret_cast<void *>(memory);
   }
   void release(void *memory) override {
-    Current current(*this);
+    CudaContext::Current current(context);
     driver.cuMemFree_v2(address(memory));
   }
   void upload(void *to, const void *from, size_t bytes) override {
-    Current current(*this);
+    CudaContext::Current current(context);
     driver.check(driver.cuMemcpyHtoD_v2(address(to), from, bytes),
                  "cuMemcpyHtoD");
   }
   void download(void *to, const void *from, size_t bytes) override {
-    Current current(*this);
+    CudaContext::Current current(context);
     driver.check(driver.cuMemcpyDtoH_v2(to, address(from), bytes),
                  "cuMemcpyDtoH");
   }
   void clear(void *memory, size_t bytes) override {
-    Current current(*this);
+    CudaContext::Current current(context);
     driver.check(driver.cuMemsetD8_v2(address(memory), 0, bytes), "cuMemsetD8");
   }
   void synchronize() override {
-    Current current(*this);
+    CudaContext::Current current(context);
     driver.check(driver.cuCtxSynchronize(), "cuCtxSynchronize");
   }
   bool onHost() const override { return false; }
 
 private:
-  /// Makes the context current for a scope and restores what was.
-  struct Current {
-    explicit Current(CudaDevice &device) : driver(device.driver) {
-      driver.check(driver.cuCtxPushCurrent_v2(device.context),
-                   "cuCtxPushCurrent");
-    }
-    ~Current() {
-      CUcontext popped;
-      driver.cuCtxPopCurrent_v2(&popped);
-    }
-    const CudaDriver &driver;
-  };
-
   static CUdeviceptr address(const void *memory) {
     return reinterpret_cast<CUdeviceptr>(memory);
   }
 
-  int attribute(int which) {
-    int value = 0;
-    driver.check(driver.cuDeviceGetAttribute(&value, which, device),
-                 "cuDeviceGetAttribute");
-    return value;
-  }
-
   /// PTX for the newest chip that is not newer than the device.
   const kvc_image &chooseImage(const kvc_artifact &artifact) {
-    int have = attribute(cudaMajor) * 10 + attribute(cudaMinor);
+    int have = context.chip();
     const kvc_image *best = nullptr;
     std::string chips;
     for (uint32_t i = 0; i < artifact.image_count; ++i) {
@@ -143,16 +112,7 @@ private:
     return *best;
   }
 
-  void load(const kvc_image &image, const Manifest &manifest) {
-    char log[4096] = "";
-    int options[] = {cudaErrorLog, cudaErrorLogBytes};
-    void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
-    CUresult result =
-        driver.cuModuleLoadDataEx(&module, image.ptx, 2, options, values);
-    std::string words(log);
-    std::replace(words.begin(), words.end(), '\n', ' ');
-    driver.check(result, "loading the PTX for " + std::string(image.chip) +
-                             (words.empty() ? "" : " (" + words + ")"));
+  void findKernels(const Manifest &manifest) {
     for (const Variant &variant : manifest.variants)
       for (const KernelSpec &kernel : variant.kernels)
         driver.check(driver.cuModuleGetFunction(&functions[kernel.name], module,
@@ -160,9 +120,8 @@ private:
                      "cuModuleGetFunction of " + kernel.name);
   }
 
+  const CudaContext context;
   const CudaDriver &driver;
-  CUdevice device = 0;
-  CUcontext context = nullptr;
   CUmodule module = nullptr;
   std::map<std::string, CUfunction, std::less<>> functions;
 };

@@ -22,6 +22,25 @@ using CUcontext = struct CUctx_st *;
 using CUmodule = struct CUmod_st *;
 using CUfunction = struct CUfunc_st *;
 using CUstream = struct CUstream_st *;
+using CUevent = struct CUevent_st *;
+using CUmemoryPool = struct CUmemPoolHandle_st *;
+
+/// CUDA_MEMCPY2D_v2, of which we use device memory only.
+struct CudaCopy2D {
+  size_t fromX = 0, fromY = 0;
+  int fromKind = 2; // device
+  const void *fromHost = nullptr;
+  CUdeviceptr from = 0;
+  void *fromArray = nullptr;
+  size_t fromPitch = 0;
+  size_t toX = 0, toY = 0;
+  int toKind = 2;
+  void *toHost = nullptr;
+  CUdeviceptr to = 0;
+  void *toArray = nullptr;
+  size_t toPitch = 0;
+  size_t width = 0, height = 0; // bytes, rows
+};
 
 /// One table of symbols: name in the library, type.
 struct CudaDriver {
@@ -47,6 +66,28 @@ struct CudaDriver {
   X(cuMemFree_v2, CUresult (*)(CUdeviceptr))                                   \
   X(cuMemcpyHtoD_v2, CUresult (*)(CUdeviceptr, const void *, size_t))          \
   X(cuMemcpyDtoH_v2, CUresult (*)(void *, CUdeviceptr, size_t))                \
+  X(cuMemAllocAsync, CUresult (*)(CUdeviceptr *, size_t, CUstream))            \
+  X(cuMemFreeAsync, CUresult (*)(CUdeviceptr, CUstream))                       \
+  X(cuDeviceGetDefaultMemPool, CUresult (*)(CUmemoryPool *, CUdevice))         \
+  X(cuMemPoolSetAttribute, CUresult (*)(CUmemoryPool, int, void *))            \
+  X(cuMemHostAlloc, CUresult (*)(void **, size_t, unsigned))                   \
+  X(cuMemFreeHost, CUresult (*)(void *))                                       \
+  X(cuMemcpyHtoDAsync_v2,                                                      \
+    CUresult (*)(CUdeviceptr, const void *, size_t, CUstream))                 \
+  X(cuMemcpyDtoHAsync_v2, CUresult (*)(void *, CUdeviceptr, size_t, CUstream)) \
+  X(cuMemcpyDtoDAsync_v2,                                                      \
+    CUresult (*)(CUdeviceptr, CUdeviceptr, size_t, CUstream))                  \
+  X(cuMemcpy2DAsync_v2, CUresult (*)(const CudaCopy2D *, CUstream))            \
+  X(cuMemsetD8Async,                                                           \
+    CUresult (*)(CUdeviceptr, unsigned char, size_t, CUstream))                \
+  X(cuStreamCreate, CUresult (*)(CUstream *, unsigned))                        \
+  X(cuStreamSynchronize, CUresult (*)(CUstream))                               \
+  X(cuStreamDestroy_v2, CUresult (*)(CUstream))                                \
+  X(cuEventCreate, CUresult (*)(CUevent *, unsigned))                          \
+  X(cuEventRecord, CUresult (*)(CUevent, CUstream))                            \
+  X(cuEventSynchronize, CUresult (*)(CUevent))                                 \
+  X(cuEventElapsedTime, CUresult (*)(float *, CUevent, CUevent))               \
+  X(cuEventDestroy_v2, CUresult (*)(CUevent))                                  \
   X(cuMemsetD8_v2, CUresult (*)(CUdeviceptr, unsigned char, size_t))           \
   X(cuGetErrorName, CUresult (*)(CUresult, const char **))                     \
   X(cuGetErrorString, CUresult (*)(CUresult, const char **))
@@ -64,7 +105,11 @@ struct CudaDriver {
 };
 
 // cuDeviceGetAttribute
-constexpr int cudaMajor = 75, cudaMinor = 76;
+constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16;
+// cuStreamCreate, cuEventCreate
+constexpr unsigned cudaNonBlocking = 1, cudaDisableTiming = 2;
+// cuMemPoolSetAttribute
+constexpr int cudaReleaseThreshold = 4;
 // cuModuleLoadDataEx
 constexpr int cudaErrorLog = 5, cudaErrorLogBytes = 6;
 

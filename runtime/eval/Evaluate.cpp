@@ -30,6 +30,7 @@ struct Cell {
   std::string policy, budget; // names of the results
   std::unique_ptr<Compressor> compressor;
   Budget share;
+  double secondsBefore = 0, evictSeconds = 0; // of the prompt at hand
 };
 
 /// FNV-1a, to tell whether a run goes on with what it began with.
@@ -218,7 +219,7 @@ private:
       json result = {{"policy", cells[i].policy},
                      {"budget", cells[i].budget},
                      {"cache_bytes", session.cache->usedBytes()},
-                     {"evict_seconds", session.evictSeconds}};
+                     {"evict_seconds", cells[i].evictSeconds}};
       Stopwatch watch;
       if (!aware)
         session.read(question);
@@ -248,8 +249,10 @@ private:
     for (Cell &cell : cells) {
       sessions.emplace_back(*engine, cell.compressor ? cell.compressor->dtype()
                                                      : engine->dtype());
-      if (cell.compressor)
+      if (cell.compressor) {
         cell.compressor->begin(count, cell.share.of(count));
+        cell.secondsBefore = cell.compressor->seconds();
+      }
     }
     auto nothing = engine->makeCache(engine->dtype());
     double others = 0;
@@ -267,10 +270,8 @@ private:
               continue;
             }
             Compressor &compressor = *cells[i].compressor;
-            Stopwatch evictWatch;
             KeptSequence kept;
             compressor.compress(layer, 0, cache, details ? &kept : nullptr);
-            sessions[i].evictSeconds += evictWatch.seconds();
             if (details)
               described[i].push_back(
                   describeLayer(*metrics, kept, compressor.dtype()));
@@ -279,8 +280,10 @@ private:
         });
     double seconds = watch.seconds() - others;
     for (Cell &cell : cells)
-      if (cell.compressor)
+      if (cell.compressor) {
         cell.compressor->finish();
+        cell.evictSeconds = cell.compressor->seconds() - cell.secondsBefore;
+      }
     for (Session &session : sessions) {
       session.position = count;
       session.logits = logits;

@@ -5,11 +5,22 @@
 #include "runtime/base/Failure.h"
 #include "runtime/executor/HostEngine.h"
 
+#ifdef KVC_GPU
+#include "runtime/gpu/GpuEngine.h"
+#endif
+
 using namespace kvc::rt;
 
 std::unique_ptr<Engine> kvc::rt::makeEngine(const std::string &modelDir,
-                                            const std::string &target) {
-  if (chooseTarget(target).kind == KVC_CUDA)
-    throw fail(KVC_UNSUPPORTED, "no GPU engine yet");
-  return makeHostEngine(modelDir);
+                                            const std::string &name) {
+  kvc_target target = chooseTarget(name);
+  if (target.kind == KVC_HOST)
+    return makeHostEngine(modelDir);
+#ifdef KVC_GPU
+  return gpu::makeGpuEngine(modelDir, target.device);
+#else
+  throw fail(KVC_UNSUPPORTED,
+             "built without the GPU executor, whose kernels need clang with "
+             "its NVPTX target; take --target host");
+#endif
 }

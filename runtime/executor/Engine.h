@@ -82,6 +82,8 @@ public:
   virtual kvc_dtype dtype() const = 0;
   /// True where some score was NaN.
   virtual bool nanScores() const = 0;
+  /// Time the device has spent on compressing so far.
+  virtual double seconds() const = 0;
 };
 
 /// What a policy reads of a prompt beside the cache, gathered while the prompt

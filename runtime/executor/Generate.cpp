@@ -77,7 +77,7 @@ static Session readPrompt(const GenerateOptions &options, const Engine &engine,
   Session session(engine, policy ? policy->dtype() : engine.dtype());
   Stopwatch watch;
   session.prefill(result.promptTokens, policy.get(), budget, prefill);
-  result.evictSeconds = session.evictSeconds;
+  result.evictSeconds = policy ? policy->seconds() : 0;
   result.prefillSeconds = watch.seconds() - result.evictSeconds;
   if (policy && policy->nanScores())
     result.warnings.push_back(

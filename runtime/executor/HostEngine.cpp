@@ -2,6 +2,7 @@
 
 #include "runtime/executor/HostEngine.h"
 
+#include "runtime/base/Stopwatch.h"
 #include "runtime/executor/HeadTable.h"
 
 #include <algorithm>
@@ -117,6 +118,7 @@ public:
 
   void compress(const Activations &from, uint32_t position, Cache &cache,
                 KeptSequence *told) override {
+    Stopwatch watch;
     const Config &config = model.config;
     const LayerActivations &activations = layerOf(from);
     // fp32 is handed over as it is.
@@ -154,12 +156,14 @@ public:
                                     membersOf(result.members, position));
     if (told)
       *told = std::move(result);
+    elapsed += watch.seconds();
   }
   void finish() override {}
 
   const Manifest &manifest() const override { return evictor.manifest(); }
   kvc_dtype dtype() const override { return type; }
   bool nanScores() const override { return nan; }
+  double seconds() const override { return elapsed; }
 
 private:
   const Transformer &model;
@@ -167,6 +171,7 @@ private:
   kvc_dtype type;
   uint32_t budget = 0, layer = 0, planned = 0;
   bool nan = false;
+  double elapsed = 0;
 };
 
 /// The last `most` rows of every head; `width` numbers each.

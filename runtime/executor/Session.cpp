@@ -2,7 +2,6 @@
 
 #include "runtime/executor/Session.h"
 
-#include "runtime/base/Stopwatch.h"
 #include "runtime/executor/LayerDump.h"
 
 #include <algorithm>
@@ -14,8 +13,7 @@ Session::Session(const Engine &engine, kvc_dtype dtype)
 
 Session::Session(const Session &other)
     : engine(other.engine), cache(other.cache->copy()),
-      position(other.position), logits(other.logits),
-      evictSeconds(other.evictSeconds) {}
+      position(other.position), logits(other.logits) {}
 
 void Session::run(const std::vector<uint32_t> &tokens,
                   const Engine::LayerHook &hook) {
@@ -46,7 +44,6 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
         [&](uint32_t index, Activations &layer) {
           if (options.dump)
             options.dump->add(index, layer);
-          Stopwatch watch;
           if (compressor) {
             // Normalised over the chunk, as all that the policy is shown.
             if (first)
@@ -55,7 +52,6 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
           } else {
             cache->append(index, layer, first);
           }
-          evictSeconds += watch.seconds();
           if (options.progress)
             options.progress(++done, steps);
         });
@@ -80,12 +76,10 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
     if (options.progress)
       options.progress(++done, steps);
   }
-  Stopwatch watch;
   compressor.begin(count, budget);
   for (uint32_t l = 0; l < engine.config.layers; ++l)
     compressor.compress(*prompt->take(l, *cache), 0, *cache);
   compressor.finish();
-  evictSeconds += watch.seconds();
 }
 
 void Session::read(const std::vector<uint32_t> &tokens) {

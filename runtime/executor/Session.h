@@ -43,7 +43,6 @@ public:
   std::unique_ptr<Cache> cache;
   uint32_t position = 0;     // of the next token
   std::vector<float> logits; // of the last one; empty before the first
-  double evictSeconds = 0;   // spent by the policy so far
 
 private:
   void readChunks(const std::vector<uint32_t> &tokens, Compressor &compressor,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <tuple>
 
 using namespace kvc::rt;
 
@@ -70,12 +71,21 @@ Rope::Rope(uint32_t headDim, double theta, const RopeScaling &scaling)
   }
 }
 
+std::pair<float, float> Rope::turn(size_t i, uint32_t position) const {
+  // The angle is rounded to fp32 as the reference framework's is.
+  float angle = float(position) * frequencies[i];
+  return {std::cos(angle) * magnitude, std::sin(angle) * magnitude};
+}
+
+void Rope::angles(float *to, uint32_t position) const {
+  for (size_t i = 0; i < frequencies.size(); ++i)
+    std::tie(to[2 * i], to[2 * i + 1]) = turn(i, position);
+}
+
 void Rope::rotate(float *vector, uint32_t position) const {
   size_t half = frequencies.size();
   for (size_t i = 0; i < half; ++i) {
-    // The angle is rounded to fp32 as the reference framework's is.
-    float angle = float(position) * frequencies[i];
-    float c = std::cos(angle) * magnitude, s = std::sin(angle) * magnitude;
+    auto [c, s] = turn(i, position);
     float a = vector[i], b = vector[i + half];
     vector[i] = a * c - b * s;
     vector[i + half] = b * c + a * s;

@@ -3,7 +3,9 @@
 #ifndef KVC_RUNTIME_MODEL_ROPE_H
 #define KVC_RUNTIME_MODEL_ROPE_H
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace kvc::rt {
@@ -28,10 +30,15 @@ public:
 
   /// Rotates one vector [d] in place.
   void rotate(float *vector, uint32_t position) const;
+  /// Cosine and sine of every angle of a position: [d / 2, 2].
+  void angles(float *to, uint32_t position) const;
 
 private:
   std::vector<float> frequencies; // [d / 2], radians per position
   float magnitude;
+
+  /// Cosine and sine.
+  std::pair<float, float> turn(size_t i, uint32_t position) const;
 };
 
 } // namespace kvc::rt

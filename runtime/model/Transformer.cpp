@@ -12,17 +12,23 @@ using namespace kvc::rt;
 
 namespace {
 
-/// y[rows, out] = x[rows, in] * w[out, in]^T + b
+/// y[rows, out] = x[rows, in] * w[out, in]^T + b; b may be empty.
+std::vector<float> apply(const std::vector<float> &weight,
+                         const std::vector<float> &bias, const float *x,
+                         uint32_t rows, uint32_t in) {
+  auto out = uint32_t(weight.size() / in);
+  std::vector<float> y(size_t(rows) * out);
+  for (uint32_t r = 0; r < rows && !bias.empty(); ++r)
+    std::copy(bias.begin(), bias.end(), &y[size_t(r) * out]);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, int(rows), int(out),
+              int(in), 1.0f, x, int(in), weight.data(), int(in),
+              bias.empty() ? 0.0f : 1.0f, y.data(), int(out));
+  return y;
+}
+
 std::vector<float> apply(const Linear &linear, const float *x, uint32_t rows,
                          uint32_t in) {
-  auto out = uint32_t(linear.weight.size() / in);
-  std::vector<float> y(size_t(rows) * out);
-  for (uint32_t r = 0; r < rows && !linear.bias.empty(); ++r)
-    std::copy(linear.bias.begin(), linear.bias.end(), &y[size_t(r) * out]);
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, int(rows), int(out),
-              int(in), 1.0f, x, int(in), linear.weight.data(), int(in),
-              linear.bias.empty() ? 0.0f : 1.0f, y.data(), int(out));
-  return y;
+  return apply(linear.weight, linear.bias, x, rows, in);
 }
 
 /// Each of `rows` rows; `out` may be `x`.
@@ -193,7 +199,7 @@ void Transformer::addMlp(const LayerWeights &w, std::vector<float> &x) const {
 std::vector<float> Transformer::logits(const float *output,
                                        uint32_t rows) const {
   auto normed = rmsNorm(output, rows, weights.norm, config.normEps);
-  return apply(weights.head.weight.empty() ? weights.embedding : weights.head,
+  return apply(weights.head.empty() ? weights.embedding : weights.head, {},
                normed.data(), rows, config.hidden);
 }
 
@@ -206,7 +212,7 @@ std::vector<float> Transformer::run(const std::vector<uint32_t> &tokens,
   std::vector<float> x(size_t(count) * hidden); // [T, hidden]
   for (uint32_t t = 0; t < count; ++t)
     std::memcpy(&x[size_t(t) * hidden],
-                &weights.embedding.weight[size_t(tokens[t]) * hidden],
+                &weights.embedding[size_t(tokens[t]) * hidden],
                 hidden * sizeof(float));
   for (uint32_t l = 0; l < config.layers; ++l) {
     const LayerWeights &w = weights.layers[l];

@@ -1,0 +1,46 @@
+//===- FakeQueue.h - a GPU that works when it is waited for ---------------===//
+//
+// The tests' stand-in for the CUDA driver and cuBLASLt, for machines without a
+// GPU. Work is queued and runs only when somebody waits for it, so that who
+// forgets to wait reads what was there before. New and freed memory is NaN, and
+// every allocation has a fence that is looked at. Kernels run in the emulation,
+// in a shuffled order: policies' from their artefact, the executor's from the
+// same source as its PTX.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_TEST_GPU_FAKEQUEUE_H
+#define KVC_TEST_GPU_FAKEQUEUE_H
+
+#include "runtime/device/CudaDriver.h"
+
+#include <deque>
+#include <functional>
+#include <string>
+
+struct kvc::rt::CUstream_st {
+  std::deque<std::function<void()>> work;
+};
+
+namespace kvc::fake {
+
+// Of CUresult.
+enum {
+  Success = 0,
+  InvalidValue = 1,
+  InvalidContext = 201,
+  NotFound = 500,
+  LaunchFailed = 719
+};
+
+/// Queues work; the null stream is one like any other.
+void enqueue(rt::CUstream stream, std::function<void()> work);
+/// True if [memory, memory + bytes) lies within one allocation of the device.
+bool isDevice(const void *memory, size_t bytes);
+/// The first fault stays, as on a GPU: every later call is refused with it.
+void fault(const std::string &words);
+bool faulted();
+
+} // namespace kvc::fake
+
+#endif // KVC_TEST_GPU_FAKEQUEUE_H
