@@ -26,6 +26,9 @@ config.substitutions += [
 if config.chromium:
     config.available_features.add("chromium")
     config.substitutions.append(("%chromium", config.chromium))
+if config.fake_cuda:
+    config.available_features.add("gpu-executor")
+    config.substitutions.append(("%fake_cuda", config.fake_cuda))
 if config.ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", config.ptxas))

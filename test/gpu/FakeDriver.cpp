@@ -25,7 +25,7 @@ using namespace kvc::fake;
 namespace kvc::rt {
 struct CUfunc_st {
   std::string name;
-  const kvc_host_entry *entry;
+  kvc_host_entry entry = {};      // of the artefact's or the executor's table
   std::vector<size_t> parameters; // bytes of each
 };
 
@@ -52,16 +52,14 @@ constexpr int multiprocessors = 4;
 
 /// What the program did, written to the file KVC_FAKE_CUDA_LOG at its end.
 struct Counts {
-  size_t launches = 0, products = 0, synchronisations = 0, waits = 0;
+  size_t launches = 0, synchronisations = 0, waits = 0;
   /// Waits for an event behind which nothing was queued: the GPU would idle.
-  size_t idleWaits = 0, leaked = 0;
-  ~Counts();
+  size_t idleWaits = 0;
 };
 
 struct Fake {
-  std::map<const char *, size_t> memory; // device allocations
-  std::set<const void *> pinned;
-  std::map<const void *, size_t> pinnedBytes;
+  std::map<const char *, size_t> memory; // device allocations, bytes
+  std::map<const void *, size_t> pinned; // host allocations, bytes
   std::vector<CUcontext> current;
   CUctx_st context;
   CUmemPoolHandle_st pool;
@@ -69,6 +67,15 @@ struct Fake {
   std::set<CUstream> streams{&nullStream};
   std::string words; // of the fault
   Counts counts;
+
+  ~Fake() {
+    if (const char *path = std::getenv("KVC_FAKE_CUDA_LOG"))
+      std::ofstream(path) << "launches " << counts.launches
+                          << "\nsynchronisations " << counts.synchronisations
+                          << "\nwaits " << counts.waits << "\nidle_waits "
+                          << counts.idleWaits << "\nleaked "
+                          << memory.size() + pinned.size() << "\n";
+  }
 };
 
 Fake &state() {
@@ -76,23 +83,18 @@ Fake &state() {
   return instance;
 }
 
-Counts::~Counts() {
-  if (const char *path = std::getenv("KVC_FAKE_CUDA_LOG"))
-    std::ofstream(path) << "launches " << launches << "\nsynchronisations "
-                        << synchronisations << "\nwaits " << waits
-                        << "\nidle_waits " << idleWaits << "\nleaked " << leaked
-                        << "\n";
-}
-
 bool ready() { return !faulted() && !state().current.empty(); }
 CUresult refusal() { return faulted() ? LaunchFailed : InvalidContext; }
 
 char *pointer(CUdeviceptr address) { return reinterpret_cast<char *>(address); }
 
+/// Of those that have run, for the report of a broken fence.
+std::string lastKernel = "nobody";
+
 void checkFence(const char *memory, size_t bytes) {
   for (size_t i = 0; i < fenceBytes; ++i)
     if (static_cast<unsigned char>(memory[bytes + i]) != fence)
-      return fault("somebody wrote behind an allocation of " +
+      return fault(lastKernel + " wrote behind an allocation of " +
                    std::to_string(bytes) + " bytes");
 }
 
@@ -269,18 +271,18 @@ KVC_FAKE cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice) {
 }
 KVC_FAKE cuMemPoolSetAttribute(CUmemoryPool pool, int which, void *) {
   return pool == &state().pool && which == cudaReleaseThreshold ? Success
-                                                               : InvalidValue;
+                                                                : InvalidValue;
 }
 KVC_FAKE cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   if (!ready())
     return refusal();
   *memory = std::malloc(bytes);
   std::memset(*memory, poison, bytes);
-  state().pinnedBytes[*memory] = bytes;
+  state().pinned[*memory] = bytes;
   return Success;
 }
 KVC_FAKE cuMemFreeHost(void *memory) {
-  if (!state().pinnedBytes.erase(memory))
+  if (!state().pinned.erase(memory))
     return InvalidValue;
   std::free(memory);
   return Success;
@@ -302,9 +304,9 @@ KVC_FAKE cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
   if (!ready())
     return refusal();
   auto *source = static_cast<const char *>(from);
-  auto it = state().pinnedBytes.upper_bound(from);
+  auto it = state().pinned.upper_bound(from);
   bool isPinned =
-      it != state().pinnedBytes.begin() &&
+      it != state().pinned.begin() &&
       source < static_cast<const char *>((--it)->first) + it->second;
   if (isPinned) { // read when its turn comes
     enqueue(stream, [=] { copy(pointer(to), from, bytes); });
@@ -447,9 +449,7 @@ KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
     return refusal();
   auto loaded = std::make_unique<CUmod_st>();
   loaded->ptx = static_cast<const char *>(image);
-  std::map<std::string, kvc_host_entry> entries;
-  auto table =
-      std::make_shared<std::vector<kvc_host_entry>>(kernelsBeside(loaded->ptx));
+  std::vector<kvc_host_entry> table = kernelsBeside(loaded->ptx);
   // Names and parameters are the PTX's.
   static const std::regex entry(R"(\.entry\s+(\w+)\s*\(([^)]*)\))");
   static const std::regex parameter(
@@ -464,10 +464,9 @@ KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
          ++p)
       function->parameters.push_back((*p)[2].matched ? std::stoul((*p)[2])
                                                      : bytesOf((*p)[1]));
-    function->entry = nullptr;
-    for (const kvc_host_entry &candidate : *table)
+    for (const kvc_host_entry &candidate : table)
       if (candidate.name == function->name)
-        function->entry = new kvc_host_entry(candidate);
+        function->entry = candidate;
     loaded->functions[function->name] = std::move(function);
   }
   *module = loaded.release();
@@ -480,7 +479,7 @@ KVC_FAKE cuModuleUnload(CUmodule module) {
 KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
                              const char *name) {
   auto it = module->functions.find(name);
-  if (it == module->functions.end() || !it->second->entry)
+  if (it == module->functions.end() || !it->second->entry.entry)
     return NotFound;
   *function = it->second.get();
   return Success;
@@ -501,20 +500,19 @@ KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     slots.resize(at + (bytes + 7) / 8);
     std::memcpy(&slots[at], parameters[i], bytes);
   }
-  const kvc_host_entry entry = *function->entry;
+  kvc_host_entry entry = function->entry;
   std::string name = function->name;
   enqueue(stream, [=] {
     static uint64_t seed = 1;
+    lastKernel = name;
     try {
       emulate({name, entry.entry, {x, y, z}, block, entry.shared_bytes},
               slots.data(), 0, ++seed);
     } catch (const Failure &failure) {
-      fault(name + ": " + failure.what());
+      fault(failure.what());
     }
     for (auto [memory, bytes] : state().memory)
       checkFence(memory, bytes);
-    if (faulted())
-      state().words = name + ": " + state().words;
   });
   return Success;
 }

@@ -1,0 +1,155 @@
+"""gpu.py CHECK MODELS FAKE WORK [POLICY...]: kvc-run with --target cuda, where the folder FAKE
+holds libraries that stand in for the CUDA driver and cuBLASLt. Answers and kept rows are
+those of the host, within what bf16 moves."""
+import glob
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+
+from layers import save
+
+check, models, fake, work, *policies = sys.argv[1:]
+os.makedirs(work, exist_ok=True)
+needle = models + "/needle"
+layers, heads, group = 4, 4, 2
+prompts = [json.loads(line) for line in open(models + "/tasks/256.jsonl")]
+prompt = next(p["context"] + p["question"] for p in prompts if p["task"] == "single")
+log = work + "/log"
+
+
+def kvc(target, *command):
+    environment = dict(os.environ, KVC_FAKE_CUDA_LOG=log)
+    if target == "cuda":
+        environment["LD_LIBRARY_PATH"] = fake
+    result = subprocess.run(["kvc-run", *command, "--target", target], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, (command, result.stderr)
+    return result.stdout
+
+
+def generate(target, *options, tokens=5):
+    out = f"{work}/{target}.json"
+    kvc(target, "generate", "--model", needle, "--max-new-tokens", str(tokens), "--ignore-eos", "--json", out, *options)
+    result = json.load(open(out))
+    assert result["target"] == target
+    return result
+
+
+def counts():
+    return {name: int(value) for name, value in map(str.split, open(log))}
+
+
+def close(one, other, what):
+    """The same answer; heads share their rows a little differently where scores are rounded."""
+    assert [a["tokens"] for a in one["answers"]] == [a["tokens"] for a in other["answers"]], what
+    best = one["top"][0][1]
+    assert abs(best - other["top"][0][1]) < 0.02 * best + 0.1, (what, one["top"], other["top"])
+    tokens = len(one["prompt_tokens"]) or 1025
+    for a, b in zip(one["kept"], other["kept"]):
+        assert all(abs(x - y) <= 1 + 0.02 * tokens for x, y in zip(a, b)), (what, a, b)
+
+
+def compiled(path):
+    library = f"{work}/{os.path.basename(path)[:-5]}.so"
+    subprocess.run(["kvc-opt", path, "--emit=library", "--chip=sm_80", "--shape", "head_dim=32,group=2,dtype=bf16",
+                    "-o", library], check=True)
+    return library
+
+
+def check_policies():
+    """Every policy beside the model."""
+    random.seed(5)
+    table = work + "/table.safetensors"
+    importance = [random.random() for _ in range(layers * heads * group)]
+    save(table, {"importance": ("F32", [layers, heads * group], struct.pack(f"<{len(importance)}f", *importance))})
+    paths = [path for folder in policies for path in sorted(glob.glob(folder + "/*.mlir"))]
+    for path in paths:
+        library = compiled(path)
+        options = ["--policy", library, "--keep", "0.3", "--prompt", prompt]
+        if '"table"' in subprocess.run(["kvc-opt", path, "--emit=manifest", "--shape", "head_dim=32,group=2,dtype=bf16"],
+                                       check=True, capture_output=True, text=True).stdout:
+            options += ["--table", table]
+        close(generate("host", *options), generate("cuda", *options), path)
+        # One wait a run: nobody asks the GPU anything while a run is under way but for how
+        # much of a layer was kept, and then the GPU has the next layer to work on.
+        did = counts()
+        assert did["synchronisations"] <= 5 + 3 and did["waits"] < layers, (path, did)
+        assert did["idle_waits"] == 0 and did["leaked"] == 0, (path, did)
+    print(len(paths), "policies agree")
+
+
+def check_sessions():
+    """Chunks, several questions, saved caches."""
+    text = ["--prompt-file", needle + "/demo-prompt.txt"]
+    questions = ["--question", "\nWhat is the special magic number for carrot? The special magic number for carrot is ",
+                 "--question", "\nAnd for needle? "]
+    close(generate("host", *text), generate("cuda", *text), "without a policy")
+    close(generate("host", *text), generate("cuda", *text, "--chunk", "300"), "without a policy, in chunks")
+    for library in map(compiled, policies):
+        share = ["--policy", library, "--keep", "0.2"]
+        cache = work + "/cache"
+        whole = generate("cuda", *text, *share, *questions, "--save-cache", cache)
+        close(generate("host", *text, *share, *questions), whole, library)
+        loaded = generate("cuda", "--load-cache", cache, *questions)
+        assert loaded["answers"] == whole["answers"] and loaded["kept"] == whole["kept"]
+        close(loaded, generate("host", "--load-cache", cache, *questions), "a cache that another target loads")
+        for size in ("1025", "300", "33"):
+            close(whole, generate("cuda", *text, *share, *questions, "--chunk", size), f"{library} in chunks of {size}")
+        between = [*text, *share, "--chunk", "256", "--evict-between"]
+        close(generate("host", *between), generate("cuda", *between), f"{library}, evicted between chunks")
+        # Shorter than the window of a policy.
+        short = ["--tokens", "1,2,3,4,5", "--policy", library, "--budget", "3"]
+        close(generate("host", *short), generate("cuda", *short), f"{library} on five tokens")
+    print("sessions agree")
+
+
+def check_eval():
+    """Many caches of one prompt, layers described, likelihoods."""
+    libraries = ",".join(map(compiled, policies))
+    documents = {}
+    for target in ("host", "cuda"):
+        out = f"{work}/eval.{target}.json"
+        if os.path.exists(out):
+            os.remove(out)
+        kvc(target, "eval", "--model", needle, "--policy", libraries, "--budgets", "20%", "--tasks",
+            f"{models}/tasks/256.jsonl,text:{needle}/README.md", "--length", "300", "--limit", "2", "--results", out)
+        documents[target] = json.load(open(out))
+    host, cuda = documents["host"], documents["cuda"]
+    for a, b in zip(host["samples"], cuda["samples"]):
+        for x, y in zip(a["cells"], b["cells"]):
+            if x.get("prediction") is None:
+                assert abs(x["score"] - y["score"]) < 0.02 * abs(x["score"]), (x, y)
+            elif a["task"] == "single":
+                assert x["prediction"] == y["prediction"], (a["task"], x, y)
+    assert len(host["samples"]) == len(cuda["samples"]) > 4
+    for a, b in zip(host["layers"], cuda["layers"]):
+        for x, y in zip(a["layers"], b["layers"]):
+            assert abs(x["coverage"] - y["coverage"]) < 0.05, (x["coverage"], y["coverage"])
+            assert abs(x["perturbation"] - y["perturbation"]) < 0.05 * x["perturbation"] + 0.05, (x, y)
+    print("eval agrees")
+
+
+def check_dump():
+    """A prefill's activations, brought to the host."""
+    from layers import load
+    dumps = []
+    for target in ("host", "cuda"):
+        generate(target, "--prompt", prompt, "--dump-layers", f"{work}/{target}.layers")
+        dumps.append(load(f"{work}/{target}.layers"))
+    host, cuda = dumps
+    assert host.keys() == cuda.keys()
+    for name in host:
+        (type_a, shape_a, a), (type_b, shape_b, b) = host[name], cuda[name]
+        assert (type_a, shape_a) == (type_b, shape_b) == ("F32", shape_a), name
+        count = len(a) // 4
+        x, y = struct.unpack(f"<{count}f", a), struct.unpack(f"<{count}f", b)
+        most = max(map(abs, x))
+        worst = max(abs(p - q) for p, q in zip(x, y))
+        # A few rounding units of bf16, more in later layers.
+        assert worst <= 0.05 * most, (name, worst, most)
+    print("dumps agree")
+
+
+{"policies": check_policies, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()

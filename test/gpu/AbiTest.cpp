@@ -1,0 +1,68 @@
+// What CudaDriver.h and CublasLt.h write out, compared with NVIDIA's headers.
+
+#include "runtime/gpu/CublasLt.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+
+#include <gtest/gtest.h>
+
+using Ours = kvc::gpu::CublasLt;
+namespace rt = kvc::rt;
+
+static_assert(Ours::f32 == CUDA_R_32F && Ours::f16 == CUDA_R_16F &&
+              Ours::bf16 == CUDA_R_16BF);
+static_assert(Ours::computeF32 == CUBLAS_COMPUTE_32F);
+static_assert(Ours::transposed == CUBLAS_OP_T);
+static_assert(Ours::transposeA == CUBLASLT_MATMUL_DESC_TRANSA);
+static_assert(Ours::maxWorkspaceBytes ==
+              CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(sizeof(Ours::Algorithm) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(Ours::Advice) == sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(offsetof(Ours::Advice, workspaceBytes) ==
+                  offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
+              offsetof(Ours::Advice, state) ==
+                  offsetof(cublasLtMatmulHeuristicResult_t, state));
+
+static_assert(rt::cudaMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              rt::cudaMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR &&
+              rt::cudaMultiprocessors ==
+                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(rt::cudaNonBlocking == CU_STREAM_NON_BLOCKING &&
+              rt::cudaDisableTiming == CU_EVENT_DISABLE_TIMING &&
+              rt::cudaReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+static_assert(rt::cudaErrorLog == CU_JIT_ERROR_LOG_BUFFER &&
+              rt::cudaErrorLogBytes == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+static_assert(sizeof(rt::CudaCopy2D) == sizeof(CUDA_MEMCPY2D));
+static_assert(
+    offsetof(rt::CudaCopy2D, from) == offsetof(CUDA_MEMCPY2D, srcDevice) &&
+    offsetof(rt::CudaCopy2D, fromPitch) == offsetof(CUDA_MEMCPY2D, srcPitch) &&
+    offsetof(rt::CudaCopy2D, toKind) ==
+        offsetof(CUDA_MEMCPY2D, dstMemoryType) &&
+    offsetof(rt::CudaCopy2D, to) == offsetof(CUDA_MEMCPY2D, dstDevice) &&
+    offsetof(rt::CudaCopy2D, toPitch) == offsetof(CUDA_MEMCPY2D, dstPitch) &&
+    offsetof(rt::CudaCopy2D, width) == offsetof(CUDA_MEMCPY2D, WidthInBytes));
+static_assert(int(CU_MEMORYTYPE_DEVICE) == 2);
+
+/// Types of parameters, up to what a pointer points to: all that a call needs.
+template <typename T> constexpr size_t passedAs = sizeof(T);
+template <typename T>
+requires std::is_pointer_v<T>
+constexpr size_t passedAs<T> = 1000;
+
+template <typename A, typename B> constexpr bool sameCall = false;
+template <typename R, typename... A, typename S, typename... B>
+constexpr bool sameCall<R (*)(A...), S (*)(B...)> =
+    sizeof...(A) == sizeof...(B) && passedAs<R> == passedAs<S> &&[] {
+      size_t a[] = {passedAs<A>..., 0}, b[] = {passedAs<B>..., 0};
+      for (size_t i = 0; i < sizeof...(A); ++i)
+        if (a[i] != b[i])
+          return false;
+      return true;
+    }();
+
+TEST(CudaAbi, FunctionsTakeWhatTheHeadersSay) {
+#define KVC_COMPARE(name, ...)                                                 \
+  static_assert(sameCall<decltype(Ours::name), decltype(&::name)>, #name);
+  KVC_CUBLASLT_SYMBOLS(KVC_COMPARE)
+}
