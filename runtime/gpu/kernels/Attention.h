@@ -110,7 +110,7 @@ void attend(const Simt &simt, const AttendArgs &a) {
       Eight<E> k = {}, v = {};
       if (first + key < to)
         list.load(first + key, dim, k, v);
-      Tile::stage(shared, key, dim, k, v);
+      shared.store(key, dim, k, v);
     }
     simt.barrier();
 

@@ -6,8 +6,7 @@
 //   c[t][0..1]  row lane / 4,     columns 8 t + 2 (lane % 4) + {0, 1}
 //   c[t][2..3]  row lane / 4 + 8, the same columns
 //
-// f16 and bf16 go through that instruction; values then lie transposed, so that
-// two neighbouring tokens are one register. f32 is multiplied and added.
+// f16 and bf16 go through that instruction, f32 is multiplied and added.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,27 +19,27 @@ namespace kvc::gpu {
 
 constexpr uint32_t attentionWarps = 4;
 
-/// Head dimensions up to D, padded with zeros.
+/// A tile of keys and values, of head dimensions up to D, padded with zeros.
+/// Neighbouring rows begin four banks apart: the reads below do not conflict.
+template <typename E, int D, int Keys> struct KeyTile {
+  static constexpr int pitch = D + 16 / int(sizeof(E));
+  E k[Keys][pitch], v[Keys][pitch];
+
+  void store(uint32_t key, uint32_t first, const Eight<E> &keyPart,
+             const Eight<E> &valuePart) {
+    *reinterpret_cast<Eight<E> *>(&k[key][first]) = keyPart;
+    *reinterpret_cast<Eight<E> *>(&v[key][first]) = valuePart;
+  }
+};
+
 template <typename E, int D> class AttentionTile {
 public:
   static constexpr int keys = 64; // of a tile
-  struct Shared {
-    // Neighbouring rows begin four banks apart: 32-bit reads do not conflict.
-    E k[keys][D + 8];
-    E v[D][keys + 8]; // transposed
-  };
+  struct alignas(16) Shared : KeyTile<E, D, keys> {};
 
   AttentionTile(const Simt &simt, Shared &shared)
       : simt(simt), shared(shared), quad(simt.thread() % 4),
         low(simt.thread() % warpSize / 4) {}
-
-  static void stage(Shared &shared, uint32_t key, uint32_t first,
-                    const Eight<E> &k, const Eight<E> &v) {
-    *reinterpret_cast<Eight<E> *>(&shared.k[key][first]) = k;
-#pragma unroll
-    for (uint32_t i = 0; i < 8; ++i)
-      shared.v[first + i][key] = v.at[i];
-  }
 
   /// The rows of this lane, d elements each.
   void loadQueries(const E *row, const E *rowBelow, uint32_t d) {
@@ -78,8 +77,10 @@ public:
     for (int t = 0; t < D / 8; ++t) {
       uint32_t b[keys / 8];
 #pragma unroll
-      for (int i = 0; i < keys / 8; ++i)
-        b[i] = pair(&shared.v[t * 8 + low][i * 8 + quad * 2]);
+      for (int i = 0; i < keys / 8; ++i) {
+        int key = i * 8 + int(quad) * 2;
+        b[i] = pack(shared.v[key][t * 8 + low], shared.v[key + 1][t * 8 + low]);
+      }
       simt.mma<E, keys / 16>(a, b, o[t]);
     }
   }
@@ -98,22 +99,13 @@ private:
 template <int D> class AttentionTile<float, D> {
 public:
   static constexpr int keys = 32;
-  struct Shared {
-    float k[keys][D + 4], v[keys][D + 4];
-    float p[attentionWarps][16][keys + 1];
+  struct alignas(16) Shared : KeyTile<float, D, keys> {
+    float p[attentionWarps][16][keys + 1]; // weights
   };
 
   AttentionTile(const Simt &simt, Shared &shared)
       : simt(simt), shared(shared), quad(simt.thread() % 4),
         low(simt.thread() % warpSize / 4), warp(simt.thread() / warpSize) {}
-
-  static void stage(Shared &shared, uint32_t key, uint32_t first,
-                    const Eight<float> &k, const Eight<float> &v) {
-    for (uint32_t i = 0; i < 8; ++i) {
-      shared.k[key][first + i] = k.at[i];
-      shared.v[key][first + i] = v.at[i];
-    }
-  }
 
   void loadQueries(const float *row, const float *rowBelow, uint32_t dim) {
     q = row;
