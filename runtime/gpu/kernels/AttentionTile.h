@@ -128,8 +128,7 @@ public:
   }
 
   void addValues(const float (&p)[keys / 8][4], float (&o)[D / 8][4]) const {
-    auto &rows = shared.p[warp];
-    simt.syncWarp(); // the last tile's have been read
+    auto &rows = shared.p[warp]; // the last tile's are behind a barrier
 #pragma unroll
     for (int t = 0; t < keys / 8; ++t)
 #pragma unroll
