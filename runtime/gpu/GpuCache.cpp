@@ -12,8 +12,6 @@ namespace rt = kvc::rt;
 using rt::Member;
 using rt::RaggedCache;
 
-// Blocks of the kernels of kernels/Cache.h.
-static constexpr uint32_t threads = 256, rowsPerBlock = 8;
 // Free rows of each head: so many tokens later a layer is laid out anew.
 static constexpr uint32_t spare = 64;
 
@@ -122,9 +120,8 @@ void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
   args.counts = layer.counts.as<int32_t>();
   args.extra = extra;
   args.rowWords = uint32_t(rowBytes / 4);
-  queue.launch("move_rows",
-               {(longestHead + rowsPerBlock - 1) / rowsPerBlock, heads, 1},
-               threads, args);
+  queue.launch("move_rows", {ceilDiv(longestHead, movedRows), heads, 1},
+               moveThreads, args);
   layer.k = std::move(k);
   layer.v = std::move(v);
   layer.offsets = std::move(places);
@@ -157,10 +154,9 @@ void GpuCache::append(uint32_t index, const rt::Activations &activations,
              layer.extra};
   args.extra = from.tokens;
   args.rowWords = uint32_t(rowBytes / 4);
-  queue.launch(
-      "move_rows",
-      {(from.tokens + rowsPerBlock - 1) / rowsPerBlock, config.kvHeads, 1},
-      threads, args);
+  queue.launch("move_rows",
+               {ceilDiv(from.tokens, movedRows), config.kvHeads, 1},
+               moveThreads, args);
   layer.extra += from.tokens;
 }
 
@@ -186,9 +182,8 @@ void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
   args.counts = kept.counts;
   args.rowWords = uint32_t(rowBytes / 4);
   queue.launch("move_rows",
-               {(most(kept.hostCounts) + rowsPerBlock - 1) / rowsPerBlock,
-                config.kvHeads, 1},
-               threads, args);
+               {ceilDiv(most(kept.hostCounts), movedRows), config.kvHeads, 1},
+               moveThreads, args);
 }
 
 void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
@@ -215,9 +210,8 @@ void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
   args.toPositions = to.positions.as<int32_t>();
   args.toNorms = to.norms.as<float>();
   auto move = [&](const std::vector<int32_t> &counts) {
-    queue.launch("move_members",
-                 {(most(counts) + threads - 1) / threads, heads, 1}, threads,
-                 args);
+    queue.launch("move_members", {ceilDiv(most(counts), moveThreads), heads, 1},
+                 moveThreads, args);
   };
   args.fromRows = old.rows.as<int32_t>();
   args.fromPositions = old.positions.as<int32_t>();

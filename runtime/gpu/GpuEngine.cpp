@@ -19,8 +19,6 @@ namespace {
 
 constexpr uint32_t maxHeadDim = 128;
 
-uint32_t ceilDiv(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
 class GpuEngine : public rt::Engine {
 public:
   GpuEngine(const std::string &dir, const rt::Config &config, int device)
@@ -61,7 +59,7 @@ public:
     Buffer ids = queue.uploaded(tokens);
     EmbedArgs embed = {ids.as<int32_t>(), weights.outer.embedding.data(),
                        x.as<float>(), config.hidden};
-    queue.launch("embed_TYPE", {count, 1, 1}, 256, embed);
+    queue.launch("embed_TYPE", {count, 1, 1}, rowThreads, embed);
     for (uint32_t l = 0; l < config.layers; ++l) {
       const GpuLayer &w = weights.layers[l];
       auto layer =
@@ -108,7 +106,7 @@ private:
     Buffer y = elements(size_t(rows) * config.hidden);
     RmsNormArgs args = {x, weight.as<float>(), y.data(), config.hidden,
                         float(config.normEps)};
-    queue.launch("rms_norm_TYPE", {rows, 1, 1}, 256, args);
+    queue.launch("rms_norm_TYPE", {rows, 1, 1}, rowThreads, args);
     return y;
   }
 
@@ -120,7 +118,7 @@ private:
     if (!linear.bias)
       return;
     AddBiasArgs args = {x, linear.bias.as<float>(), config.hidden};
-    queue.launch("add_bias", {rows, 1, 1}, 256, args);
+    queue.launch("add_bias", {rows, 1, 1}, rowThreads, args);
   }
 
   /// Queries, keys and values of a layer's input.
@@ -150,7 +148,7 @@ private:
     args.kvHeads = config.kvHeads;
     args.d = d;
     args.eps = float(config.normEps);
-    queue.launch("heads_TYPE", {tokens, heads, 1}, 32, args);
+    queue.launch("heads_TYPE", {tokens, heads, 1}, headThreads, args);
     return layer;
   }
 
@@ -158,12 +156,11 @@ private:
   /// the log-sum-exp in `layer`.
   Buffer attend(GpuActivations &layer, const GpuCache &cache,
                 uint32_t index) const {
-    constexpr uint32_t blockRows = 64; // of attend_TYPE_D
     uint32_t tokens = layer.tokens, d = config.headDim;
     Buffer out = elements(size_t(tokens) * config.qHeads * d);
     layer.lse = Buffer(queue, size_t(config.qHeads) * tokens * sizeof(float));
     uint32_t blocks =
-        ceilDiv(tokens * (config.qHeads / config.kvHeads), blockRows);
+        ceilDiv(tokens * (config.qHeads / config.kvHeads), attentionRows);
     AttendArgs args = {};
     args.q = layer.q.data();
     args.k = layer.k.data();
@@ -188,12 +185,13 @@ private:
     while (padded < d)
       padded *= 2;
     queue.launch("attend_TYPE_" + std::to_string(padded),
-                 {blocks, config.kvHeads, args.splits}, 128, args);
+                 {blocks, config.kvHeads, args.splits}, attentionThreads, args);
     if (args.splits > 1) {
       CombineArgs combine = {args.parts,    args.out, args.lse,   tokens,
                              config.qHeads, d,        args.splits};
-      queue.launch("combine_TYPE", {ceilDiv(tokens * config.qHeads, 4), 1, 1},
-                   128, combine);
+      queue.launch("combine_TYPE",
+                   {ceilDiv(tokens * config.qHeads, attentionWarps), 1, 1},
+                   attentionThreads, combine);
     }
     return out;
   }
@@ -221,7 +219,7 @@ private:
       Buffer product = elements(size_t(rows) * inner);
       SwigluArgs args = {gateUp.data(), w.gateUp.bias.as<float>(),
                          product.data(), inner};
-      queue.launch("swiglu_TYPE", {rows, 1, 1}, 256, args);
+      queue.launch("swiglu_TYPE", {rows, 1, 1}, rowThreads, args);
       addProduct(w.down, product, at, rows, inner);
     }
   }

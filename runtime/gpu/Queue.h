@@ -22,6 +22,8 @@
 
 namespace kvc::gpu {
 
+inline uint32_t ceilDiv(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
 class Queue;
 
 /// Device memory. Uninitialised when allocated; empty by default.

@@ -150,12 +150,14 @@ void Attention::check(const Shape &s) {
   while (padded < d)
     padded *= 2;
   queue.launch("attend_TYPE_" + std::to_string(padded),
-               {(s.tokens * s.group + 63) / 64, heads, s.splits}, 128, args);
+               {ceilDiv(s.tokens * s.group, attentionRows), heads, s.splits},
+               attentionThreads, args);
   if (s.splits > 1) {
     CombineArgs combine = {args.parts, args.out, args.lse, s.tokens,
                            qHeads,     d,        s.splits};
-    queue.launch("combine_TYPE", {(s.tokens * qHeads + 3) / 4, 1, 1}, 128,
-                 combine);
+    queue.launch("combine_TYPE",
+                 {ceilDiv(s.tokens * qHeads, attentionWarps), 1, 1},
+                 attentionThreads, combine);
   }
   auto got = queue.downloadedAsFloat(out.data(), q.values.size());
   auto gotLse = queue.downloaded<float>(lse.data(), size_t(qHeads) * s.tokens);

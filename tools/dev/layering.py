@@ -17,6 +17,9 @@ forbidden = {
                             "runtime/executor", "cuda"),
     "runtime/model": llvm + ("dialect/", "passes/", "codegen/", "runtime/executor",
                              "runtime/device", "cuda"),
+    # Compiled for NVPTX, without a standard library.
+    "runtime/gpu/kernels": llvm + ("dialect/", "passes/", "codegen/", "runtime/device", "runtime/plan", "runtime/io",
+                                   "runtime/model", "runtime/executor", "cuda"),
     "runtime": llvm + ("dialect/", "passes/", "codegen/", "cuda.h", "cuda_runtime"),
     "tools/kvc-opt": ("runtime/", "kvc/"),
     "tools/kvc-run": llvm + ("dialect/", "passes/", "codegen/"),

@@ -13,6 +13,16 @@
 
 namespace kvc::gpu {
 
+/// Threads of a block of embed, rms_norm, add_bias and swiglu.
+constexpr uint32_t rowThreads = 256;
+/// Of heads: one warp.
+constexpr uint32_t headThreads = 32;
+/// Of attend and combine, a warp for 16 rows of the one, a row of the other.
+constexpr uint32_t attentionWarps = 4, attentionThreads = attentionWarps * 32,
+                   attentionRows = attentionWarps * 16;
+/// Of move_rows, a warp a row, and move_members, a thread a member.
+constexpr uint32_t moveThreads = 256, movedRows = moveThreads / 32;
+
 /// embed_E: grid [T].
 struct EmbedArgs {
   const int32_t *tokens; // [T]
@@ -73,7 +83,7 @@ struct CacheArgs {
   const float *rope;                           // [positions, d / 2, 2]
 };
 
-/// attend_E_D, grid [ceil(T * G / 64), Hkv, splits], 128 threads, D >= d:
+/// attend_E_D, grid [ceil(T * G / attentionRows), Hkv, splits], D >= d:
 /// attention to the cache and, causally, to the tokens themselves. The rows of
 /// a KV head are its T queries times the G query heads of its group.
 struct AttendArgs {
@@ -88,7 +98,7 @@ struct AttendArgs {
   uint32_t splits; // of the keys
 };
 
-/// combine_E, grid [ceil(T * Hq / 4)], 128 threads: the parts of a row.
+/// combine_E, grid [ceil(T * Hq / attentionWarps)]: the parts of a row.
 struct CombineArgs {
   const float *parts; // as in AttendArgs
   void *out;
@@ -103,7 +113,7 @@ struct PlacesArgs {
   uint32_t stride, extra;
 };
 
-/// move_rows, grid [ceil(most / 8), heads], 256 threads: counts[h] + extra rows
+/// move_rows, grid [ceil(most / movedRows), heads]: counts[h] + extra rows
 /// of each head, K and V. Row r of a head goes from its from-place to its
 /// to-place.
 struct MoveRowsArgs {
@@ -115,7 +125,7 @@ struct MoveRowsArgs {
   uint32_t rowWords; // 32-bit words of a row
 };
 
-/// move_members, grid [ceil(most / 256), heads], 256 threads: the members of
+/// move_members, grid [ceil(most / moveThreads), heads]: the members of
 /// each head; `rows` gets addRows[h] more, `positions` addPosition.
 struct MoveMembersArgs {
   const int32_t *fromRows, *fromPositions;

@@ -15,8 +15,6 @@
 
 namespace kvc::gpu {
 
-constexpr uint32_t attentionThreads = attentionWarps * warpSize;
-constexpr uint32_t attentionRows = attentionWarps * 16; // of a block
 /// Below every logit; finite, so that differences are no NaN.
 constexpr float lowest = -3e38f;
 

@@ -13,11 +13,10 @@
 #ifndef KVC_RUNTIME_GPU_KERNELS_ATTENTIONTILE_H
 #define KVC_RUNTIME_GPU_KERNELS_ATTENTIONTILE_H
 
+#include "runtime/gpu/kernels/Args.h"
 #include "runtime/gpu/kernels/Simt.h"
 
 namespace kvc::gpu {
-
-constexpr uint32_t attentionWarps = 4;
 
 /// A tile of keys and values, of head dimensions up to D, padded with zeros.
 /// Neighbouring rows begin four banks apart: the reads below do not conflict.

@@ -8,8 +8,6 @@
 
 namespace kvc::gpu {
 
-constexpr uint32_t moveThreads = 256, movedRows = moveThreads / warpSize;
-
 inline uint64_t placeOf(const PlacesArgs &p, uint32_t head) {
   uint64_t at =
       p.at ? uint64_t(uint32_t(p.at[head])) : uint64_t(head) * p.stride;

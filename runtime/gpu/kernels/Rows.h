@@ -8,8 +8,6 @@
 
 namespace kvc::gpu {
 
-constexpr uint32_t rowThreads = 256;
-
 template <typename E> void embed(const Simt &simt, const EmbedArgs &a) {
   uint64_t row = simt.blockX(), token = uint32_t(a.tokens[row]);
   const E *from = static_cast<const E *>(a.table) + token * a.width;
