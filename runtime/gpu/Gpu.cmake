@@ -20,7 +20,7 @@ set_source_files_properties(gpu/Ptx.cpp PROPERTIES OBJECT_DEPENDS "${gpu_ptx}"
   COMPILE_DEFINITIONS "KVC_PTX_DIR=\"${gpu_ptx_dir}\"")
 
 target_sources(kvc_executor PRIVATE
-  gpu/Ptx.cpp gpu/CublasLt.cpp gpu/Products.cpp gpu/Queue.cpp gpu/RopeTable.cpp
+  gpu/Ptx.cpp gpu/CublasLt.cpp gpu/Products.cpp gpu/Queue.cpp gpu/Events.cpp gpu/RopeTable.cpp
   gpu/GpuWeights.cpp gpu/GpuCache.cpp gpu/GpuCompressor.cpp gpu/GpuChunkedPrompt.cpp
   gpu/GpuEngine.cpp)
 target_compile_definitions(kvc_executor PRIVATE KVC_GPU)

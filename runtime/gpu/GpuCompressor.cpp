@@ -27,7 +27,7 @@ GpuCompressor::GpuCompressor(const rt::PolicyOptions &options, Queue &queue,
       module(options.policy, cudaTarget()),
       results(queue, (3 * config.kvHeads + 2) * sizeof(int32_t)),
       limits(queue, 2 * sizeof(int32_t)), readback(queue, results.bytes()),
-      timer(queue) {
+      begun(queue, /*timed=*/true), done(queue, /*timed=*/true) {
   bool mine = manifest().reads("table") || !options.sharesTable;
   table = queue.uploaded(rt::readTable(manifest(), mine ? options.table : "",
                                        config.layers, config.qHeads));
@@ -158,11 +158,10 @@ void GpuCompressor::compress(const rt::Activations &activations,
   }
   if (layer == 0 && state)
     queue.clear(state.data(), state.bytes());
-  timer.start();
+  begun.record();
   plan->enqueue(args, Phase::Score, Phase::Compact, queue.stream());
-  timer.stop();
-  readback.add(0, results.data(), results.bytes());
-  readback.seal();
+  done.record();
+  readback.start(results.data());
   pending = {static_cast<GpuCache *>(&cache), layer++, position};
   if (kept) {
     settle();
@@ -177,7 +176,7 @@ void GpuCompressor::settle() {
   pending.reset();
   uint32_t heads = config.kvHeads;
   const auto *values = readback.wait<int32_t>();
-  elapsed += timer.seconds();
+  elapsed += done.secondsSince(begun);
   int32_t status = values[3 * heads + 1];
   if (status & KVC_DATA_CAPACITY)
     throw rt::fail(KVC_INTERNAL_ERROR,

@@ -11,6 +11,7 @@
 #ifndef KVC_RUNTIME_GPU_GPUCOMPRESSOR_H
 #define KVC_RUNTIME_GPU_GPUCOMPRESSOR_H
 
+#include "runtime/gpu/Events.h"
 #include "runtime/gpu/GpuCache.h"
 #include "runtime/gpu/GpuWeights.h"
 #include "runtime/plan/Plan.h"
@@ -50,7 +51,7 @@ private:
   Buffer results;
   Buffer limits; // length, budget
   Readback readback;
-  Timer timer;
+  Event begun, done; // timed, around a layer's kernels
   uint32_t planned = 0, tokens = 0, layer = 0;
 
   /// The layer whose rows still lie in kOut and vOut.

@@ -2,7 +2,7 @@
 //
 // One stream. Memory comes and goes in the stream's order, so that a buffer may
 // be dropped as soon as the work that reads it is enqueued. Nothing waits for
-// the GPU but download(), Readback::wait() and the destructor.
+// the GPU but download(), the destructor, and the events of Events.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -105,8 +105,8 @@ public:
 
 private:
   friend class Buffer;
+  friend class Event;
   friend class Readback;
-  friend class Timer;
   void launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
                    uint32_t block, const void *args);
 
@@ -119,49 +119,6 @@ private:
   size_t ringUsed = 0;
   std::map<std::string, rt::CUfunction> functions;
   std::unique_ptr<Products> products;
-};
-
-/// Small results on their way to the host while the GPU goes on.
-class Readback {
-public:
-  Readback(Queue &queue, size_t bytes);
-  ~Readback();
-  Readback(const Readback &) = delete;
-  Readback &operator=(const Readback &) = delete;
-
-  /// Enqueues a copy to byte `offset` of the result.
-  void add(size_t offset, const void *from, size_t bytes);
-  /// Behind the last add().
-  void seal();
-  /// Waits until what was sealed has arrived.
-  template <typename T> const T *wait(size_t offset = 0) {
-    arrive();
-    return reinterpret_cast<const T *>(static_cast<char *>(memory) + offset);
-  }
-
-private:
-  void arrive();
-  Queue &queue;
-  void *memory = nullptr; // pinned
-  rt::CUevent event = nullptr;
-};
-
-/// Time that the GPU spends between two points of the queue.
-class Timer {
-public:
-  explicit Timer(Queue &queue);
-  ~Timer();
-  Timer(const Timer &) = delete;
-  Timer &operator=(const Timer &) = delete;
-
-  void start();
-  void stop();
-  /// Waits until stop() has been reached.
-  double seconds();
-
-private:
-  Queue &queue;
-  rt::CUevent first = nullptr, last = nullptr;
 };
 
 } // namespace kvc::gpu

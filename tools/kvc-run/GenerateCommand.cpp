@@ -26,11 +26,11 @@ void printSummary(const GenerateResult &r) {
     return seconds > 0 ? double(tokens) / seconds : 0.0;
   };
   std::cerr << fmt::format(
-      "prefill {} tokens, {:.0f} tokens/s; eviction {:.1f} ms; decode {} "
+      "prefill {} tokens on {}, {:.0f} tokens/s; eviction {:.1f} ms; decode {} "
       "tokens, {:.0f} tokens/s; cache {} -> {} bytes ({:.1f} %)\n",
-      r.promptTokens.size(), rate(r.promptTokens.size(), r.prefillSeconds),
-      r.evictSeconds * 1e3, r.decodedTokens,
-      rate(r.decodedTokens, r.decodeSeconds), r.cacheBytesFull,
+      r.promptTokens.size(), r.target,
+      rate(r.promptTokens.size(), r.prefillSeconds), r.evictSeconds * 1e3,
+      r.decodedTokens, rate(r.decodedTokens, r.decodeSeconds), r.cacheBytesFull,
       r.cacheBytesKept,
       100.0 * double(r.cacheBytesKept) / double(r.cacheBytesFull));
 }
