@@ -71,9 +71,10 @@ with tempfile.TemporaryDirectory() as folder:
         rng = random.Random(1)
         ids = ",".join(str(rng.randrange(VOCAB)) for _ in range(tokens))
         open(folder + "/ids", "w").write(ids)
-        run = [BIN + "/kvc-run", "generate", "--model", folder, "--tokens", ids, "--max-new-tokens", "1"]
+        run = [BIN + "/kvc-run", "generate", "--model", folder, "--tokens", ids, "--max-new-tokens", "1",
+               "--target", "host"]
         full = peak(*run)
-        kept = peak(*run, "--policy", policy, "--keep", str(KEEP), "--target", "host")
+        kept = peak(*run, "--policy", policy, "--keep", str(KEEP))
         cache = 2 * WIDE * tokens * 4
         activations = (2 * HIDDEN + 3 * WIDE) * tokens * 4
         rows = int(KEEP * tokens) * 2 * WIDE * 4 * LAYERS

@@ -12,9 +12,8 @@ static std::vector<double> widened(const std::vector<float> &values) {
 }
 
 MetricsLayer kvc::rt::lastQuery(const Engine &engine, uint32_t index,
-                                const Activations &activations) {
+                                const LayerActivations &layer) {
   const Config &config = engine.config;
-  LayerActivations layer = activations.onHost();
   uint32_t tokens = layer.tokens, d = config.headDim;
   MetricsLayer metrics;
   metrics.qHeads = config.qHeads;

@@ -15,7 +15,7 @@ constexpr uint32_t detailBins = 64;
 
 /// A layer as the prompt's last query sees it.
 MetricsLayer lastQuery(const Engine &engine, uint32_t index,
-                       const Activations &activations);
+                       const LayerActivations &layer);
 
 /// One layer of one prompt: {"retention": [Hkv][64] share of the tokens kept,
 /// in parts of the prompt; "budgets": [Hkv]; "coverage": share of the tokens

@@ -88,6 +88,7 @@ json kvc::rt::summarise(const json &setup,
                        {"task", record.at("task")},
                        {"mode", record.at("mode")},
                        {"tokens", record.at("tokens")},
+                       {"prefill_seconds", record.at("prefill_seconds")},
                        {"cells", std::move(cells)}});
   }
   json result = setup;

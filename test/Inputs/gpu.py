@@ -46,7 +46,7 @@ def close(one, other, what):
     assert [a["tokens"] for a in one["answers"]] == [a["tokens"] for a in other["answers"]], what
     best = one["top"][0][1]
     assert abs(best - other["top"][0][1]) < 0.02 * best + 0.1, (what, one["top"], other["top"])
-    tokens = len(one["prompt_tokens"]) or 1025
+    tokens = len(one["prompt_tokens"]) or 300
     for a, b in zip(one["kept"], other["kept"]):
         assert all(abs(x - y) <= 1 + 0.02 * tokens for x, y in zip(a, b)), (what, a, b)
 
@@ -108,11 +108,11 @@ def check_policies():
 
 def check_sessions():
     """Chunks, several questions, saved caches."""
-    text = ["--prompt-file", needle + "/demo-prompt.txt"]
+    text = ["--prompt", prompt]
     questions = ["--question", "\nWhat is the special magic number for carrot? The special magic number for carrot is ",
                  "--question", "\nAnd for needle? "]
     close(generate("host", *text), generate("cuda", *text), "without a policy")
-    close(generate("host", *text), generate("cuda", *text, "--chunk", "300"), "without a policy, in chunks")
+    close(generate("host", *text), generate("cuda", *text, "--chunk", "100"), "without a policy, in chunks")
     for library in map(compiled, policies):
         share = ["--policy", library, "--keep", "0.2"]
         cache = work + "/cache"
@@ -121,9 +121,9 @@ def check_sessions():
         loaded = generate("cuda", "--load-cache", cache, *questions)
         assert loaded["answers"] == whole["answers"] and loaded["kept"] == whole["kept"]
         close(loaded, generate("host", "--load-cache", cache, *questions), "a cache that another target loads")
-        for size in ("300", "33"):
+        for size in ("100", "33"):
             close(whole, generate("cuda", *text, *share, *questions, "--chunk", size), f"{library} in chunks of {size}")
-        between = [*text, *share, "--chunk", "256", "--evict-between"]
+        between = [*text, *share, "--chunk", "100", "--evict-between"]
         close(*(generate(t, *between, "--save-cache", f"{work}/cache.{t}") for t in ("host", "cuda")),
               f"{library}, evicted between chunks")
         kept_alike(*(load(f"{work}/cache.{t}") for t in ("host", "cuda")), f"{library}, evicted between chunks")

@@ -1,0 +1,106 @@
+"""executor.py BIN [--layers 4] [--tokens 4096,32768] [--policies snapkv,adakv] [--keep 10%]
+[--target cuda] [--small]: prefill, eviction and decoding of a model in the executor.
+
+Makes a random bf16 model of the layer shapes of Llama-3.1-8B (hidden 4096, inner 14336, 32 query
+and 8 KV heads of 128), compiles the policies for it, and lets `kvc-run eval` read the same five
+prompts in one process; the first warms up, of the others the median counts. Beside each time
+stands the floor of one H200 and its share:
+
+  prefill   matrix products and causal attention at 790 TFLOP/s
+  decode    weights and the cache as it is kept, read once per token at 4.3 TB/s
+
+--small takes a model of two narrow layers: it shows that the benchmark runs, nothing else.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import struct
+import subprocess
+import tempfile
+
+parser = argparse.ArgumentParser()
+parser.add_argument("bin")
+parser.add_argument("--layers", type=int, default=4)
+parser.add_argument("--tokens", default="4096,32768")
+parser.add_argument("--policies", default="snapkv,adakv,criticalkv,kvec")
+parser.add_argument("--keep", default="10%")
+parser.add_argument("--target", default="cuda")
+parser.add_argument("--small", action="store_true")
+options = parser.parse_args()
+HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB = 4096, 14336, 32, 8, 128, 32000
+if options.small:
+    HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB, options.layers = 64, 128, 4, 2, 16, 64, 2
+LETTERS, ANSWER = "abcdefghijklmnop", 64
+FLOPS, BANDWIDTH = 790e12, 4.3e12
+
+
+def write_model(folder):
+    """Returns the parameters of a layer and of the head."""
+    json.dump({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": options.layers, "hidden_size": HIDDEN,
+               "intermediate_size": INNER, "vocab_size": VOCAB, "num_attention_heads": HEADS,
+               "num_key_value_heads": KV_HEADS, "head_dim": DIM, "max_position_embeddings": 1 << 20,
+               "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": True,
+               "torch_dtype": "bfloat16"}, open(folder + "/config.json", "w"))
+    json.dump({"model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(LETTERS)}, "merges": []}},
+              open(folder + "/tokenizer.json", "w"))
+    wide, narrow = HEADS * DIM, KV_HEADS * DIM
+    layer_shapes = {"self_attn.q_proj": [wide, HIDDEN], "self_attn.k_proj": [narrow, HIDDEN],
+                    "self_attn.v_proj": [narrow, HIDDEN], "self_attn.o_proj": [HIDDEN, wide],
+                    "mlp.gate_proj": [INNER, HIDDEN], "mlp.up_proj": [INNER, HIDDEN], "mlp.down_proj": [HIDDEN, INNER],
+                    "input_layernorm": [HIDDEN], "post_attention_layernorm": [HIDDEN]}
+    shapes = {"model.embed_tokens.weight": [VOCAB, HIDDEN], "model.norm.weight": [HIDDEN]}
+    for layer in range(options.layers):
+        shapes.update({f"model.layers.{layer}.{name}.weight": shape for name, shape in layer_shapes.items()})
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    signs = bytes(0x3c | (i & 1) << 7 for i in range(256))  # of either sign, from 0.008 to 0.03
+    with open(folder + "/model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for shape in shapes.values():
+            count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+            values = bytearray(2 * count)
+            values[0::2] = os.urandom(count) if len(shape) > 1 else bytes([0x80]) * count
+            values[1::2] = os.urandom(count).translate(signs) if len(shape) > 1 else bytes([0x3f]) * count
+            file.write(values)
+    return sum(s[0] * s[1] for s in layer_shapes.values() if len(s) > 1), VOCAB * HIDDEN
+
+
+with tempfile.TemporaryDirectory() as folder:
+    layer_parameters, head_parameters = write_model(folder)
+    libraries = []
+    for policy in options.policies.split(","):
+        libraries.append(f"{folder}/{policy}.so")
+        source = os.path.join(os.path.dirname(__file__), f"../policies/{policy}.mlir")
+        subprocess.run([options.bin + "/kvc-opt", source, "--emit=library", "--chip=sm_90", "--model", folder, "-o",
+                        libraries[-1]], check=True)
+    print(f"{options.layers} layers of hidden {HIDDEN}, target {options.target}")
+    print("| tokens | cache | prefill, ms | share of floor | eviction, ms | of prefill | decode, ms a token | share of floor |")
+    print("|---:|---|---:|---:|---:|---:|---:|---:|")
+    for tokens in map(int, options.tokens.split(",")):
+        rng, results = random.Random(tokens), f"{folder}/results.json"
+        with open(folder + "/tasks.jsonl", "w") as file:
+            for i in range(5):
+                context = "".join(rng.choice(LETTERS) for _ in range(tokens))
+                file.write(json.dumps({"id": f"p{i}", "task": "speed", "context": context, "question": "a",
+                                       "answer": "a" * ANSWER}) + "\n")
+        subprocess.run([options.bin + "/kvc-run", "eval", "--model", folder, "--policy", ",".join(libraries), "--budgets",
+                        options.keep, "--tasks", folder + "/tasks.jsonl", "--mode", "agnostic", "--details", "0",
+                        "--target", options.target, "--results", results], check=True, stdout=subprocess.DEVNULL)
+        samples = json.load(open(results))["samples"][1:]
+        os.remove(results)
+        prefill = statistics.median(s["prefill_seconds"] for s in samples)
+        attention = 4 * HEADS * DIM * tokens * tokens / 2
+        prefill_floor = options.layers * (2 * layer_parameters * tokens + attention) / FLOPS
+        for i, cell in enumerate(samples[0]["cells"]):
+            cells = [s["cells"][i] for s in samples]
+            evict = statistics.median(c["evict_seconds"] for c in cells)
+            decode = statistics.median(c["decode_seconds"] for c in cells) / ANSWER
+            read = 2 * (options.layers * layer_parameters + head_parameters) + cells[0]["cache_bytes"]
+            print(f"| {tokens} | {cell['policy']} | {prefill * 1e3:.2f} | {prefill_floor / prefill:.1%} | {evict * 1e3:.3f} | "
+                  f"{evict / prefill:.2%} | {decode * 1e3:.3f} | {read / BANDWIDTH / decode:.1%} |")
