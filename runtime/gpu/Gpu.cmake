@@ -21,6 +21,6 @@ set_source_files_properties(gpu/Ptx.cpp PROPERTIES OBJECT_DEPENDS "${gpu_ptx}"
 
 target_sources(kvc_executor PRIVATE
   gpu/Ptx.cpp gpu/CublasLt.cpp gpu/Products.cpp gpu/Queue.cpp gpu/Events.cpp gpu/RopeTable.cpp
-  gpu/GpuWeights.cpp gpu/GpuCache.cpp gpu/GpuCompressor.cpp gpu/GpuChunkedPrompt.cpp
+  gpu/GpuWeights.cpp gpu/GpuActivations.cpp gpu/GpuCache.cpp gpu/GpuCompressor.cpp gpu/GpuChunkedPrompt.cpp
   gpu/GpuEngine.cpp)
 target_compile_definitions(kvc_executor PRIVATE KVC_GPU)

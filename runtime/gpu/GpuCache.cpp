@@ -19,38 +19,6 @@ static uint32_t most(const std::vector<int32_t> &counts) {
   return uint32_t(*std::max_element(counts.begin(), counts.end()));
 }
 
-//===--- activations ------------------------------------------------------===//
-
-/// `rows` of `pitch` rows of each head, as fp32.
-static std::vector<float> download(Queue &queue, const Buffer &from,
-                                   uint32_t rows, uint32_t pitch,
-                                   uint32_t width) {
-  if (!from)
-    return {};
-  size_t element = rt::dtypeBytes(queue.dtype);
-  size_t heads = from.bytes() / (size_t(pitch) * width * element);
-  size_t numbers = heads * rows * width;
-  Buffer dense(queue, numbers * element);
-  queue.copyRows(dense.data(), rows * width * element, from.data(),
-                 pitch * width * element, rows * width * element, heads);
-  return queue.downloadedAsFloat(dense.data(), numbers);
-}
-
-rt::LayerActivations GpuActivations::onHost() const {
-  rt::LayerActivations host;
-  host.tokens = tokens;
-  host.q = download(queue, q, queries, queries, config.headDim);
-  host.k = download(queue, k, tokens, headRows, config.headDim);
-  host.kRaw = download(queue, kRaw, tokens, tokens, config.headDim);
-  host.v = download(queue, v, tokens, headRows, config.headDim);
-  if (lse)
-    host.lse =
-        queue.downloaded<float>(lse.data(), size_t(config.qHeads) * queries);
-  return host;
-}
-
-//===--- the cache --------------------------------------------------------===//
-
 GpuCache::GpuCache(Queue &queue, const rt::Config &config)
     : Cache(queue.dtype), queue(queue), config(config),
       rowBytes(config.headDim * rt::dtypeBytes(queue.dtype)),
@@ -74,22 +42,26 @@ std::unique_ptr<rt::Cache> GpuCache::copy() const {
   for (uint32_t l = 0; l < config.layers; ++l) {
     const Layer &from = layers[l];
     Layer &to = result->layers[l];
-    to.k = cloneOf(queue, from.k);
-    to.v = cloneOf(queue, from.v);
-    to.offsets = cloneOf(queue, from.offsets);
-    to.counts = cloneOf(queue, from.counts);
+    for (Buffer Layer::*buffer :
+         {&Layer::k, &Layer::v, &Layer::offsets, &Layer::counts})
+      to.*buffer = cloneOf(queue, from.*buffer);
     to.hostOffsets = from.hostOffsets;
     to.hostCounts = from.hostCounts;
     to.extra = from.extra;
     to.room = from.room;
-    to.members.rows = cloneOf(queue, from.members.rows);
-    to.members.positions = cloneOf(queue, from.members.positions);
-    to.members.norms = cloneOf(queue, from.members.norms);
-    to.members.offsets = cloneOf(queue, from.members.offsets);
-    to.members.counts = cloneOf(queue, from.members.counts);
+    for (Buffer Members::*buffer :
+         {&Members::rows, &Members::positions, &Members::norms,
+          &Members::offsets, &Members::counts})
+      to.members.*buffer = cloneOf(queue, from.members.*buffer);
     to.members.hostCounts = from.members.hostCounts;
   }
   return result;
+}
+
+void GpuCache::move(MoveRowsArgs args, uint32_t longest) {
+  args.rowWords = uint32_t(rowBytes / 4);
+  queue.launch("move_rows", {ceilDiv(longest, movedRows), config.kvHeads, 1},
+               moveThreads, args);
 }
 
 void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
@@ -109,19 +81,15 @@ void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
                    INT32_MAX, total);
   Buffer k(queue, total * rowBytes), v(queue, total * rowBytes);
   Buffer places = queue.uploaded(offsets);
-  uint32_t longestHead = most(layer.hostCounts) + extra;
-  MoveRowsArgs args = {};
-  args.fromK = layer.k.data();
-  args.fromV = layer.v.data();
-  args.toK = k.data();
-  args.toV = v.data();
-  args.from = {layer.offsets.as<int32_t>(), nullptr, 0, 0};
-  args.to = {places.as<int32_t>(), nullptr, 0, 0};
-  args.counts = layer.counts.as<int32_t>();
-  args.extra = extra;
-  args.rowWords = uint32_t(rowBytes / 4);
-  queue.launch("move_rows", {ceilDiv(longestHead, movedRows), heads, 1},
-               moveThreads, args);
+  move({.fromK = layer.k.data(),
+        .fromV = layer.v.data(),
+        .toK = k.data(),
+        .toV = v.data(),
+        .from = {.at = layer.offsets.as<int32_t>()},
+        .to = {.at = places.as<int32_t>()},
+        .counts = layer.counts.as<int32_t>(),
+        .extra = extra},
+       most(layer.hostCounts) + extra);
   layer.k = std::move(k);
   layer.v = std::move(v);
   layer.offsets = std::move(places);
@@ -144,19 +112,16 @@ void GpuCache::append(uint32_t index, const rt::Activations &activations,
   Layer &layer = layers[index];
   if (layer.extra + from.tokens > layer.room)
     layOut(layer, {}, layer.extra + from.tokens + spare);
-  MoveRowsArgs args = {};
-  args.fromK = from.k.data();
-  args.fromV = from.v.data();
-  args.toK = layer.k.data();
-  args.toV = layer.v.data();
-  args.from = {nullptr, nullptr, from.headRows, 0};
-  args.to = {layer.offsets.as<int32_t>(), layer.counts.as<int32_t>(), 0,
-             layer.extra};
-  args.extra = from.tokens;
-  args.rowWords = uint32_t(rowBytes / 4);
-  queue.launch("move_rows",
-               {ceilDiv(from.tokens, movedRows), config.kvHeads, 1},
-               moveThreads, args);
+  move({.fromK = from.k.data(),
+        .fromV = from.v.data(),
+        .toK = layer.k.data(),
+        .toV = layer.v.data(),
+        .from = {.stride = from.headRows},
+        .to = {.at = layer.offsets.as<int32_t>(),
+               .plus = layer.counts.as<int32_t>(),
+               .extra = layer.extra},
+        .extra = from.tokens},
+       from.tokens);
   layer.extra += from.tokens;
 }
 
@@ -172,18 +137,16 @@ void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
   if (merges)
     appendMembers(layer, kept, oldCounts, position);
   layOut(layer, kept.hostCounts, spare);
-  MoveRowsArgs args = {};
-  args.fromK = kept.k;
-  args.fromV = kept.v;
-  args.toK = layer.k.data();
-  args.toV = layer.v.data();
-  args.from = {kept.offsets, nullptr, 0, 0};
-  args.to = {layer.offsets.as<int32_t>(), oldCounts.as<int32_t>(), 0, oldExtra};
-  args.counts = kept.counts;
-  args.rowWords = uint32_t(rowBytes / 4);
-  queue.launch("move_rows",
-               {ceilDiv(most(kept.hostCounts), movedRows), config.kvHeads, 1},
-               moveThreads, args);
+  move({.fromK = kept.k,
+        .fromV = kept.v,
+        .toK = layer.k.data(),
+        .toV = layer.v.data(),
+        .from = {.at = kept.offsets},
+        .to = {.at = layer.offsets.as<int32_t>(),
+               .plus = oldCounts.as<int32_t>(),
+               .extra = oldExtra},
+        .counts = kept.counts},
+       most(kept.hostCounts));
 }
 
 void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
@@ -205,30 +168,30 @@ void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
   to.norms = Buffer(queue, total * sizeof(float));
   to.offsets = queue.uploaded(offsets);
   to.counts = queue.uploaded(to.hostCounts);
-  MoveMembersArgs args = {};
-  args.toRows = to.rows.as<int32_t>();
-  args.toPositions = to.positions.as<int32_t>();
-  args.toNorms = to.norms.as<float>();
-  auto move = [&](const std::vector<int32_t> &counts) {
+  auto move = [&](const MoveMembersArgs &args,
+                  const std::vector<int32_t> &counts) {
     queue.launch("move_members", {ceilDiv(most(counts), moveThreads), heads, 1},
                  moveThreads, args);
   };
-  args.fromRows = old.rows.as<int32_t>();
-  args.fromPositions = old.positions.as<int32_t>();
-  args.fromNorms = old.norms.as<float>();
-  args.from = {old.offsets.as<int32_t>(), nullptr, 0, 0};
-  args.to = {to.offsets.as<int32_t>(), nullptr, 0, 0};
-  args.counts = old.counts.as<int32_t>();
-  move(old.hostCounts);
+  MoveMembersArgs args = {.fromRows = old.rows.as<int32_t>(),
+                          .fromPositions = old.positions.as<int32_t>(),
+                          .fromNorms = old.norms.as<float>(),
+                          .toRows = to.rows.as<int32_t>(),
+                          .toPositions = to.positions.as<int32_t>(),
+                          .toNorms = to.norms.as<float>(),
+                          .from = {.at = old.offsets.as<int32_t>()},
+                          .to = {.at = to.offsets.as<int32_t>()},
+                          .counts = old.counts.as<int32_t>()};
+  move(args, old.hostCounts);
   args.fromRows = kept.memberRows;
   args.fromPositions = kept.memberPositions;
   args.fromNorms = kept.memberNorms;
-  args.from = {nullptr, nullptr, kept.memberCapacity, 0};
+  args.from = {.stride = kept.memberCapacity};
   args.to.plus = old.counts.as<int32_t>();
   args.counts = kept.memberCounts;
   args.addRows = oldCounts.as<int32_t>();
   args.addPosition = int32_t(position);
-  move(kept.hostMemberCounts);
+  move(args, kept.hostMemberCounts);
 }
 
 void GpuCache::take(uint32_t index, GpuActivations &to) {
@@ -244,20 +207,18 @@ void GpuCache::take(uint32_t index, GpuActivations &to) {
 CacheArgs GpuCache::args(uint32_t index, const float *rope) const {
   const Layer &layer = layers[index];
   const Members &members = layer.members;
-  CacheArgs args = {};
-  args.k = layer.k.data();
-  args.v = layer.v.data();
-  args.offsets = layer.offsets.as<int32_t>();
-  args.counts = layer.counts.as<int32_t>();
-  args.extra = layer.extra;
-  args.merged = !members.hostCounts.empty();
-  args.memberRows = members.rows.as<int32_t>();
-  args.memberPositions = members.positions.as<int32_t>();
-  args.memberNorms = members.norms.as<float>();
-  args.memberOffsets = members.offsets.as<int32_t>();
-  args.memberCounts = members.counts.as<int32_t>();
-  args.rope = rope;
-  return args;
+  return {.k = layer.k.data(),
+          .v = layer.v.data(),
+          .offsets = layer.offsets.as<int32_t>(),
+          .counts = layer.counts.as<int32_t>(),
+          .extra = layer.extra,
+          .merged = !members.hostCounts.empty(),
+          .memberRows = members.rows.as<int32_t>(),
+          .memberPositions = members.positions.as<int32_t>(),
+          .memberNorms = members.norms.as<float>(),
+          .memberOffsets = members.offsets.as<int32_t>(),
+          .memberCounts = members.counts.as<int32_t>(),
+          .rope = rope};
 }
 
 uint32_t GpuCache::longest(uint32_t index) const {
@@ -288,7 +249,9 @@ RaggedCache::Contents GpuCache::contents(uint32_t index) const {
   const Members &members = layer.members;
   if (!members.hostCounts.empty() && layer.extra)
     throw rt::fail(KVC_UNSUPPORTED,
-                   "a merged cache can be saved before more tokens are read");
+                   "a merged cache must be saved before more tokens are read, "
+                   "got {} behind it",
+                   layer.extra);
   RaggedCache::Contents all;
   auto k = queue.downloaded<std::byte>(layer.k.data(), layer.k.bytes());
   auto v = queue.downloaded<std::byte>(layer.v.data(), layer.v.bytes());

@@ -12,31 +12,10 @@
 #ifndef KVC_RUNTIME_GPU_GPUCACHE_H
 #define KVC_RUNTIME_GPU_GPUCACHE_H
 
-#include "runtime/executor/Engine.h"
-#include "runtime/gpu/Queue.h"
+#include "runtime/gpu/GpuActivations.h"
 #include "runtime/gpu/kernels/Args.h"
 
 namespace kvc::gpu {
-
-/// What a layer's attention leaves behind, in the queue's type.
-class GpuActivations : public rt::Activations {
-public:
-  GpuActivations(Queue &queue, const rt::Config &config, uint32_t tokens)
-      : Activations(tokens), queue(queue), config(config), queries(tokens),
-        headRows(tokens) {}
-
-  rt::LayerActivations onHost() const override;
-  void forgetLse() override { lse = {}; }
-
-  Queue &queue;
-  const rt::Config &config;
-  Buffer q;    // [Hq, queries, d], the last queries
-  Buffer lse;  // [Hq, queries], natural; or empty
-  Buffer k, v; // [Hkv, headRows, d], of which the first are the tokens
-  Buffer kRaw; // [Hkv, tokens, d]; or empty
-  uint32_t queries;
-  uint32_t headRows;
-};
 
 /// What a policy has kept of a layer.
 struct KeptRows {
@@ -96,12 +75,13 @@ private:
   const size_t rowBytes;
   std::vector<Layer> layers;
 
+  /// Launches move_rows; no head has more than `longest` rows to move.
+  void move(MoveRowsArgs args, uint32_t longest);
   /// Lays a layer out anew: counts plus `more` rows, the extra ones among them,
   /// and room for `room`. `more` may be empty.
   void layOut(Layer &layer, const std::vector<int32_t> &more, uint32_t room);
   void appendMembers(Layer &layer, const KeptRows &kept,
                      const Buffer &oldCounts, uint32_t position);
-  Layer clone(const Layer &from) const;
 };
 
 } // namespace kvc::gpu

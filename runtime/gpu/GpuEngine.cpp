@@ -133,22 +133,22 @@ private:
     layer.q = elements(size_t(config.qHeads) * tokens * d);
     for (Buffer *side : {&layer.k, &layer.kRaw, &layer.v})
       *side = elements(size_t(config.kvHeads) * tokens * d);
-    HeadsArgs args = {};
-    args.qkv = qkv.data();
-    args.bias = w.qkv.bias.as<float>();
-    args.queryNorm = w.queryNorm.as<float>();
-    args.keyNorm = w.keyNorm.as<float>();
-    args.rope = rope.at(position);
-    args.q = layer.q.data();
-    args.k = layer.k.data();
-    args.kRaw = layer.kRaw.data();
-    args.v = layer.v.data();
-    args.tokens = tokens;
-    args.qHeads = config.qHeads;
-    args.kvHeads = config.kvHeads;
-    args.d = d;
-    args.eps = float(config.normEps);
-    queue.launch("heads_TYPE", {tokens, heads, 1}, headThreads, args);
+    HeadsArgs args = {.qkv = qkv.data(),
+                      .bias = w.qkv.bias.as<float>(),
+                      .queryNorm = w.queryNorm.as<float>(),
+                      .keyNorm = w.keyNorm.as<float>(),
+                      .rope = rope.at(position),
+                      .q = layer.q.data(),
+                      .k = layer.k.data(),
+                      .kRaw = layer.kRaw.data(),
+                      .v = layer.v.data(),
+                      .tokens = tokens,
+                      .qHeads = config.qHeads,
+                      .kvHeads = config.kvHeads,
+                      .d = d,
+                      .eps = float(config.normEps)};
+    queue.launch("heads_TYPE", {ceilDiv(tokens, headTokens), heads, 1},
+                 headThreads, args);
     return layer;
   }
 
@@ -161,20 +161,20 @@ private:
     layer.lse = Buffer(queue, size_t(config.qHeads) * tokens * sizeof(float));
     uint32_t blocks =
         ceilDiv(tokens * (config.qHeads / config.kvHeads), attentionRows);
-    AttendArgs args = {};
-    args.q = layer.q.data();
-    args.k = layer.k.data();
-    args.v = layer.v.data();
-    args.cache = cache.args(index, rope.at(0));
-    args.out = out.data();
-    args.lse = layer.lse.as<float>();
-    args.tokens = tokens;
-    args.qHeads = config.qHeads;
-    args.kvHeads = config.kvHeads;
-    args.d = d;
-    args.scale = float(1 / std::sqrt(double(d)));
-    args.splits =
-        splits(blocks * config.kvHeads, cache.longest(index) + tokens);
+    AttendArgs args = {.q = layer.q.data(),
+                       .k = layer.k.data(),
+                       .v = layer.v.data(),
+                       .cache = cache.args(index, rope.at(0)),
+                       .out = out.data(),
+                       .lse = layer.lse.as<float>(),
+                       .parts = nullptr,
+                       .tokens = tokens,
+                       .qHeads = config.qHeads,
+                       .kvHeads = config.kvHeads,
+                       .d = d,
+                       .scale = float(1 / std::sqrt(double(d))),
+                       .splits = splits(blocks * config.kvHeads,
+                                        cache.longest(index) + tokens)};
     Buffer parts;
     if (args.splits > 1) {
       parts = Buffer(queue, size_t(args.splits) * config.qHeads * tokens *

@@ -2,15 +2,13 @@
 
 #include "runtime/gpu/RopeTable.h"
 
-#include <algorithm>
-
 using namespace kvc::gpu;
 
 void RopeTable::reach(uint32_t end) {
   if (end <= positions)
     return;
-  // Twice as far, so that decoding rarely comes here.
-  uint32_t reached = std::max(end, 2 * positions);
+  constexpr uint32_t step = 1024; // decoding comes here that rarely
+  uint32_t reached = ceilDiv(end, step) * step;
   std::vector<float> angles(size_t(reached - positions) * headDim);
   for (uint32_t p = positions; p < reached; ++p)
     rope.angles(&angles[size_t(p - positions) * headDim], p);

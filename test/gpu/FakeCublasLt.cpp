@@ -71,56 +71,60 @@ bool fits(const cublasLtMatmulDescOpaque &operation, Layout &a, Layout &b,
 
 } // namespace
 
-#define KVC_FAKE extern "C" __attribute__((visibility("default")))
+#define KVC_FAKE_LT extern "C" __attribute__((visibility("default")))
 
-KVC_FAKE int cublasLtCreate(CublasLt::Handle *handle) {
+KVC_FAKE_LT int cublasLtCreate(CublasLt::Handle *handle) {
   *handle = new cublasLtContext;
   return 0;
 }
-KVC_FAKE int cublasLtDestroy(CublasLt::Handle handle) {
+KVC_FAKE_LT int cublasLtDestroy(CublasLt::Handle handle) {
   delete handle;
   return 0;
 }
-KVC_FAKE const char *cublasLtGetStatusString(int) { return "a fake refusal"; }
-KVC_FAKE int cublasLtMatmulDescCreate(CublasLt::MatmulDesc *operation,
-                                      int compute, int scale) {
+KVC_FAKE_LT const char *cublasLtGetStatusString(int) {
+  return "a fake refusal";
+}
+KVC_FAKE_LT int cublasLtMatmulDescCreate(CublasLt::MatmulDesc *operation,
+                                         int compute, int scale) {
   *operation = new cublasLtMatmulDescOpaque;
   return compute == CublasLt::computeF32 && scale == CublasLt::f32
              ? 0
              : InvalidStatus;
 }
-KVC_FAKE int cublasLtMatmulDescDestroy(CublasLt::MatmulDesc operation) {
+KVC_FAKE_LT int cublasLtMatmulDescDestroy(CublasLt::MatmulDesc operation) {
   delete operation;
   return 0;
 }
-KVC_FAKE int cublasLtMatmulDescSetAttribute(CublasLt::MatmulDesc operation,
-                                            int which, const void *value,
-                                            size_t bytes) {
+KVC_FAKE_LT int cublasLtMatmulDescSetAttribute(CublasLt::MatmulDesc operation,
+                                               int which, const void *value,
+                                               size_t bytes) {
   if (which != CublasLt::transposeA || bytes != sizeof(int))
     return InvalidStatus;
   operation->transposeA =
       *static_cast<const int *>(value) == CublasLt::transposed;
   return 0;
 }
-KVC_FAKE int cublasLtMatrixLayoutCreate(CublasLt::Layout *layout, int type,
-                                        uint64_t rows, uint64_t columns,
-                                        int64_t pitch) {
+KVC_FAKE_LT int cublasLtMatrixLayoutCreate(CublasLt::Layout *layout, int type,
+                                           uint64_t rows, uint64_t columns,
+                                           int64_t pitch) {
   *layout = new cublasLtMatrixLayoutOpaque{type, rows, columns, pitch};
   return rows && columns && pitch >= int64_t(rows) ? 0 : InvalidStatus;
 }
-KVC_FAKE int cublasLtMatrixLayoutDestroy(CublasLt::Layout layout) {
+KVC_FAKE_LT int cublasLtMatrixLayoutDestroy(CublasLt::Layout layout) {
   delete layout;
   return 0;
 }
-KVC_FAKE int cublasLtMatmulPreferenceCreate(CublasLt::Preference *preference) {
+KVC_FAKE_LT int
+cublasLtMatmulPreferenceCreate(CublasLt::Preference *preference) {
   *preference = new cublasLtMatmulPreferenceOpaque;
   return 0;
 }
-KVC_FAKE int cublasLtMatmulPreferenceDestroy(CublasLt::Preference preference) {
+KVC_FAKE_LT int
+cublasLtMatmulPreferenceDestroy(CublasLt::Preference preference) {
   delete preference;
   return 0;
 }
-KVC_FAKE int
+KVC_FAKE_LT int
 cublasLtMatmulPreferenceSetAttribute(CublasLt::Preference preference, int which,
                                      const void *value, size_t bytes) {
   if (which != CublasLt::maxWorkspaceBytes || bytes != sizeof(size_t))
@@ -128,7 +132,7 @@ cublasLtMatmulPreferenceSetAttribute(CublasLt::Preference preference, int which,
   preference->workspace = *static_cast<const size_t *>(value);
   return 0;
 }
-KVC_FAKE int cublasLtMatmulAlgoGetHeuristic(
+KVC_FAKE_LT int cublasLtMatmulAlgoGetHeuristic(
     CublasLt::Handle, CublasLt::MatmulDesc operation, CublasLt::Layout a,
     CublasLt::Layout b, CublasLt::Layout c, CublasLt::Layout d,
     CublasLt::Preference, int wanted, CublasLt::Advice *advice, int *found) {
@@ -137,7 +141,7 @@ KVC_FAKE int cublasLtMatmulAlgoGetHeuristic(
   advice->algorithm.data[0] = mark;
   return *found ? 0 : NotSupported;
 }
-KVC_FAKE int
+KVC_FAKE_LT int
 cublasLtMatmul(CublasLt::Handle, CublasLt::MatmulDesc operation,
                const void *alpha, const void *a, CublasLt::Layout aLayout,
                const void *b, CublasLt::Layout bLayout, const void *beta,

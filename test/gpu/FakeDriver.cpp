@@ -2,38 +2,18 @@
 
 #include "test/gpu/FakeQueue.h"
 
-#include "kvc/artifact.h"
-#include "runtime/base/Failure.h"
-#include "runtime/gpu/kernels/HostKernels.h"
-#include "runtime/simt/Emulator.h"
-
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <memory>
-#include <regex>
 #include <set>
 #include <vector>
-
-#include <dlfcn.h>
 
 using namespace kvc::rt;
 using namespace kvc::fake;
 
 namespace kvc::rt {
-struct CUfunc_st {
-  std::string name;
-  kvc_host_entry entry = {};      // of the artefact's or the executor's table
-  std::vector<size_t> parameters; // bytes of each
-};
-
-struct CUmod_st {
-  const char *ptx;
-  std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
-};
-
 struct CUevent_st {
   CUstream stream = nullptr;
   bool recorded = false, passed = false;
@@ -82,9 +62,6 @@ Fake &state() {
   static Fake instance;
   return instance;
 }
-
-bool ready() { return !faulted() && !state().current.empty(); }
-CUresult refusal() { return faulted() ? LaunchFailed : InvalidContext; }
 
 char *pointer(CUdeviceptr address) { return reinterpret_cast<char *>(address); }
 
@@ -138,25 +115,6 @@ void copy(void *to, const void *from, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-/// The table of host kernels beside a text of PTX.
-std::vector<kvc_host_entry> kernelsBeside(const char *ptx) {
-  Dl_info info;
-  if (dladdr(ptx, &info))
-    if (void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) {
-      auto *artifact =
-          static_cast<const kvc_artifact *>(dlsym(library, "kvc_artifact"));
-      for (uint32_t i = 0; artifact && i < artifact->image_count; ++i)
-        if (artifact->images[i].ptx == ptx)
-          return {artifact->kernels,
-                  artifact->kernels + artifact->kernel_count};
-    }
-  return {kvc::gpu::hostKernels.begin(), kvc::gpu::hostKernels.end()};
-}
-
-size_t bytesOf(const std::string &type) {
-  return type.ends_with("64") ? 8 : type.ends_with("32") ? 4 : 0;
-}
-
 } // namespace
 
 void kvc::fake::enqueue(CUstream stream, std::function<void()> work) {
@@ -179,7 +137,19 @@ void kvc::fake::fault(const std::string &words) {
 
 bool kvc::fake::faulted() { return !state().words.empty(); }
 
-#define KVC_FAKE extern "C" __attribute__((visibility("default"))) CUresult
+CUresult kvc::fake::refusal() {
+  return faulted()                 ? LaunchFailed
+         : state().current.empty() ? InvalidContext
+                                   : Success;
+}
+
+void kvc::fake::ran(const std::string &kernel) {
+  lastKernel = kernel;
+  for (auto [memory, bytes] : state().memory)
+    checkFence(memory, bytes);
+}
+
+void kvc::fake::countLaunch() { ++state().counts.launches; }
 
 //===--- devices and contexts ---------------------------------------------===//
 
@@ -224,8 +194,8 @@ KVC_FAKE cuCtxPopCurrent_v2(CUcontext *context) {
   return Success;
 }
 KVC_FAKE cuCtxSynchronize() {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   for (CUstream stream : state().streams)
     drain(stream);
   return faulted() ? LaunchFailed : Success;
@@ -244,8 +214,10 @@ KVC_FAKE cuGetErrorString(CUresult result, const char **words) {
 //===--- memory -----------------------------------------------------------===//
 
 KVC_FAKE cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes) {
-  if (!ready() || !bytes)
-    return ready() ? InvalidValue : refusal();
+  if (CUresult no = refusal())
+    return no;
+  if (!bytes)
+    return InvalidValue;
   *memory = allocate(bytes);
   return Success;
 }
@@ -260,8 +232,8 @@ KVC_FAKE cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream) {
   return cuMemAlloc_v2(memory, bytes);
 }
 KVC_FAKE cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   enqueue(stream, [=] { release(pointer(memory)); });
   return Success;
 }
@@ -274,8 +246,8 @@ KVC_FAKE cuMemPoolSetAttribute(CUmemoryPool pool, int which, void *) {
                                                                 : InvalidValue;
 }
 KVC_FAKE cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   *memory = std::malloc(bytes);
   std::memset(*memory, poison, bytes);
   state().pinned[*memory] = bytes;
@@ -288,21 +260,21 @@ KVC_FAKE cuMemFreeHost(void *memory) {
   return Success;
 }
 KVC_FAKE cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   copy(pointer(to), from, bytes);
   return faulted() ? LaunchFailed : Success;
 }
 KVC_FAKE cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   copy(to, pointer(from), bytes);
   return faulted() ? LaunchFailed : Success;
 }
 KVC_FAKE cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
                               CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   auto *source = static_cast<const char *>(from);
   auto it = state().pinned.upper_bound(from);
   bool isPinned =
@@ -318,15 +290,15 @@ KVC_FAKE cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
 }
 KVC_FAKE cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
                               CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   enqueue(stream, [=] { copy(to, pointer(from), bytes); });
   return Success;
 }
 KVC_FAKE cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                               CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   enqueue(stream, [=] {
     if (!isDevice(pointer(to), bytes) || !isDevice(pointer(from), bytes))
       return fault("a copy on the device leaves its allocation");
@@ -335,8 +307,8 @@ KVC_FAKE cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
   return Success;
 }
 KVC_FAKE cuMemcpy2DAsync_v2(const CudaCopy2D *args, CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   CudaCopy2D c = *args;
   if (c.fromKind != 2 || c.toKind != 2 || c.fromPitch < c.width ||
       c.toPitch < c.width || c.fromX || c.fromY || c.toX || c.toY)
@@ -354,8 +326,8 @@ KVC_FAKE cuMemcpy2DAsync_v2(const CudaCopy2D *args, CUstream stream) {
 }
 KVC_FAKE cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes,
                          CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   enqueue(stream, [=] {
     if (!isDevice(pointer(memory), bytes))
       return fault("a memset leaves its allocation");
@@ -364,8 +336,10 @@ KVC_FAKE cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes,
   return Success;
 }
 KVC_FAKE cuMemsetD8_v2(CUdeviceptr memory, unsigned char value, size_t bytes) {
-  if (!ready() || !isDevice(pointer(memory), bytes))
-    return ready() ? InvalidValue : refusal();
+  if (CUresult no = refusal())
+    return no;
+  if (!isDevice(pointer(memory), bytes))
+    return InvalidValue;
   std::memset(pointer(memory), value, bytes);
   return Success;
 }
@@ -373,15 +347,15 @@ KVC_FAKE cuMemsetD8_v2(CUdeviceptr memory, unsigned char value, size_t bytes) {
 //===--- streams and events -----------------------------------------------===//
 
 KVC_FAKE cuStreamCreate(CUstream *stream, unsigned flags) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   *stream = new CUstream_st;
   state().streams.insert(*stream);
   return flags == cudaNonBlocking ? Success : InvalidValue;
 }
 KVC_FAKE cuStreamSynchronize(CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   ++state().counts.synchronisations;
   drain(streamOf(stream));
   return faulted() ? LaunchFailed : Success;
@@ -393,14 +367,14 @@ KVC_FAKE cuStreamDestroy_v2(CUstream stream) {
   return Success;
 }
 KVC_FAKE cuEventCreate(CUevent *event, unsigned) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   *event = new CUevent_st;
   return Success;
 }
 KVC_FAKE cuEventRecord(CUevent event, CUstream stream) {
-  if (!ready())
-    return refusal();
+  if (CUresult no = refusal())
+    return no;
   event->stream = streamOf(stream);
   event->recorded = true;
   event->passed = false;
@@ -411,8 +385,10 @@ KVC_FAKE cuEventRecord(CUevent event, CUstream stream) {
   return Success;
 }
 KVC_FAKE cuEventSynchronize(CUevent event) {
-  if (!ready() || !event->recorded)
-    return ready() ? InvalidValue : refusal();
+  if (CUresult no = refusal())
+    return no;
+  if (!event->recorded)
+    return InvalidValue;
   if (!event->passed) {
     ++state().counts.waits;
     auto &work = event->stream->work;
@@ -438,81 +414,5 @@ KVC_FAKE cuEventDestroy_v2(CUevent event) {
   if (event->recorded && !event->passed)
     drain(event->stream);
   delete event;
-  return Success;
-}
-
-//===--- kernels ----------------------------------------------------------===//
-
-KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
-                            int *, void **) {
-  if (!ready())
-    return refusal();
-  auto loaded = std::make_unique<CUmod_st>();
-  loaded->ptx = static_cast<const char *>(image);
-  std::vector<kvc_host_entry> table = kernelsBeside(loaded->ptx);
-  // Names and parameters are the PTX's.
-  static const std::regex entry(R"(\.entry\s+(\w+)\s*\(([^)]*)\))");
-  static const std::regex parameter(
-      R"(\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr[^,]*?\s)?\w+(?:\[(\d+)\])?)");
-  std::string text = loaded->ptx;
-  for (std::sregex_iterator it(text.begin(), text.end(), entry), end; it != end;
-       ++it) {
-    auto function = std::make_unique<CUfunc_st>();
-    function->name = (*it)[1];
-    std::string list = (*it)[2];
-    for (std::sregex_iterator p(list.begin(), list.end(), parameter); p != end;
-         ++p)
-      function->parameters.push_back((*p)[2].matched ? std::stoul((*p)[2])
-                                                     : bytesOf((*p)[1]));
-    for (const kvc_host_entry &candidate : table)
-      if (candidate.name == function->name)
-        function->entry = candidate;
-    loaded->functions[function->name] = std::move(function);
-  }
-  *module = loaded.release();
-  return Success;
-}
-KVC_FAKE cuModuleUnload(CUmodule module) {
-  delete module;
-  return Success;
-}
-KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
-                             const char *name) {
-  auto it = module->functions.find(name);
-  if (it == module->functions.end() || !it->second->entry.entry)
-    return NotFound;
-  *function = it->second.get();
-  return Success;
-}
-KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
-                        unsigned block, unsigned blockY, unsigned blockZ,
-                        unsigned shared, CUstream stream, void **parameters,
-                        void **extra) {
-  if (!ready())
-    return refusal();
-  if (!x || !y || !z || y > 65535 || z > 65535 || block % 32 || block > 1024 ||
-      !block || blockY != 1 || blockZ != 1 || shared || extra)
-    return InvalidValue;
-  ++state().counts.launches;
-  std::vector<uint64_t> slots;
-  for (size_t i = 0; i < function->parameters.size(); ++i) {
-    size_t at = slots.size(), bytes = function->parameters[i];
-    slots.resize(at + (bytes + 7) / 8);
-    std::memcpy(&slots[at], parameters[i], bytes);
-  }
-  kvc_host_entry entry = function->entry;
-  std::string name = function->name;
-  enqueue(stream, [=] {
-    static uint64_t seed = 1;
-    lastKernel = name;
-    try {
-      emulate({name, entry.entry, {x, y, z}, block, entry.shared_bytes},
-              slots.data(), 0, ++seed);
-    } catch (const Failure &failure) {
-      fault(failure.what());
-    }
-    for (auto [memory, bytes] : state().memory)
-      checkFence(memory, bytes);
-  });
   return Success;
 }

@@ -22,6 +22,9 @@ struct kvc::rt::CUstream_st {
   std::deque<std::function<void()>> work;
 };
 
+/// In front of a function of the driver.
+#define KVC_FAKE extern "C" __attribute__((visibility("default"))) CUresult
+
 namespace kvc::fake {
 
 // Of CUresult.
@@ -40,6 +43,12 @@ bool isDevice(const void *memory, size_t bytes);
 /// The first fault stays, as on a GPU: every later call is refused with it.
 void fault(const std::string &words);
 bool faulted();
+/// What a call must answer at once, Success if it may go on: the fault, or that
+/// no context is current.
+rt::CUresult refusal();
+/// A kernel was enqueued; it has run, and the fences are looked at.
+void countLaunch();
+void ran(const std::string &kernel);
 
 } // namespace kvc::fake
 

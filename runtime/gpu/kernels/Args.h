@@ -15,8 +15,8 @@ namespace kvc::gpu {
 
 /// Threads of a block of embed, rms_norm, add_bias and swiglu.
 constexpr uint32_t rowThreads = 256;
-/// Of heads: one warp.
-constexpr uint32_t headThreads = 32;
+/// Of heads: a warp for a token.
+constexpr uint32_t headTokens = 4, headThreads = headTokens * 32;
 /// Of attend and combine, a warp for 16 rows of the one, a row of the other.
 constexpr uint32_t attentionWarps = 4, attentionThreads = attentionWarps * 32,
                    attentionRows = attentionWarps * 16;
@@ -55,9 +55,9 @@ struct SwigluArgs {
   uint32_t width;
 };
 
-/// heads_E, grid [T, Hq + 2 * Hkv], one warp each: the product of the joined
-/// projections becomes queries, keys and values by head, with bias, norm (Qwen
-/// 3) and RoPE.
+/// heads_E, grid [ceil(T / headTokens), Hq + 2 * Hkv]: the product of the
+/// joined projections becomes queries, keys and values by head, with bias, norm
+/// (Qwen 3) and RoPE.
 struct HeadsArgs {
   const void *qkv;                  // E [T, (Hq + 2 * Hkv) * d]
   const float *bias;                // [(Hq + 2 * Hkv) * d], or null
@@ -109,8 +109,8 @@ struct CombineArgs {
 /// Where the rows of a head begin: at[h] + plus[h] + extra, or h * stride +
 /// extra where `at` is null.
 struct PlacesArgs {
-  const int32_t *at, *plus; // [heads], or null
-  uint32_t stride, extra;
+  const int32_t *at = nullptr, *plus = nullptr; // [heads], or null
+  uint32_t stride = 0, extra = 0;
 };
 
 /// move_rows, grid [ceil(most / movedRows), heads]: counts[h] + extra rows
@@ -120,9 +120,9 @@ struct MoveRowsArgs {
   const void *fromK, *fromV;
   void *toK, *toV;
   PlacesArgs from, to;
-  const int32_t *counts; // [heads], or null for 0
-  uint32_t extra;
-  uint32_t rowWords; // 32-bit words of a row
+  const int32_t *counts = nullptr; // [heads], or null for 0
+  uint32_t extra = 0;
+  uint32_t rowWords = 0; // 32-bit words of a row
 };
 
 /// move_members, grid [ceil(most / moveThreads), heads]: the members of
@@ -133,9 +133,9 @@ struct MoveMembersArgs {
   int32_t *toRows, *toPositions;
   float *toNorms;
   PlacesArgs from, to;
-  const int32_t *counts;  // [heads]
-  const int32_t *addRows; // [heads], or null for 0
-  int32_t addPosition;
+  const int32_t *counts;            // [heads]
+  const int32_t *addRows = nullptr; // [heads], or null for 0
+  int32_t addPosition = 0;
 };
 
 } // namespace kvc::gpu

@@ -10,8 +10,13 @@ namespace kvc::gpu {
 
 /// Component i goes with component i + d / 2: a lane takes such pairs.
 template <typename E> void heads(const Simt &simt, const HeadsArgs &a) {
-  uint64_t token = simt.blockX(), row = simt.blockY();
-  uint32_t all = a.qHeads + 2 * a.kvHeads, lane = simt.thread(), half = a.d / 2;
+  uint64_t row = simt.blockY();
+  uint64_t token =
+      uint64_t(simt.blockX()) * headTokens + simt.thread() / warpSize;
+  if (token >= a.tokens)
+    return; // all lanes of the warp
+  uint32_t all = a.qHeads + 2 * a.kvHeads;
+  uint32_t lane = simt.thread() % warpSize, half = a.d / 2;
   const E *from = static_cast<const E *>(a.qkv) + (token * all + row) * a.d;
   bool query = row < a.qHeads, value = row >= a.qHeads + a.kvHeads;
   uint64_t head = query ? row : (row - a.qHeads) % a.kvHeads;
@@ -23,7 +28,7 @@ template <typename E> void heads(const Simt &simt, const HeadsArgs &a) {
   if (value) {
     for (uint32_t i = lane; i < a.d; i += warpSize)
       static_cast<E *>(a.v)[at + i] = narrow<E>(load(i));
-    return; // all lanes of the warp
+    return;
   }
   const float *norm = query ? a.queryNorm : a.keyNorm;
   float scale = 1;

@@ -1,0 +1,131 @@
+//===- FakeKernels.cpp - the CUDA driver's modules and launches -----------===//
+//
+// Names and parameters of kernels are those of the PTX that is loaded; what
+// runs is the host kernel of that name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kvc/artifact.h"
+#include "runtime/base/Failure.h"
+#include "runtime/gpu/kernels/HostKernels.h"
+#include "runtime/simt/Emulator.h"
+#include "test/gpu/FakeQueue.h"
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <regex>
+#include <vector>
+
+#include <dlfcn.h>
+
+using namespace kvc::rt;
+using namespace kvc::fake;
+
+namespace kvc::rt {
+struct CUfunc_st {
+  std::string name;
+  kvc_host_entry entry = {};      // of the artefact's or the executor's table
+  std::vector<size_t> parameters; // bytes of each
+};
+
+struct CUmod_st {
+  const char *ptx;
+  std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
+};
+} // namespace kvc::rt
+
+namespace {
+
+/// The table of host kernels beside a text of PTX.
+std::vector<kvc_host_entry> kernelsBeside(const char *ptx) {
+  Dl_info info;
+  if (dladdr(ptx, &info))
+    if (void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) {
+      auto *artifact =
+          static_cast<const kvc_artifact *>(dlsym(library, "kvc_artifact"));
+      for (uint32_t i = 0; artifact && i < artifact->image_count; ++i)
+        if (artifact->images[i].ptx == ptx)
+          return {artifact->kernels,
+                  artifact->kernels + artifact->kernel_count};
+    }
+  return {kvc::gpu::hostKernels.begin(), kvc::gpu::hostKernels.end()};
+}
+
+size_t bytesOf(const std::string &type) {
+  return type.ends_with("64") ? 8 : type.ends_with("32") ? 4 : 0;
+}
+
+} // namespace
+
+KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
+                            int *, void **) {
+  if (CUresult no = refusal())
+    return no;
+  auto loaded = std::make_unique<CUmod_st>();
+  loaded->ptx = static_cast<const char *>(image);
+  std::vector<kvc_host_entry> table = kernelsBeside(loaded->ptx);
+  // Names and parameters are the PTX's.
+  static const std::regex entry(R"(\.entry\s+(\w+)\s*\(([^)]*)\))");
+  static const std::regex parameter(
+      R"(\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr[^,]*?\s)?\w+(?:\[(\d+)\])?)");
+  std::string text = loaded->ptx;
+  for (std::sregex_iterator it(text.begin(), text.end(), entry), end; it != end;
+       ++it) {
+    auto function = std::make_unique<CUfunc_st>();
+    function->name = (*it)[1];
+    std::string list = (*it)[2];
+    for (std::sregex_iterator p(list.begin(), list.end(), parameter); p != end;
+         ++p)
+      function->parameters.push_back((*p)[2].matched ? std::stoul((*p)[2])
+                                                     : bytesOf((*p)[1]));
+    for (const kvc_host_entry &candidate : table)
+      if (candidate.name == function->name)
+        function->entry = candidate;
+    loaded->functions[function->name] = std::move(function);
+  }
+  *module = loaded.release();
+  return Success;
+}
+KVC_FAKE cuModuleUnload(CUmodule module) {
+  delete module;
+  return Success;
+}
+KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
+                             const char *name) {
+  auto it = module->functions.find(name);
+  if (it == module->functions.end() || !it->second->entry.entry)
+    return NotFound;
+  *function = it->second.get();
+  return Success;
+}
+KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
+                        unsigned block, unsigned blockY, unsigned blockZ,
+                        unsigned shared, CUstream stream, void **parameters,
+                        void **extra) {
+  if (CUresult no = refusal())
+    return no;
+  if (!x || !y || !z || y > 65535 || z > 65535 || block % 32 || block > 1024 ||
+      !block || blockY != 1 || blockZ != 1 || shared || extra)
+    return InvalidValue;
+  countLaunch();
+  std::vector<uint64_t> slots;
+  for (size_t i = 0; i < function->parameters.size(); ++i) {
+    size_t at = slots.size(), bytes = function->parameters[i];
+    slots.resize(at + (bytes + 7) / 8);
+    std::memcpy(&slots[at], parameters[i], bytes);
+  }
+  kvc_host_entry entry = function->entry;
+  std::string name = function->name;
+  enqueue(stream, [=] {
+    static uint64_t seed = 1;
+    try {
+      emulate({name, entry.entry, {x, y, z}, block, entry.shared_bytes},
+              slots.data(), 0, ++seed);
+    } catch (const Failure &failure) {
+      fault(failure.what());
+    }
+    ran(name);
+  });
+  return Success;
+}
