@@ -179,4 +179,25 @@ def check_dump():
     print("dumps agree")
 
 
-{"policies": check_policies, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
+def check_memory():
+    """What a token adds to the peak of device memory: a layer's cache and activations, and what is
+    kept of it in all layers; never the whole cache of all layers."""
+    (library,) = map(compiled, policies)
+    hidden, inner, wide, narrow = 128, 256, 256, 128  # bytes below: residual stream fp32, else bf16
+    layer = 2 * 2 * narrow
+    activations = 4 * hidden + 2 * (hidden + 2 * wide + 5 * narrow) + 2 * 2 * heads
+    kept = 0.1 * layers * layer
+    scores = 200  # of the policy, and its lists
+    peaks = {}
+    for share in ((), ("--policy", library, "--keep", "0.1")):
+        for tokens in (512, 1024):
+            ids = ",".join(str((37 * i + 5) % 1400) for i in range(tokens))
+            generate("cuda", "--tokens", ids, *share, tokens=1)
+            peaks[tokens] = counts()["peak_bytes"]
+        grown = (peaks[1024] - peaks[512]) / 512
+        bound = activations + (layer + kept + scores if share else layers * layer)
+        assert 0.7 * bound < grown <= bound, (share, grown, bound)
+    print("memory is bounded")
+
+
+{"policies": check_policies, "memory": check_memory, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()

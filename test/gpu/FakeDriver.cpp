@@ -2,6 +2,7 @@
 
 #include "test/gpu/FakeQueue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +36,9 @@ struct Counts {
   size_t launches = 0, synchronisations = 0, waits = 0;
   /// Waits for an event behind which nothing was queued: the GPU would idle.
   size_t idleWaits = 0;
+  /// Device memory in the streams' order: what is freed is free for whoever
+  /// asks next.
+  size_t bytes = 0, peakBytes = 0;
 };
 
 struct Fake {
@@ -54,7 +58,8 @@ struct Fake {
                           << "\nsynchronisations " << counts.synchronisations
                           << "\nwaits " << counts.waits << "\nidle_waits "
                           << counts.idleWaits << "\nleaked "
-                          << memory.size() + pinned.size() << "\n";
+                          << memory.size() + pinned.size() << "\npeak_bytes "
+                          << counts.peakBytes << "\n";
   }
 };
 
@@ -81,6 +86,9 @@ CUdeviceptr allocate(size_t bytes) {
   std::memset(memory, poison, bytes);
   std::memset(memory + bytes, fence, fenceBytes);
   state().memory[memory] = bytes;
+  Counts &counts = state().counts;
+  counts.bytes += bytes;
+  counts.peakBytes = std::max(counts.peakBytes, counts.bytes);
   return reinterpret_cast<CUdeviceptr>(memory);
 }
 
@@ -225,6 +233,9 @@ KVC_FAKE cuMemFree_v2(CUdeviceptr memory) {
   // As the driver does: not before all that was enqueued is done.
   if (CUresult result = cuCtxSynchronize())
     return result;
+  if (auto it = state().memory.find(pointer(memory));
+      it != state().memory.end())
+    state().counts.bytes -= it->second;
   release(pointer(memory));
   return faulted() ? LaunchFailed : Success;
 }
@@ -234,6 +245,9 @@ KVC_FAKE cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream) {
 KVC_FAKE cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
   if (CUresult no = refusal())
     return no;
+  if (auto it = state().memory.find(pointer(memory));
+      it != state().memory.end())
+    state().counts.bytes -= it->second;
   enqueue(stream, [=] { release(pointer(memory)); });
   return Success;
 }
