@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 
-from layers import load, save
+from layers import load, make, save
 
 check, models, fake, work, *policies = sys.argv[1:]
 os.makedirs(work, exist_ok=True)
@@ -74,27 +74,51 @@ def kept_alike(host_cache, cuda_cache, what):
     assert alike >= 0.95 * total, (what, alike, total)
 
 
-def compiled(path):
+def compiled(path, dtype="bf16"):
     library = f"{work}/{os.path.basename(path)[:-5]}.so"
-    subprocess.run(["kvc-opt", path, "--emit=library", "--chip=sm_80", "--shape", "head_dim=32,group=2,dtype=bf16",
+    subprocess.run(["kvc-opt", path, "--emit=library", "--chip=sm_80", "--shape", f"head_dim=32,group=2,dtype={dtype}",
                     "-o", library], check=True)
     return library
 
 
+def table_for(path, in_layers, in_heads):
+    """The importance of heads, for a policy that reads it."""
+    manifest = subprocess.run(["kvc-opt", path, "--emit=manifest", "--shape", "head_dim=32,group=2,dtype=bf16"],
+                              check=True, capture_output=True, text=True).stdout
+    if '"table"' not in manifest:
+        return []
+    importance = [random.Random(5 + i).random() for i in range(in_layers * in_heads)]
+    save(work + "/table.safetensors", {"importance": ("F32", [in_layers, in_heads],
+                                                      struct.pack(f"<{len(importance)}f", *importance))})
+    return ["--table", work + "/table.safetensors"]
+
+
+def check_apply():
+    """Layers from a file: the same kernels leave the same bytes."""
+    inputs = [f"{work}/{tokens}.safetensors" for tokens in (64, 36)]
+    for path, tokens in zip(inputs, ("64", "36")):
+        make(path, {"T": tokens, "seed": tokens, "layers": "2", "raw": "1", "hidden": "24", "queries": "64",
+                    "rope_theta": "10000"})
+    for path in policies:
+        library, kept = compiled(path, "f32"), {}
+        for target in ("host", "cuda"):
+            outputs = [f"{work}/{target}.{i}" for i in range(2)]
+            command = ["apply", "--policy", library, "--budget", "40", *table_for(path, 2, 4)]
+            for one, other in zip(inputs, outputs):
+                command += ["--input", one, "--output", other]
+            kvc(target, *command)
+            kept[target] = [open(output, "rb").read() for output in outputs]
+        assert kept["host"] == kept["cuda"], path
+    print(len(policies), "policies keep the same bytes")
+
+
 def check_policies():
     """Every policy beside the model."""
-    random.seed(5)
-    table = work + "/table.safetensors"
-    importance = [random.random() for _ in range(layers * heads * group)]
-    save(table, {"importance": ("F32", [layers, heads * group], struct.pack(f"<{len(importance)}f", *importance))})
     saved = 5 * layers  # five tensors of a layer go into a saved cache
     paths = [path for folder in policies for path in sorted(glob.glob(folder + "/*.mlir"))]
     for path in paths:
         library = compiled(path)
-        options = ["--policy", library, "--keep", "0.3", "--prompt", prompt]
-        if '"table"' in subprocess.run(["kvc-opt", path, "--emit=manifest", "--shape", "head_dim=32,group=2,dtype=bf16"],
-                                       check=True, capture_output=True, text=True).stdout:
-            options += ["--table", table]
+        options = ["--policy", library, "--keep", "0.3", "--prompt", prompt, *table_for(path, layers, heads * group)]
         runs = [generate(t, *options, "--save-cache", f"{work}/cache.{t}") for t in ("host", "cuda")]
         close(*runs, path)
         did = counts()
@@ -200,4 +224,4 @@ def check_memory():
     print("memory is bounded")
 
 
-{"policies": check_policies, "memory": check_memory, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
+{"apply": check_apply, "policies": check_policies, "memory": check_memory, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
