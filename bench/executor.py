@@ -1,5 +1,5 @@
 """executor.py BIN [--layers 4] [--tokens 4096,32768] [--policies snapkv,adakv] [--keep 10%]
-[--target cuda] [--small]: prefill, eviction and decoding of a model in the executor.
+[--target cuda] [--compiled DIR] [--small]: prefill, eviction and decoding of a model in the executor.
 
 Makes a random bf16 model of the layer shapes of Llama-3.1-8B (hidden 4096, inner 14336, 32 query
 and 8 KV heads of 128), compiles the policies for it, and lets `kvc-run eval` read the same five
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import statistics
 import struct
 import subprocess
@@ -27,6 +28,7 @@ parser.add_argument("--tokens", default="4096,32768")
 parser.add_argument("--policies", default="snapkv,adakv,criticalkv,kvec")
 parser.add_argument("--keep", default="10%")
 parser.add_argument("--target", default="cuda")
+parser.add_argument("--compiled", help="folder with the policies as libraries, where BIN has no kvc-opt")
 parser.add_argument("--small", action="store_true")
 options = parser.parse_args()
 HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB = 4096, 14336, 32, 8, 128, 32000
@@ -76,6 +78,9 @@ with tempfile.TemporaryDirectory() as folder:
     libraries = []
     for policy in options.policies.split(","):
         libraries.append(f"{folder}/{policy}.so")
+        if not os.path.exists(options.bin + "/kvc-opt"):
+            shutil.copy(f"{options.compiled}/{policy}.so", libraries[-1])
+            continue
         source = os.path.join(os.path.dirname(__file__), f"../policies/{policy}.mlir")
         subprocess.run([options.bin + "/kvc-opt", source, "--emit=library", "--chip=sm_90", "--model", folder, "-o",
                         libraries[-1]], check=True)

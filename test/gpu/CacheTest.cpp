@@ -10,7 +10,7 @@ namespace {
 class GpuCaches : public testing::Test {
 public:
   std::unique_ptr<Engine> engine =
-      makeEngine(KVC_FIXTURES "/models/qwen2", "cuda");
+      makeEngine(fixtureDir() + "/models/qwen2", "cuda");
   uint32_t heads = engine->config.kvHeads, d = engine->config.headDim;
   size_t rowBytes = d * dtypeBytes(engine->dtype());
 

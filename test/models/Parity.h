@@ -10,16 +10,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 namespace kvc::rt {
 
-/// Names in a folder of test/models.
+/// test/models, wherever the test was carried to.
+inline std::string fixtureDir() {
+  const char *dir = std::getenv("KVC_FIXTURES");
+  return dir ? dir : KVC_FIXTURES;
+}
+
+/// Names in a folder of it.
 inline std::vector<std::string> fixtures(const std::string &kind) {
   std::vector<std::string> names;
   for (const auto &entry :
-       std::filesystem::directory_iterator(KVC_FIXTURES "/" + kind))
+       std::filesystem::directory_iterator(fixtureDir() + "/" + kind))
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
@@ -34,7 +41,7 @@ fixtureName(const testing::TestParamInfo<std::string> &info) {
 class ModelParity : public testing::TestWithParam<std::string> {
 public:
   void open(const std::string &target) {
-    std::string dir = KVC_FIXTURES "/models/" + GetParam();
+    std::string dir = fixtureDir() + "/models/" + GetParam();
     engine = makeEngine(dir, target);
     SafetensorsFile file(dir + "/expected.safetensors");
     const TensorView &ids = file.at("tokens"), &values = file.at("logits");
