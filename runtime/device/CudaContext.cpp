@@ -21,14 +21,18 @@ CudaContext::CudaContext(int ordinal) : driver(CudaDriver::get()) {
 
 CudaContext::~CudaContext() { driver.cuDevicePrimaryCtxRelease_v2(device); }
 
-CudaContext::Current::Current(const CudaContext &context)
+CudaContext::Current::Current(const CudaContext &context, Use use)
     : driver(context.driver) {
-  driver.check(driver.cuCtxPushCurrent_v2(context.context), "cuCtxPushCurrent");
+  CUresult result = driver.cuCtxPushCurrent_v2(context.context);
+  pushed = result == 0;
+  if (use == Use::Work)
+    driver.check(result, "cuCtxPushCurrent");
 }
 
 CudaContext::Current::~Current() {
   CUcontext popped;
-  driver.cuCtxPopCurrent_v2(&popped);
+  if (pushed)
+    driver.cuCtxPopCurrent_v2(&popped);
 }
 
 int CudaContext::attribute(int which) const {

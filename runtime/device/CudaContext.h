@@ -17,16 +17,19 @@ public:
   CudaContext(const CudaContext &) = delete;
   CudaContext &operator=(const CudaContext &) = delete;
 
-  /// Makes the context current for a scope and restores what was.
+  /// Makes the context current for a scope and restores what was. Throws
+  /// Failure, but for destructors, which release what they can.
   class Current {
   public:
-    explicit Current(const CudaContext &context);
+    enum class Use { Work, Release };
+    explicit Current(const CudaContext &context, Use use = Use::Work);
     ~Current();
     Current(const Current &) = delete;
     Current &operator=(const Current &) = delete;
 
   private:
     const CudaDriver &driver;
+    bool pushed;
   };
 
   int attribute(int which) const;

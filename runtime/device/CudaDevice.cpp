@@ -40,7 +40,7 @@ public:
   }
 
   ~CudaDevice() override {
-    CudaContext::Current current(context);
+    CudaContext::Current current(context, CudaContext::Current::Use::Release);
     driver.cuModuleUnload(module);
   }
 
@@ -64,7 +64,7 @@ public:
     return reinterpret_cast<void *>(memory);
   }
   void release(void *memory) override {
-    CudaContext::Current current(context);
+    CudaContext::Current current(context, CudaContext::Current::Use::Release);
     driver.cuMemFree_v2(address(memory));
   }
   void upload(void *to, const void *from, size_t bytes) override {

@@ -15,7 +15,7 @@ Event::Event(Queue &queue, bool timed) : queue(queue) {
 }
 
 Event::~Event() {
-  Current current(queue.context);
+  Current current(queue.context, Current::Use::Release);
   queue.driver.cuEventDestroy_v2(event);
 }
 
@@ -49,7 +49,7 @@ Readback::Readback(Queue &queue, size_t bytes)
 }
 
 Readback::~Readback() {
-  Current current(queue.context);
+  Current current(queue.context, Current::Use::Release);
   queue.driver.cuStreamSynchronize(queue.cudaStream); // it may be in use
   queue.driver.cuMemFreeHost(memory);
 }

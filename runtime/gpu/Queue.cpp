@@ -30,7 +30,7 @@ Buffer::Buffer(Queue &queue, size_t bytes) : queue(&queue), size(bytes) {
 Buffer::~Buffer() {
   if (!address)
     return;
-  Current current(queue->context);
+  Current current(queue->context, Current::Use::Release);
   queue->driver.cuMemFreeAsync(::address(address), queue->cudaStream);
 }
 
@@ -54,7 +54,7 @@ Queue::Queue(int device, kvc_dtype dtype)
 }
 
 Queue::~Queue() {
-  Current current(context);
+  Current current(context, Current::Use::Release);
   driver.cuStreamSynchronize(cudaStream);
   products.reset();
   driver.cuMemFreeHost(ring);

@@ -80,6 +80,12 @@ void checkFence(const char *memory, size_t bytes) {
                    std::to_string(bytes) + " bytes");
 }
 
+/// A number that a test injects a failure with; SIZE_MAX if it does not.
+size_t injected(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : SIZE_MAX;
+}
+
 CUdeviceptr allocate(size_t bytes) {
   auto *memory = static_cast<char *>(
       std::aligned_alloc(256, (bytes + fenceBytes + 255) / 256 * 256));
@@ -157,7 +163,10 @@ void kvc::fake::ran(const std::string &kernel) {
     checkFence(memory, bytes);
 }
 
-void kvc::fake::countLaunch() { ++state().counts.launches; }
+void kvc::fake::countLaunch() {
+  if (++state().counts.launches == injected("KVC_FAKE_CUDA_FAULT"))
+    fault("an injected fault");
+}
 
 //===--- devices and contexts ---------------------------------------------===//
 
@@ -191,6 +200,8 @@ KVC_FAKE cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
 }
 KVC_FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) { return Success; }
 KVC_FAKE cuCtxPushCurrent_v2(CUcontext context) {
+  if (faulted())
+    return LaunchFailed;
   state().current.push_back(context);
   return context == &state().context ? Success : InvalidContext;
 }
@@ -215,6 +226,7 @@ KVC_FAKE cuGetErrorName(CUresult result, const char **name) {
 KVC_FAKE cuGetErrorString(CUresult result, const char **words) {
   *words = result == LaunchFailed     ? state().words.c_str()
            : result == InvalidContext ? "no context is current"
+           : result == OutOfMemory    ? "out of memory"
                                       : "a wrong argument";
   return Success;
 }
@@ -226,6 +238,8 @@ KVC_FAKE cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes) {
     return no;
   if (!bytes)
     return InvalidValue;
+  if (state().counts.bytes + bytes > injected("KVC_FAKE_CUDA_BYTES"))
+    return OutOfMemory;
   *memory = allocate(bytes);
   return Success;
 }

@@ -7,6 +7,9 @@
 // in a shuffled order: policies' from their artefact, the executor's from the
 // same source as its PTX.
 //
+// KVC_FAKE_CUDA_LOG names a file for what was counted, KVC_FAKE_CUDA_FAULT the
+// launch that fails for good, KVC_FAKE_CUDA_BYTES the memory there is.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef KVC_TEST_GPU_FAKEQUEUE_H
@@ -31,6 +34,7 @@ namespace kvc::fake {
 enum {
   Success = 0,
   InvalidValue = 1,
+  OutOfMemory = 2,
   InvalidContext = 201,
   NotFound = 500,
   LaunchFailed = 719
