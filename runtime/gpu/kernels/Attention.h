@@ -74,7 +74,9 @@ void attend(const Simt &simt, const AttendArgs &a) {
   Tile tile(simt, shared);
   uint32_t head = simt.blockY(), split = simt.blockZ();
   uint32_t group = a.qHeads / a.kvHeads, rows = a.tokens * group;
-  uint32_t firstRow = simt.blockX() * attentionRows;
+  // The last rows see most: they go first, or they would be waited for.
+  uint32_t lastBlock = (rows - 1) / attentionRows;
+  uint32_t firstRow = (lastBlock - simt.blockX()) * attentionRows;
   uint32_t lane = simt.thread() % warpSize, quad = lane % 4;
   uint32_t own = firstRow + simt.thread() / warpSize * 16 + lane / 4;
   KeyList<E> list(a, head);
