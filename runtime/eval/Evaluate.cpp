@@ -178,6 +178,7 @@ private:
               {"q_heads", config.qHeads},
               {"kv_heads", config.kvHeads},
               {"head_dim", config.headDim}}},
+            {"target", engine->target()},
             {"policies", policies},
             {"budgets", options.budgets},
             {"tasks", options.tasks},
