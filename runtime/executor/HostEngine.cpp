@@ -29,9 +29,9 @@ const LayerActivations &layerOf(const Activations &activations) {
 class HostCache : public Cache {
 public:
   HostCache(const Config &config, kvc_dtype dtype)
-      : Cache(dtype), layers(config.layers, RaggedCache(config.kvHeads,
-                                                        config.headDim, dtype)),
-        heads(config.kvHeads) {}
+      : Cache(dtype),
+        layers(config.layers,
+               RaggedCache(config.kvHeads, config.headDim, dtype)) {}
 
   std::unique_ptr<Cache> copy() const override {
     return std::make_unique<HostCache>(*this);
@@ -60,7 +60,6 @@ public:
   }
 
   std::vector<RaggedCache> layers;
-  const uint32_t heads;
 };
 
 std::vector<RaggedCache> &layersOf(Cache &cache) {
