@@ -17,9 +17,10 @@ import os
 import random
 import shutil
 import statistics
-import struct
 import subprocess
 import tempfile
+
+import model
 
 parser = argparse.ArgumentParser()
 parser.add_argument("bin")
@@ -38,43 +39,11 @@ LETTERS, ANSWER = "abcdefghijklmnop", 8 if options.small else 64
 FLOPS, BANDWIDTH = 790e12, 4.3e12
 
 
-def write_model(folder):
-    """Returns the parameters of a layer and of the head."""
-    json.dump({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": options.layers, "hidden_size": HIDDEN,
-               "intermediate_size": INNER, "vocab_size": VOCAB, "num_attention_heads": HEADS,
-               "num_key_value_heads": KV_HEADS, "head_dim": DIM, "max_position_embeddings": 1 << 20,
-               "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": True,
-               "torch_dtype": "bfloat16"}, open(folder + "/config.json", "w"))
+with tempfile.TemporaryDirectory() as folder:
+    layer_parameters, head_parameters = model.write(folder, options.layers, HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB,
+                                                    "BF16")
     json.dump({"model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(LETTERS)}, "merges": []}},
               open(folder + "/tokenizer.json", "w"))
-    wide, narrow = HEADS * DIM, KV_HEADS * DIM
-    layer_shapes = {"self_attn.q_proj": [wide, HIDDEN], "self_attn.k_proj": [narrow, HIDDEN],
-                    "self_attn.v_proj": [narrow, HIDDEN], "self_attn.o_proj": [HIDDEN, wide],
-                    "mlp.gate_proj": [INNER, HIDDEN], "mlp.up_proj": [INNER, HIDDEN], "mlp.down_proj": [HIDDEN, INNER],
-                    "input_layernorm": [HIDDEN], "post_attention_layernorm": [HIDDEN]}
-    shapes = {"model.embed_tokens.weight": [VOCAB, HIDDEN], "model.norm.weight": [HIDDEN]}
-    for layer in range(options.layers):
-        shapes.update({f"model.layers.{layer}.{name}.weight": shape for name, shape in layer_shapes.items()})
-    header, at = {}, 0
-    for name, shape in shapes.items():
-        size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
-        at += size
-    text = json.dumps(header).encode()
-    signs = bytes(0x3c | (i & 1) << 7 for i in range(256))  # of either sign, from 0.008 to 0.03
-    with open(folder + "/model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for shape in shapes.values():
-            count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-            values = bytearray(2 * count)
-            values[0::2] = os.urandom(count) if len(shape) > 1 else bytes([0x80]) * count
-            values[1::2] = os.urandom(count).translate(signs) if len(shape) > 1 else bytes([0x3f]) * count
-            file.write(values)
-    return sum(s[0] * s[1] for s in layer_shapes.values() if len(s) > 1), VOCAB * HIDDEN
-
-
-with tempfile.TemporaryDirectory() as folder:
-    layer_parameters, head_parameters = write_model(folder)
     libraries = []
     for policy in options.policies.split(","):
         libraries.append(f"{folder}/{policy}.so")

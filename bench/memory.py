@@ -14,40 +14,16 @@ The difference between two lengths is what counts; the rest is the process itsel
 import json
 import os
 import random
-import struct
 import subprocess
 import sys
 import tempfile
+
+import model
 
 BIN = sys.argv[1]
 LENGTHS = [int(x) for x in sys.argv[2:]] or [4096, 8192]
 LAYERS, HEADS, DIM, HIDDEN, INNER, VOCAB, KEEP = 16, 4, 64, 256, 512, 256, 0.1
 WIDE = HEADS * DIM
-
-
-def write_model(folder):
-    json.dump({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": LAYERS, "hidden_size": HIDDEN,
-               "intermediate_size": INNER, "vocab_size": VOCAB, "num_attention_heads": HEADS, "head_dim": DIM,
-               "max_position_embeddings": 1 << 20, "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
-               "torch_dtype": "float32"}, open(folder + "/config.json", "w"))
-    shapes = {"model.embed_tokens.weight": [VOCAB, HIDDEN], "model.norm.weight": [HIDDEN]}
-    for layer in range(LAYERS):
-        at = f"model.layers.{layer}."
-        for name, shape in (("self_attn.q_proj", [WIDE, HIDDEN]), ("self_attn.k_proj", [WIDE, HIDDEN]),
-                            ("self_attn.v_proj", [WIDE, HIDDEN]), ("self_attn.o_proj", [HIDDEN, WIDE]),
-                            ("mlp.gate_proj", [INNER, HIDDEN]), ("mlp.up_proj", [INNER, HIDDEN]),
-                            ("mlp.down_proj", [HIDDEN, INNER]), ("input_layernorm", [HIDDEN]),
-                            ("post_attention_layernorm", [HIDDEN])):
-            shapes[at + name + ".weight"] = shape
-    rng, header, data = random.Random(0), {}, bytearray()
-    for name, shape in shapes.items():
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        start = len(data)
-        data += b"".join(struct.pack("<f", 1.0 if len(shape) == 1 else rng.gauss(0, 0.1)) for _ in range(count))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
-    text = json.dumps(header).encode()
-    open(folder + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
-    return len(data)
 
 
 def peak(*options):
@@ -58,7 +34,8 @@ def peak(*options):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    weights = write_model(folder)
+    layer_parameters, embedding = model.write(folder, LAYERS, HIDDEN, INNER, HEADS, HEADS, DIM, VOCAB, "F32")
+    weights = 4 * (LAYERS * (layer_parameters + 2 * HIDDEN) + embedding + HIDDEN)
     policy = folder + "/snapkv.so"
     source = os.path.join(os.path.dirname(__file__), "../policies/snapkv.mlir")
     subprocess.run([BIN + "/kvc-opt", source, "--emit=library", "--chip=none", "--model", folder, "-o", policy], check=True)

@@ -23,10 +23,14 @@ GpuCache::GpuCache(Queue &queue, const rt::Config &config)
     : Cache(queue.dtype), queue(queue), config(config),
       rowBytes(config.headDim * rt::dtypeBytes(queue.dtype)),
       layers(config.layers) {
-  for (Layer &layer : layers) {
-    layer.hostOffsets.resize(config.kvHeads);
-    layer.hostCounts.resize(config.kvHeads);
-  }
+  for (Layer &layer : layers)
+    empty(layer);
+}
+
+void GpuCache::empty(Layer &layer) const {
+  layer = {};
+  layer.hostOffsets.resize(config.kvHeads);
+  layer.hostCounts.resize(config.kvHeads);
 }
 
 static Buffer cloneOf(Queue &queue, const Buffer &from) {
@@ -154,8 +158,7 @@ void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
   uint32_t heads = config.kvHeads;
   Members old = std::move(layer.members);
   old.hostCounts.resize(heads);
-  Members &to = layer.members;
-  to = {};
+  Members &to = layer.members = {};
   std::vector<int32_t> offsets;
   size_t total = 0;
   for (uint32_t h = 0; h < heads; ++h) {
@@ -199,9 +202,7 @@ void GpuCache::take(uint32_t index, GpuActivations &to) {
   to.k = std::move(layer.k);
   to.v = std::move(layer.v);
   to.headRows = layer.room;
-  layer = {};
-  layer.hostOffsets.resize(config.kvHeads);
-  layer.hostCounts.resize(config.kvHeads);
+  empty(layer);
 }
 
 CacheArgs GpuCache::args(uint32_t index, const float *rope) const {

@@ -75,6 +75,7 @@ private:
   const size_t rowBytes;
   std::vector<Layer> layers;
 
+  void empty(Layer &layer) const;
   /// Launches move_rows; no head has more than `longest` rows to move.
   void move(MoveRowsArgs args, uint32_t longest);
   /// Lays a layer out anew: counts plus `more` rows, the extra ones among them,
