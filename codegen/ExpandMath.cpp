@@ -28,6 +28,27 @@ struct ExpandRsqrt : public OpRewritePattern<math::RsqrtOp> {
   }
 };
 
+/// The larger or smaller of two numbers, the other one where one is NaN: no
+/// target has an instruction for it that needs no library.
+template <typename Op, typename Propagating>
+struct ExpandNumber : public OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Value a = op.getLhs(), b = op.getRhs();
+    auto isNaN = [&](Value x) {
+      return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::UNO, x,
+                                   x);
+    };
+    Value both = Propagating::create(rewriter, loc, a, b);
+    Value first =
+        arith::SelectOp::create(rewriter, loc, isNaN(b), a, both);
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isNaN(a), b, first);
+    return success();
+  }
+};
+
 bool isLeftToTargets(Operation *op) {
   return isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp,
              math::CopySignOp, math::CtPopOp, math::FloorOp, math::CeilOp,
@@ -37,7 +58,10 @@ bool isLeftToTargets(Operation *op) {
 struct ExpandMathPass : public kvc::impl::ExpandMathBase<ExpandMathPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpandRsqrt>(&getContext());
+    patterns.add<ExpandRsqrt,
+                 ExpandNumber<arith::MaxNumFOp, arith::MaximumFOp>,
+                 ExpandNumber<arith::MinNumFOp, arith::MinimumFOp>>(
+        &getContext());
     math::populateExpansionPatterns(patterns, {"exp2", "powf"});
     auto all = [](StringRef) { return true; };
     populateMathF32ExpansionPatterns(patterns, all);

@@ -7,6 +7,8 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace kvc;
 
@@ -17,9 +19,13 @@ Expr kvc::reductionStart(KernelBuilder &k, ReduceKind kind) {
     return k.f32(-infinity);
   case ReduceKind::Min:
     return k.f32(infinity);
-  default:
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
     return k.f32(0);
+  case ReduceKind::Std:
+    break;
   }
+  llvm_unreachable("a deviation is made of two sums");
 }
 
 Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
@@ -28,19 +34,57 @@ Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
     return sum.max(value);
   case ReduceKind::Min:
     return sum.min(value);
-  default:
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
     return sum + value;
+  case ReduceKind::Std:
+    break;
+  }
+  llvm_unreachable("a deviation is made of two sums");
+}
+
+/// Gives a policy's op a result where the target would trap or have none: an
+/// integer division by 0 divides by 1; a float that no integer holds becomes
+/// the nearest one that exists, NaN 0.
+static void guardOperands(KernelBuilder &k, Operation *op) {
+  OpBuilder::InsertionGuard guard(k.b);
+  k.b.setInsertionPoint(op);
+  if (isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op)) {
+    Expr divisor = k.expr(op->getOperand(1));
+    op->setOperand(1, (divisor == 0).select(divisor.same(1), divisor));
+  }
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
+    Type type = op->getResult(0).getType();
+    unsigned bits = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+    bool isSigned = isa<arith::FPToSIOp>(op);
+    double least = isSigned ? -std::ldexp(1.0, bits - 1) : 0;
+    double above = std::ldexp(1.0, isSigned ? bits - 1 : bits);
+    // The largest float below the first number that does not fit.
+    double most = bits == 1 ? above - 1 : above * (1 - 0x1p-24);
+    Expr x = k.expr(op->getOperand(0));
+    Expr number = x.isNaN().select(x.same(0), x);
+    op->setOperand(0, number.max(x.same(least)).min(x.same(most)));
   }
 }
 
-/// An integer division by 0 divides by 1: it must not trap.
-static void guardDivision(KernelBuilder &k, Operation *op) {
-  if (!isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op))
-    return;
-  OpBuilder::InsertionGuard guard(k.b);
-  k.b.setInsertionPoint(op);
-  Expr divisor = k.expr(op->getOperand(1));
-  op->setOperand(1, (divisor == 0).select(divisor.same(1), divisor));
+/// True for counts that no arithmetic can have brought below 0.
+static bool isNeverNegative(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op) // of another kernel
+    return false;
+  if (isa<BudgetOp, LengthOp, LayerOp, LayersOp, AllocateOp, AllocateLayersOp,
+          AllocateHeadsOp, AllocateTableOp, CountMassOp, ScaleCountOp>(op))
+    return true;
+  if (isa<arith::ConstantOp>(op))
+    return constantOf(value) >= 0;
+  return isa<arith::AddIOp, arith::MulIOp, arith::DivUIOp, arith::CeilDivUIOp,
+             arith::RemUIOp, arith::MinSIOp, arith::IndexCastOp, BroadcastOp>(
+             op) &&
+         llvm::all_of(op->getOperands(), isNeverNegative);
+}
+
+Expr kvc::atLeastNone(KernelBuilder &k, Expr count, Value source) {
+  return isNeverNegative(source) ? count : count.max(k.index(0));
 }
 
 Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
@@ -55,13 +99,15 @@ Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
     return k.arg("layers");
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
     auto [numerator, denominator] = scale.getFactor();
-    return evalScalar(k, s, scale.getCount()) * numerator / denominator;
+    Expr count =
+        atLeastNone(k, evalScalar(k, s, scale.getCount()), scale.getCount());
+    return count * numerator / denominator;
   }
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, evalScalar(k, s, operand));
   Operation *clone = k.b.clone(*op, mapping);
-  guardDivision(k, clone);
+  guardOperands(k, clone);
   return k.expr(clone->getResult(0));
 }
 
@@ -90,7 +136,9 @@ SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
   s.length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
   s.budget = k.load(k.buffer("budgets", {}), {sequence}).toIndex();
   s.window = protectLast
-                 ? evalScalar(k, s, protectLast).min(s.budget).min(s.length)
+                 ? atLeastNone(k, evalScalar(k, s, protectLast), protectLast)
+                       .min(s.budget)
+                       .min(s.length)
                  : k.index(0);
   s.past = s.length - s.window;
   return s;
@@ -146,7 +194,8 @@ Expr PointEval::compute(Value value, int member) {
     return allocateLayers(k, s, layers);
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
     auto [numerator, denominator] = scale.getFactor();
-    Expr count = (*this)(scale.getCount(), member).toIndex();
+    Expr count = atLeastNone(
+        k, (*this)(scale.getCount(), member).toIndex(), scale.getCount());
     return (count * numerator / denominator).toI32();
   }
   return cloneScalar(op, member);
@@ -260,6 +309,6 @@ Expr PointEval::cloneScalar(Operation *op, int member) {
     state.addTypes(cast<RankedTensorType>(type).getElementType());
   state.addAttributes(op->getAttrs());
   Operation *scalar = k.b.create(state);
-  guardDivision(k, scalar);
+  guardOperands(k, scalar);
   return k.expr(scalar->getResult(0));
 }

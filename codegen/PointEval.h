@@ -74,6 +74,10 @@ Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
 /// is needed.
 void countKept(KernelBuilder &k, const SequenceScalars &s, Expr token);
 
+/// `count`, of type index, as the number of tokens that `source` stands for:
+/// what may be below 0 counts as 0.
+Expr atLeastNone(KernelBuilder &k, Expr count, mlir::Value source);
+
 /// A policy scalar (budget, length, constants, arithmetic on them).
 Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);
 

@@ -212,7 +212,13 @@ LogicalResult TopkOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
   return success();
 }
 
-LogicalResult NearestOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+LogicalResult NearestOp::inferAxes(ArrayRef<AxisList> operands,
+                                   AxisList &result) {
+  const char *const names[] = {"sources", "centres"};
+  for (auto [axes, what] : llvm::zip(operands, names))
+    if (axes.front() == Axis::QueryHeads) // C1
+      return emitOpError(what)
+             << " must be per KV head, got a value per query head";
   result = {Axis::KVHeads, Axis::Past};
   return success();
 }

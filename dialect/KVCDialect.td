@@ -43,7 +43,10 @@ def KVC_Dialect : Dialect {
     kept and nothing is scored; if `B <= w` the last `B` tokens are kept. Sums
     run in a fixed order. NaN propagates through every reduction, ranks below
     every number, and raises a bit of the status word. Ties go to the smaller
-    token, then to the smaller head. An integer division by 0 divides by 1.
+    token, then to the smaller head. A number of tokens below 0 counts as 0. An
+    integer division by 0 divides by 1. Integers wrap around. A float becomes an
+    integer toward zero, the nearest one that exists where it is too large, and 0
+    where it is NaN.
 
     Levels. At level `policy` the ops below up to `kvc.keep` appear. Level
     `fused` has `kvc.kernel` regions, one launch each, with the ops of

@@ -40,6 +40,8 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
 
     Constraints:
     - C1: the body ends in `kvc.keep` or `kvc.done`.
+    - C2: the name has letters, digits and `_` and does not begin with a digit:
+      it becomes a symbol of the artefact.
 
     Example:
     ```mlir
@@ -53,6 +55,7 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }
 
@@ -144,7 +147,8 @@ def KVC_AttentionOp : KVC_TensorOp<"attention"> {
     the model's type. With `logits` the rows are `scale * q . k` instead, for
     every token: what queries of the future, which see all of it, could look
     like. The rows are never stored: a value that depends on them must be reduced
-    over the window.
+    over the window, and a kernel that needs them again reads K again. Queries in
+    front of a sequence that is shorter than `n` have weight and logit 0.
 
     At level `fused` the log-sum-exp is an operand; the engine's attention
     usually has it, else one or two kernels make it.
@@ -324,6 +328,8 @@ def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
     - C4: `group` needs query heads, `channels` needs channels, `window` needs a
       window, and `tokens` of rank 3 channels per KV head (checked by
       `kvc-infer-axes`).
+    - C5: rows that are reduced over all heads are reduced over the window before
+      they are used with rows per head (checked by `kvc-form-kernels`).
 
     Example: `%m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>`
   }];

@@ -45,7 +45,7 @@ def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
     all scores of the layer (ties to the smaller token, then to the smaller head;
     NaN below everything). Head `g` gets `(1 - s) * f[g] + s * base[g]`, `s` the
     safeguard, rounded by largest remainder (ties to the smaller head): the total
-    stays `sum(base)`. Exact: integers over a common denominator (Feng et al. 2024).
+    stays `sum(base)`, unless that is more than all heads' past. Exact: integers over a common denominator (Feng et al. 2024).
 
     Constraints:
     - C1: scores and base are per KV head (checked by `kvc-infer-axes`).
@@ -90,7 +90,8 @@ def KVC_CountMassOp : KVC_TensorOp<"count_mass"> {
   let summary = "count the best tokens that leave little behind";
   let description = [{
     For each KV head the smallest `n` such that all but the `n` largest scores add
-    up to at most `all_but`. A NaN adds nothing.
+    up to at most `all_but`; all tokens where there is none (a negative `all_but`
+    that no sum reaches). A NaN adds nothing.
 
     Constraints:
     - C1: scores are per KV head (checked by `kvc-infer-axes`).
@@ -183,10 +184,16 @@ def KVC_NearestOp : KVC_TensorOp<"nearest"> {
     `i`, `R` the cosine of one side's vectors, or with `times` the product of two
     sides' cosines; -1 where both are negative. Ties go to the smaller token. `D`
     is -1 where the largest `R` is below `at_least`, and for tokens that are no
-    source. A zero vector has cosine 0; a NaN is never the largest.
+    source. A zero vector has cosine 0; a NaN is never the largest. Norms are
+    fp32 sums of squares, so a vector whose elements are all below about 1e-20
+    counts as a zero vector.
 
     At level `fused` the lists of the marked tokens and the vectors' norms are
     operands, made by other kernels.
+
+    Constraints:
+    - C1: sources and centres are not per query head (checked by
+      `kvc-infer-axes`).
 
     Example: `%d = kvc.nearest %sources in %centres of raw_key times value at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>`
   }];
@@ -220,7 +227,8 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
     `share_positions` that of its row.
 
     Constraints:
-    - C1: the weight of `merge` is per KV head (checked by `kvc-infer-axes`).
+    - C1: mask, destination and weight are not per query head (checked by
+      `kvc-infer-axes`).
 
     Examples:
     ```mlir

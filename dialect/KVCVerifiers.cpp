@@ -7,8 +7,25 @@
 
 #include "dialect/KVCDialect.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace kvc;
+
+/// A name that C, PTX and a linker can write.
+static bool isIdentifier(StringRef name) {
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         llvm::all_of(name, isWord);
+}
+
+LogicalResult PolicyOp::verify() {
+  if (!isIdentifier(getSymName())) // C2
+    return emitOpError("name must be letters, digits and _, not beginning with "
+                       "a digit, got '")
+           << getSymName() << "'";
+  return success();
+}
 
 LogicalResult PolicyOp::verifyRegions() {
   Operation *last =

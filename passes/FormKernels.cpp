@@ -106,12 +106,15 @@ private:
     int64_t queries = 0;
     bool all = false, weights = false;
     for (auto [op, stage] : stages.all())
-      if (auto attention = dyn_cast<AttentionOp>(op)) {
+      Stages::forVirtual(op, [&](Operation *read) {
+        auto attention = dyn_cast<AttentionOp>(read);
+        if (!attention)
+          return;
         weights |= !attention.getLogits();
         queries = std::max(queries, constantOf(attention.getLast()));
         all |= attention.readsAll();
         loc = attention.getLoc();
-      }
+      });
     if (!weights)
       return;
     auto f32 = builder.getF32Type();
@@ -187,22 +190,37 @@ private:
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();
     staged.clear();
+    lseArg = {};
+    gramArgs.clear();
     return kernel;
   }
   /// Old value -> value in the kernel that is being filled.
   IRMapping bodyMapping;
   /// Value of that kernel -> the same, written to scratch.
   llvm::DenseMap<Value, Value> staged;
+  /// Arguments of that kernel that hold what `lse`, `gram` and `gramSums` are.
+  Value lseArg;
+  SmallVector<Value> gramArgs;
 
   /// `value` in the current kernel, cloning what is cheap.
   Value cloneCheap(Value value) {
     if (Value known = bodyMapping.lookupOrNull(value))
       return known;
-    Operation *op = value.getDefiningOp();
+    return clone(value.getDefiningOp())
+        ->getResult(cast<OpResult>(value).getResultNumber());
+  }
+
+  /// Clones an op, and what is cheap of its operands, into the current kernel.
+  Operation *clone(Operation *op) {
     for (Value operand : op->getOperands())
       cloneCheap(operand);
-    return builder.clone(*op, bodyMapping)
-        ->getResult(cast<OpResult>(value).getResultNumber());
+    Operation *copy = builder.clone(*op, bodyMapping);
+    if (auto attention = dyn_cast<AttentionOp>(copy);
+        attention && !attention.getLogits())
+      attention.getLseMutable().assign(lseArg);
+    if (auto norm = dyn_cast<ProjectedNormOp>(copy); norm && norm.getBound())
+      norm.getPreparedMutable().assign(gramArgs);
+    return copy;
   }
 
   void makeKernel(int stage) {
@@ -217,13 +235,15 @@ private:
     llvm::SetVector<Value> inputs, outputs;
     bool usesLse = false, usesGram = false;
     for (Operation *op : ops) {
-      if (auto attention = dyn_cast<AttentionOp>(op))
-        usesLse |= !attention.getLogits();
+      Stages::forVirtual(op, [&](Operation *read) {
+        if (auto attention = dyn_cast<AttentionOp>(read))
+          usesLse |= !attention.getLogits();
+      });
       if (auto norm = dyn_cast<ProjectedNormOp>(op))
         usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
       for (Value result : op->getResults())
-        stages.forUsers(result, [&](Operation *user) {
+        Stages::forUsers(result, [&](Operation *user) {
           if (stages.of(user) > stage)
             outputs.insert(result);
         });
@@ -258,13 +278,15 @@ private:
                    [&](ValueRange args) {
                      for (auto [input, arg] : llvm::zip(inputs, args))
                        bodyMapping.map(input, arg);
-                     ValueRange grams =
-                         usesGram ? args.slice(inputs.size(), 2) : ValueRange();
+                     if (usesLse)
+                       lseArg = args.back();
+                     if (usesGram)
+                       llvm::append_range(gramArgs,
+                                          args.slice(inputs.size(), 2));
                      for (Operation *op : ops)
                        if (op != keep)
-                         cloneInto(op, args, grams);
-                     for (Operation *op : ops)
-                       remarkFused(op, name, outputs);
+                         cloneInto(op);
+                     remarkFused(ops, name, outputs);
                      SmallVector<Value> results;
                      for (Value output : outputs)
                        results.push_back(bodyMapping.lookup(output));
@@ -312,7 +334,7 @@ private:
   }
 
   void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
-    stages.forSources(op, [&](Value operand) {
+    Stages::forSources(op, [&](Value operand, Reach) {
       Operation *def = operand.getDefiningOp();
       // The weight of a merge is read by the compact kernel only.
       if (stages.isCheap(def) || (op == keep && operand == keep.getWeight()))
@@ -323,46 +345,46 @@ private:
   }
 
   /// Clones one op, staging what it needs at several tokens.
-  void cloneInto(Operation *op, ValueRange args, ValueRange grams) {
-    for (Value operand : op->getOperands())
-      cloneCheap(operand);
-    Operation *clone = builder.clone(*op, bodyMapping);
-    if (auto attention = dyn_cast<AttentionOp>(clone);
-        attention && !attention.getLogits())
-      attention.getLseMutable().assign(args.back());
-    if (auto norm = dyn_cast<ProjectedNormOp>(clone); norm && norm.getBound())
-      norm.getPreparedMutable().assign(grams);
-    auto segment = dyn_cast<SegmentOp>(clone);
-    if ((isa<PoolOp, TopkOp, CountMassOp>(clone) ||
-         (segment && !segment.getNext())) &&
-        !Stages::hasWindow(op->getOperand(0).getType())) {
-      Value value = clone->getOperand(0);
-      if (!isa<BlockArgument>(value)) {
-        Value &stage = staged[value];
-        if (!stage) {
-          builder.setInsertionPoint(clone);
-          stage =
-              StageOp::create(builder, op->getLoc(), value.getType(), value);
-          builder.setInsertionPointAfter(clone);
-        }
-        clone->setOperand(0, stage);
-      }
+  void cloneInto(Operation *op) {
+    Operation *copy = clone(op);
+    auto segment = dyn_cast<SegmentOp>(copy);
+    if (!isa<PoolOp, TopkOp, CountMassOp>(copy) &&
+        !(segment && !segment.getNext()))
+      return;
+    Value value = copy->getOperand(0);
+    if (isa<BlockArgument>(value))
+      return;
+    Value &stage = staged[value];
+    if (!stage) {
+      builder.setInsertionPoint(copy);
+      stage = StageOp::create(builder, op->getLoc(), value.getType(), value);
+      builder.setInsertionPointAfter(copy);
     }
+    copy->setOperand(0, stage);
   }
 
   /// Says which tensors are never stored, and how many bytes that saves.
-  void remarkFused(Operation *op, StringRef name,
+  void remarkFused(ArrayRef<Operation *> ops, StringRef name,
                    const llvm::SetVector<Value> &outputs) {
-    for (Value result : op->getResults()) {
-      if (axesOf(result.getType()).size() < 2 || outputs.contains(result) ||
-          !bodyMapping.contains(result))
-        continue;
-      Value clone = bodyMapping.lookup(result);
-      if (llvm::none_of(clone.getUsers(), llvm::IsaPred<StageOp>))
-        op->emitRemark("fused into ")
-            << name << ": " << bytesOf(result.getType())
-            << " bytes are neither written nor read";
+    llvm::SetVector<Operation *> fused;
+    for (Operation *op : ops) {
+      Stages::forVirtual(op, [&](Operation *read) {
+        if (Stages::hasWindow(read->getResult(0).getType()))
+          fused.insert(read);
+      });
+      fused.insert(op);
     }
+    for (Operation *op : fused)
+      for (Value result : op->getResults()) {
+        if (axesOf(result.getType()).size() < 2 || outputs.contains(result) ||
+            !bodyMapping.contains(result))
+          continue;
+        Value copy = bodyMapping.lookup(result);
+        if (llvm::none_of(copy.getUsers(), llvm::IsaPred<StageOp>))
+          op->emitRemark("fused into ")
+              << name << ": " << bytesOf(result.getType())
+              << " bytes are neither written nor read";
+      }
   }
 };
 

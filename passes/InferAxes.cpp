@@ -96,6 +96,21 @@ LogicalResult checkRows(ReduceOp reduce) {
   return success();
 }
 
+/// A row of the cache is a KV head's (C1).
+LogicalResult checkKeep(KeepOp keep) {
+  const std::pair<StringRef, Value> operands[] = {
+      {"mask", keep.getMask()},
+      {"destination of merge", keep.getDestination()},
+      {"weight of merge", keep.getWeight()}};
+  for (auto [what, value] : operands)
+    if (value && headsOf(value.getType()) == Axis::QueryHeads)
+      return keep.emitOpError("the ") << what
+                                      << " must be per KV head, got a value per "
+                                         "query head; reduce it over the group "
+                                         "first";
+  return success();
+}
+
 LogicalResult inferOp(Operation *op) {
   for (Value operand : op->getOperands())
     if (axesOf(operand.getType()).size() == 2 &&
@@ -104,10 +119,8 @@ LogicalResult inferOp(Operation *op) {
       return op->emitError("a vector of channels must be repeated along tokens "
                            "(kvc.broadcast) before it is used by ")
              << op->getName();
-  if (auto keep = dyn_cast<KeepOp>(op); keep && keep.getWeight())
-    if (headsOf(keep.getWeight().getType()) == Axis::QueryHeads)
-      return keep.emitOpError("the weight of merge must be per KV head, got a "
-                              "value per query head"); // C1
+  if (auto keep = dyn_cast<KeepOp>(op); keep && failed(checkKeep(keep)))
+    return failure();
   if (op->getNumResults() != 1)
     return success();
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());

@@ -3,6 +3,7 @@
 #include "passes/Stages.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -17,27 +18,14 @@ bool Stages::hasWindow(Type type) {
 
 namespace {
 
-/// Values with a channel axis and tokens are never stored, nor do they belong
-/// to a stage: whoever reduces them computes them.
-bool isVirtual(Operation *op) {
-  return op->getNumResults() == 1 &&
-         axesOf(op->getResult(0).getType()).size() == 3 &&
-         axesOf(op->getResult(0).getType())[1] == Axis::Channel;
-}
-
-/// Ops that only a columns kernel can run: they read K or V, or rows that are
+/// Ops that only a columns kernel can run: they read K or V, or reduce what is
 /// never stored.
 bool needsColumns(Operation *op) {
-  if (isa<AttentionOp, NormOp, ProjectedNormOp>(op))
+  if (isa<NormOp, ProjectedNormOp>(op))
     return true;
   auto reduce = dyn_cast<ReduceOp>(op);
-  if (reduce && reduce.getAxis() == ReduceAxis::Channels)
-    return true;
-  auto windowed = [](Value value) {
-    return Stages::hasWindow(value.getType());
-  };
-  return llvm::any_of(op->getOperands(), windowed) ||
-         llvm::any_of(op->getResults(), windowed);
+  return reduce && (reduce.getAxis() == ReduceAxis::Window ||
+                    reduce.getAxis() == ReduceAxis::Channels);
 }
 
 /// The segments that an op looks at: its own, and those of vectors that it
@@ -46,28 +34,28 @@ void forSegments(Operation *op, llvm::function_ref<void(SegmentOp)> body) {
   if (auto segment = dyn_cast<SegmentOp>(op))
     body(segment);
   for (Value value : op->getOperands())
-    if (value.getDefiningOp() && isVirtual(value.getDefiningOp()))
+    if (Stages::isVirtual(value.getDefiningOp()))
       forSegments(value.getDefiningOp(), body);
 }
 
-bool any(Operation *op, llvm::function_ref<bool(SegmentOp)> holds) {
+bool anySegment(Operation *op, llvm::function_ref<bool(SegmentOp)> holds) {
   bool found = false;
   forSegments(op, [&](SegmentOp segment) { found |= holds(segment); });
   return found;
 }
 
 bool needsSegments(Operation *op) {
-  return any(op, [](SegmentOp) { return true; });
+  return anySegment(op, [](SegmentOp) { return true; });
 }
 
 /// Ops that read values of the next segment, which is another block's work.
 bool looksAhead(Operation *op) {
-  return any(op, [](SegmentOp segment) { return segment.getNext(); });
+  return anySegment(op, [](SegmentOp segment) { return segment.getNext(); });
 }
 
 /// True for vectors that are computed from segments.
 bool holdsSegments(Value value) {
-  return isVirtual(value.getDefiningOp()) &&
+  return Stages::isVirtual(value.getDefiningOp()) &&
          needsSegments(value.getDefiningOp());
 }
 
@@ -84,7 +72,6 @@ bool sameCut(SegmentOp a, SegmentOp b) {
 bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
-  // A pool of rows is a columns op.
   return isa<PoolOp, TopkOp, SelectHeadsOp, CountMassOp, ListOp, KeepOp>(op);
 }
 
@@ -120,27 +107,63 @@ bool widensHeads(Operation *op, Value operand) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Stages::assign(PolicyOp policy) {
+  if (failed(checkRows(policy)) || failed(checkSegments(policy)))
+    return failure();
   for (Operation &op : policy.getBody().front())
     assignStage(&op);
-  return success(succeeded(checkRowsStay()) && succeeded(checkSegments()));
+  return success();
+}
+
+bool Stages::isVirtual(Operation *op) {
+  return op && op->getNumResults() == 1 &&
+         axesOf(op->getResult(0).getType()).size() == 3;
+}
+
+/// An op on virtual values that looks beyond its own point.
+static Reach reachOf(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return {reduce && reduce.getAxis() == ReduceAxis::Heads, isa<PoolOp>(op)};
 }
 
 void Stages::forSources(Operation *op,
-                        llvm::function_ref<void(Value)> body) const {
-  for (Value value : op->getOperands())
-    if (isVirtual(value.getDefiningOp()))
-      forSources(value.getDefiningOp(), body);
-    else
-      body(value);
+                        llvm::function_ref<void(Value, Reach)> body,
+                        Reach reach) {
+  for (Value value : op->getOperands()) {
+    Operation *def = value.getDefiningOp();
+    if (!isVirtual(def)) {
+      body(value, reach);
+      continue;
+    }
+    Reach own = reachOf(def);
+    forSources(def, body,
+               {reach.otherHeads || own.otherHeads,
+                reach.otherTokens || own.otherTokens});
+  }
 }
 
 void Stages::forUsers(Value value,
-                      llvm::function_ref<void(Operation *)> body) const {
+                      llvm::function_ref<void(Operation *)> body) {
   for (Operation *user : value.getUsers())
     if (isVirtual(user))
       forUsers(user->getResult(0), body);
     else
       body(user);
+}
+
+void Stages::forVirtual(Operation *op,
+                        llvm::function_ref<void(Operation *)> body) {
+  llvm::SetVector<Operation *> found;
+  std::function<void(Operation *)> visit = [&](Operation *at) {
+    for (Value value : at->getOperands()) {
+      Operation *def = value.getDefiningOp();
+      if (!isVirtual(def) || found.contains(def))
+        continue;
+      visit(def);
+      found.insert(def);
+    }
+  };
+  visit(op);
+  llvm::for_each(found, body);
 }
 
 bool Stages::computeCheap(Operation *op) const {
@@ -157,36 +180,10 @@ bool Stages::computeCheap(Operation *op) const {
 void Stages::assignStage(Operation *op) {
   if (computeCheap(op))
     return;
-  auto reduce = dyn_cast<ReduceOp>(op);
-  bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
   int stage = 0;
-  forSources(op, [&](Value value) {
-    auto it = stageOf.find(value.getDefiningOp());
-    if (it == stageOf.end())
-      return;
-    int before = it->second;
-    Kind kind = kindOf(before);
-    // Another head's row is another block's work: read it from memory.
-    if (kind != Columns && acrossHeads)
-      before = nextStage(before, Columns);
-    // One block would walk all heads' norms behind the projection, which are
-    // the most expensive of all: read them from memory too.
-    else if (acrossHeads && holdsProjectedNorm(value, before))
-      before = nextStage(before + 1, Columns);
-    // One row for all heads is known only when a columns kernel has walked
-    // all heads: what it gives to each head comes after it.
-    else if (kind == Columns && widensHeads(op, value))
-      before = nextStage(before, Rows);
-    // These look at what other heads' kernels have stored.
-    else if (needsSequence(op) || needsNearest(op) || isa<SelectHeadsOp>(op))
-      before = before + 1;
-    // What another block of the kernel computes must have been stored.
-    else if (kind == Segments && looksAhead(op))
-      before = before + 1;
-    // A vector of channels is complete when its kernel is.
-    else if (llvm::is_contained(axesOf(value.getType()), Axis::Channel))
-      before = before + 1;
-    stage = std::max(stage, before);
+  forSources(op, [&](Value value, Reach reach) {
+    if (!isCheap(value.getDefiningOp()))
+      stage = std::max(stage, stageAfter(op, value, reach));
   });
   if (needsSegments(op))
     stage = segmentsStage(stage, op);
@@ -202,6 +199,45 @@ void Stages::assignStage(Operation *op) {
   stageOf[op] = stage;
 }
 
+/// The first stage in which an op can read one of its sources.
+int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
+  int stage = stageOf.lookup(value.getDefiningOp());
+  Kind kind = kindOf(stage);
+  auto reduce = dyn_cast<ReduceOp>(op);
+  bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
+  bool ofRows = reduce && reduce.getAxis() == ReduceAxis::Window;
+  auto isProjectedNorm = [](Operation *op) { return isa<ProjectedNormOp>(op); };
+  // Another head's row is another block's work: read it from memory.
+  if (kind != Columns && acrossHeads)
+    return nextStage(stage, Columns);
+  if (kind != Columns && reach.otherHeads)
+    return stage + 1;
+  // One block would walk all heads' norms behind the projection, which are
+  // the most expensive of all: read them from memory too.
+  if (acrossHeads && isComputedFrom(value, stage, isProjectedNorm))
+    return nextStage(stage + 1, Columns);
+  // A columns kernel has its sums when all rows have gone by, each thread
+  // those of its own head and token. Rows need them before, heads and pools
+  // those of others.
+  if (kind == Columns && (ofRows || reach.otherHeads || reach.otherTokens) &&
+      isFinishedLate(value, stage))
+    return stage + 1;
+  // One row for all heads is known only when a columns kernel has walked
+  // all heads: what it gives to each head comes after it.
+  if (kind == Columns && widensHeads(op, value))
+    return nextStage(stage, Rows);
+  // These look at what other heads' kernels have stored.
+  if (needsSequence(op) || needsNearest(op) || isa<SelectHeadsOp>(op))
+    return stage + 1;
+  // What another block of the kernel computes must have been stored.
+  if (kind == Segments && (looksAhead(op) || reach.otherTokens))
+    return stage + 1;
+  // A vector of channels is complete when its kernel is.
+  if (llvm::is_contained(axesOf(value.getType()), Axis::Channel))
+    return stage + 1;
+  return stage;
+}
+
 /// The first segments stage from `stage` on that cuts the past as `op` does.
 int Stages::segmentsStage(int stage, Operation *op) {
   SegmentOp cut;
@@ -213,38 +249,64 @@ int Stages::segmentsStage(int stage, Operation *op) {
   return stage;
 }
 
-/// True where a value is computed in `stage` from norms of that stage.
-bool Stages::holdsProjectedNorm(Value value, int stage) const {
+/// True where a value is computed in `stage` from an op of that stage.
+bool Stages::isComputedFrom(Value value, int stage,
+                            llvm::function_ref<bool(Operation *)> is) const {
   Operation *op = value.getDefiningOp();
-  if (!op || stageOf.lookup(op) != stage || isCheap(op))
+  if (isCheap(op) || stageOf.lookup(op) != stage)
     return false;
-  return isa<ProjectedNormOp>(op) ||
-         llvm::any_of(op->getOperands(), [&](Value operand) {
-           return holdsProjectedNorm(operand, stage);
-         });
+  bool found = is(op);
+  forSources(op, [&](Value source, Reach) {
+    found |= isComputedFrom(source, stage, is);
+  });
+  return found;
 }
 
-/// Values with a window axis must be used in their own stage only.
-LogicalResult Stages::checkRowsStay() const {
-  for (auto [op, stage] : stageOf)
-    for (Value result : op->getResults())
-      for (Operation *user : result.getUsers())
-        if (hasWindow(result.getType()) && stageOf.lookup(user) != stage)
-          return op->emitError("attention rows cannot be stored: reduce them "
-                               "over the window before they are used by ")
-                 << user->getName();
+/// True where a columns kernel has a value only behind all rows: what is
+/// reduced over rows or heads, and norms behind the projection.
+bool Stages::isFinishedLate(Value value, int stage) const {
+  return isComputedFrom(value, stage, [](Operation *op) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    return isa<ProjectedNormOp>(op) ||
+           (reduce && (reduce.getAxis() == ReduceAxis::Window ||
+                       reduce.getAxis() == ReduceAxis::Heads));
+  });
+}
+
+/// True for rows that are known only when all heads have been walked.
+static bool isOfAllHeads(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!Stages::isVirtual(op))
+    return false;
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return (reduce && reduce.getAxis() == ReduceAxis::Heads) ||
+         llvm::any_of(op->getOperands(), isOfAllHeads);
+}
+
+/// A kernel walks the heads once: rows of one head cannot wait for the rows of
+/// all (C5 of kvc.reduce).
+LogicalResult Stages::checkRows(PolicyOp policy) const {
+  for (Operation &op : policy.getBody().front())
+    for (Value operand : op.getOperands())
+      if (isVirtual(&op) && hasWindow(operand.getType()) &&
+          widensHeads(&op, operand) && isOfAllHeads(operand))
+        return op.emitError("rows that are reduced over all heads must be "
+                            "reduced over the window before they are used "
+                            "with rows per head");
   return success();
 }
 
 /// Vectors of segments live in the block of one segment (C3 of kvc.segment).
-LogicalResult Stages::checkSegments() const {
-  for (auto [op, stage] : stageOf) {
+LogicalResult Stages::checkSegments(PolicyOp policy) const {
+  for (Operation &op : policy.getBody().front()) {
     SmallVector<SegmentOp> cuts;
-    forSegments(op, [&](SegmentOp segment) { cuts.push_back(segment); });
+    forSegments(&op, [&](SegmentOp segment) { cuts.push_back(segment); });
     auto reduce = dyn_cast<ReduceOp>(op);
-    if (!cuts.empty() && reduce && reduce.getAxis() == ReduceAxis::Tokens)
-      return reduce.emitOpError("vectors of segments must be reduced over "
-                                "channels first");
+    bool first = reduce && (reduce.getAxis() == ReduceAxis::Tokens ||
+                            reduce.getAxis() == ReduceAxis::Heads);
+    if (!cuts.empty() && (first || isa<PoolOp>(op)))
+      return op.emitOpError("vectors of segments must be reduced over channels "
+                            "first");
     for (SegmentOp cut : cuts) {
       if (!sameCut(cuts.front(), cut))
         return cuts.front().emitOpError(

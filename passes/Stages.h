@@ -15,6 +15,12 @@
 
 namespace kvc {
 
+/// Where a value is read, as seen from the point that an op computes.
+struct Reach {
+  bool otherHeads = false;
+  bool otherTokens = false;
+};
+
 class Stages {
 public:
   enum Kind { Sequence, Columns, Segments, Rows, Nearest };
@@ -22,7 +28,7 @@ public:
   static Kind kindOf(int stage) { return Kind(stage % kinds); }
 
   /// Gives every op of a policy with axes its stage. Fails, with an error at
-  /// the op, where attention rows would have to be stored.
+  /// the op, where no kernel could run it.
   llvm::LogicalResult assign(PolicyOp policy);
 
   /// Ops that have a stage, in order.
@@ -31,12 +37,22 @@ public:
   /// Cheap ops have no stage: they are cloned into every kernel that uses them.
   bool isCheap(mlir::Operation *op) const { return !stageOf.count(op); }
 
+  /// True for attention rows and for vectors: a value with a window or channel
+  /// axis and tokens is never stored, nor does it belong to a stage. Whoever
+  /// reduces it computes it.
+  static bool isVirtual(mlir::Operation *op);
+
   /// What an op reads, through values that are never stored.
-  void forSources(mlir::Operation *op,
-                  llvm::function_ref<void(mlir::Value)> body) const;
+  static void
+  forSources(mlir::Operation *op,
+             llvm::function_ref<void(mlir::Value, Reach)> body,
+             Reach reach = {});
   /// Who reads a value, through values that are never stored.
-  void forUsers(mlir::Value value,
-                llvm::function_ref<void(mlir::Operation *)> body) const;
+  static void forUsers(mlir::Value value,
+                       llvm::function_ref<void(mlir::Operation *)> body);
+  /// The virtual ops that an op is computed from, each before its users.
+  static void forVirtual(mlir::Operation *op,
+                         llvm::function_ref<void(mlir::Operation *)> body);
 
   /// True for attention rows.
   static bool hasWindow(mlir::Type type);
@@ -48,10 +64,13 @@ private:
 
   bool computeCheap(mlir::Operation *op) const;
   void assignStage(mlir::Operation *op);
+  int stageAfter(mlir::Operation *op, mlir::Value value, Reach reach) const;
   int segmentsStage(int stage, mlir::Operation *op);
-  bool holdsProjectedNorm(mlir::Value value, int stage) const;
-  llvm::LogicalResult checkRowsStay() const;
-  llvm::LogicalResult checkSegments() const;
+  bool isComputedFrom(mlir::Value value, int stage,
+                      llvm::function_ref<bool(mlir::Operation *)> is) const;
+  bool isFinishedLate(mlir::Value value, int stage) const;
+  llvm::LogicalResult checkRows(PolicyOp policy) const;
+  llvm::LogicalResult checkSegments(PolicyOp policy) const;
 };
 
 } // namespace kvc

@@ -21,11 +21,12 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
     auto reduce = dyn_cast<ReduceOp>(op);
     if (!reduce)
       continue;
-    bool rank3 =
-        cast<RankedTensorType>(reduce.getValue().getType()).getRank() == 3;
-    bool oneHead = headsOf(reduce.getValue().getType()) == Axis::OneHead;
-    if (reduce.getAxis() == ReduceAxis::Heads && !oneHead)
-      (rank3 ? rowHeads : columnHeads).push_back(reduce);
+    AxisList axes = axesOf(reduce.getValue().getType());
+    bool oneHead = axes.front() == Axis::OneHead;
+    // Vectors are reduced over heads where somebody asks for them.
+    if (reduce.getAxis() == ReduceAxis::Heads && !oneHead &&
+        axes[1] != Axis::Channel)
+      (axes.size() == 3 ? rowHeads : columnHeads).push_back(reduce);
     if (reduce.getAxis() == ReduceAxis::Window)
       (oneHead ? lateWindows : windows).push_back(reduce);
   }
@@ -198,8 +199,9 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
                                        const Point &p) -> std::optional<Expr> {
                    auto rows = value.getDefiningOp<ReduceOp>();
                    if (rows && rowHeadSums.count(rows))
-                     return finish(rows, k.load(rowHeadSums[rows],
-                                                {k.warp(), row, k.lane()}));
+                     return finish(rows,
+                                   k.load(rowHeadSums[rows],
+                                          {k.warp(), row, columnOf(k, p)}));
                    return readColumn(k, s, value, p);
                  };
                  PointEval eval(k, s, leaf, point);

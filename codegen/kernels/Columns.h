@@ -10,7 +10,9 @@
 //     for each step of 16 query rows (all queries: from the tile's first token
 //     on, since older ones do not see it):
 //                                         logits of the tile, then each lane
-//       accumulates its column            the policy's formula, row by row
+//       accumulates its column            the policy's formula, row by row;
+//                                         rows without a step count once, with
+//                                         weights of 0
 //     for each step of 16 outputs of the projection: norms behind it
 //     the rest of the formula on the accumulated columns; store
 //   what has one row for all heads; store
@@ -85,12 +87,28 @@ private:
                  Expr kvHead, Expr token, Expr exists,
                  llvm::ArrayRef<Expr> carried);
 
+  /// The column of the warp's tile that has a token. A pool asks for neighbours;
+  /// what lies behind the tile's ends is asked for by lanes whose result nobody
+  /// stores.
+  Expr columnOf(KernelBuilder &k, const Point &p) const {
+    return halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
+  }
+
   static Expr clamp(KernelBuilder &k, Expr i, Expr count) {
     return i.max(k.index(0)).min(count - 1);
   }
 
   static void forMembers(KernelBuilder &k, mlir::Value value,
                          llvm::function_ref<void(int)> body);
+
+  /// Rows of a reduction that the walk leaves out, if it leaves out `skipped`
+  /// rows in front: those, and queries in front of a short sequence.
+  Expr rowsLeftOut(KernelBuilder &k, ReduceOp reduce, Expr skipped);
+
+  /// Counts rows that are left out: all their weights are 0, so they are alike.
+  Values startRows(KernelBuilder &k, const SequenceScalars &s, Point point,
+                   Expr skipped,
+                   llvm::ArrayRef<std::pair<ReduceOp, int>> slots);
 
   /// Accumulators: one per window reduction and member of the group.
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
@@ -113,6 +131,12 @@ private:
                        int64_t local,
                        llvm::ArrayRef<std::pair<ReduceOp, int>> slots,
                        Values &sums);
+
+  /// Adds one head's values to a row that is reduced over all heads; `guarded`
+  /// chooses between the old sum and the updated one.
+  void addToRow(KernelBuilder &k, ReduceOp reduce, const Point &point, Expr row,
+                llvm::ArrayRef<Expr> values,
+                llvm::function_ref<Expr(Expr, Expr)> guarded = nullptr);
 
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,

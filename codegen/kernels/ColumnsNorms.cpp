@@ -12,7 +12,8 @@ bool ColumnsBuilder::gathers() const {
   if (projectedNorms.empty() || attends || walksHeads())
     return false;
   Value mask = ProjectedNormOp(projectedNorms.front()).getWhere();
-  return mask && llvm::all_of(projectedNorms, [&](ProjectedNormOp op) {
+  return mask && headsOf(mask.getType()) != Axis::QueryHeads &&
+         llvm::all_of(projectedNorms, [&](ProjectedNormOp op) {
            return op.getWhere() == mask;
          });
 }
@@ -83,7 +84,7 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
             return readColumn(k, s, value, p);
           },
           point);
-      norm = eval(op.getWhere()).select(norm, k.f32(0));
+      norm = eval(op.getWhere(), j).select(norm, k.f32(0));
     }
     finished[{op, j}] = norm;
   }

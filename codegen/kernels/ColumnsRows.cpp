@@ -5,20 +5,78 @@
 using namespace mlir;
 using namespace kvc;
 
+/// True for rows that are 0 where all weights are 0, and never below.
+static bool isNoneWithoutWeight(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return !attention.getLogits();
+  return isa<PoolOp, arith::MulFOp, arith::AddFOp, arith::MaximumFOp,
+             arith::MinimumFOp>(op) &&
+         llvm::all_of(op->getOperands(), [](Value operand) {
+           return !isa<RankedTensorType>(operand.getType()) ||
+                  isNoneWithoutWeight(operand);
+         });
+}
+
+Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
+                                 Expr skipped) {
+  int64_t window = windowOf(reduce);
+  return window ? (skipped - queries + window).max(k.index(0)) : skipped;
+}
+
+ColumnsBuilder::Values
+ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
+                          Point point, Expr skipped,
+                          ArrayRef<std::pair<ReduceOp, int>> slots) {
+  LeafReader leaf = [&](Value value, const Point &p) -> std::optional<Expr> {
+    if (value.getDefiningOp<AttentionOp>())
+      return k.f32(0);
+    return readColumn(k, s, value, p);
+  };
+  PointEval eval(k, s, leaf, point);
+  Values starts;
+  for (auto [reduce, member] : slots) {
+    ReduceKind kind = reduce.getKind();
+    Expr start = reductionStart(k, kind);
+    starts.push_back(start);
+    // Only all queries are too many to walk, and only then are there fewer
+    // than a window wants.
+    if (!readsAll ||
+        (kind != ReduceKind::Min && isNoneWithoutWeight(reduce.getValue())))
+      continue;
+    Expr rows = rowsLeftOut(k, reduce, skipped);
+    Expr one = eval(reduce.getValue(), member);
+    bool extreme = kind == ReduceKind::Max || kind == ReduceKind::Min;
+    Expr all =
+        extreme ? reductionStep(kind, start, one) : one * rows.toFloat();
+    starts.back() = (rows > 0).select(all, start);
+  }
+  if (!readsAll)
+    return starts;
+  for (ReduceOp reduce : rowHeads) {
+    // Every head adds to a row, so a row that has no step is written here.
+    SmallVector<Expr> ones;
+    forMembers(k, reduce.getValue(),
+               [&](int j) { ones.push_back(eval(reduce.getValue(), j)); });
+    k.loop(k.index(0), rowsLeftOut(k, reduce, skipped), k.index(1),
+           [&](Expr row) { addToRow(k, reduce, point, row, ones); });
+  }
+  return starts;
+}
+
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                     const SequenceScalars &s, Point point) {
   tile.loadKeys(s.sequence, point.kvHead, tileStart, s.length);
   SmallVector<std::pair<ReduceOp, int>> slots;
-  SmallVector<Expr> starts;
   for (ReduceOp reduce : windows)
-    forMembers(k, reduce.getValue(), [&](int j) {
-      slots.push_back({reduce, j});
-      starts.push_back(reductionStart(k, reduce.getKind()));
-    });
+    forMembers(k, reduce.getValue(),
+               [&](int j) { slots.push_back({reduce, j}); });
   // Older queries do not see the tile's tokens, but logits are of all.
   Expr from = readsAll && !readsLogits
                   ? tileStart.max(k.index(0)) / tile.queriesPerStep()
                   : k.index(0);
+  Values starts =
+      startRows(k, s, point, from * tile.queriesPerStep(), slots);
   Values sums = k.loop(
       from, tile.steps(), k.index(1), starts,
       [&](Expr step, ArrayRef<Expr> carried) {
@@ -65,30 +123,37 @@ void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
                                 eval(reduce.getValue(), slot.second)));
   }
   for (ReduceOp reduce : rowHeads) {
-    Buffer memory = rowHeadSums[reduce];
     int64_t window = windowOf(reduce);
-    Expr row =
-        (query - (queries - window)).max(k.index(0)).min(k.index(window - 1));
-    Expr old = k.load(memory, {k.warp(), row, k.lane()});
-    Expr start =
-        (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
-    Expr total = start;
-    forMembers(k, reduce.getValue(), [&](int j) {
-      total =
-          reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
+    Expr first = queries - window;
+    Expr row = (query - first).max(k.index(0)).min(k.index(window - 1));
+    SmallVector<Expr> values;
+    forMembers(k, reduce.getValue(),
+               [&](int j) { values.push_back(eval(reduce.getValue(), j)); });
+    addToRow(k, reduce, point, row, values, [&](Expr old, Expr updated) {
+      return guarded(window, old, updated);
     });
-    k.store(guarded(window, old, total), memory, {k.warp(), row, k.lane()});
   }
+}
+
+void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
+                              const Point &point, Expr row,
+                              ArrayRef<Expr> values,
+                              llvm::function_ref<Expr(Expr, Expr)> guarded) {
+  Buffer memory = rowHeadSums[reduce];
+  Expr old = k.load(memory, {k.warp(), row, k.lane()});
+  Expr total =
+      (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
+  for (Expr value : values)
+    total = reductionStep(reduce.getKind(), total, value);
+  k.store(guarded ? guarded(old, total) : total, memory,
+          {k.warp(), row, k.lane()});
 }
 
 Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &p,
                             AttentionOp op, Expr query, int64_t local) {
-  // A pool asks for neighbours; what lies behind the tile's ends is asked for
-  // by lanes whose result nobody stores.
-  Expr column =
-      halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
-  Expr logit = tile.at(k.index(local * tile.paddedGroup + p.member), column);
+  Expr logit =
+      tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
   if (op.getLogits()) // the tile's are base 2
     return logit * k.f32(0.6931471805599453);
   Expr row = query.min(queries - 1);

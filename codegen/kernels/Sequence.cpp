@@ -49,8 +49,10 @@ public:
         }
         auto op = value.getDefiningOp<AllocateTableOp>();
         Buffer result = scratchBuffer(k, name, op.getType());
-        table->allocate(s, evalScalar(k, s, op.getBase()),
-                        evalScalar(k, s, op.getShared()),
+        auto count = [&](Value value) {
+          return atLeastNone(k, evalScalar(k, s, value), value);
+        };
+        table->allocate(s, count(op.getBase()), count(op.getShared()),
                         [&](Expr head, Expr count) {
                           k.store(count, result, {s.sequence, head});
                         });
@@ -95,7 +97,8 @@ private:
     Expr zero = k.index(0), one = k.index(1), thread = k.thread();
     Expr step = k.index(threads);
     auto base = [&](Expr head) {
-      return evalAt(op.getBase(), head, zero).toIndex();
+      return atLeastNone(k, evalAt(op.getBase(), head, zero).toIndex(),
+                         op.getBase());
     };
     Expr total = k.loop(zero, heads, one, {zero},
                         [&](Expr head, ArrayRef<Expr> carried) {
