@@ -130,7 +130,8 @@ void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr token) {
 }
 
 SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
-                                  Value protectLast) {
+                                  YieldOp yield) {
+  Value protectLast = yield ? yield.getProtectLast() : Value();
   SequenceScalars s;
   s.sequence = sequence;
   s.length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
@@ -141,6 +142,9 @@ SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
                        .min(s.length)
                  : k.index(0);
   s.past = s.length - s.window;
+  if (yield)
+    for (auto op : yield->getBlock()->getOps<AllocateLayersOp>())
+      s.shares[op] = allocateLayers(k, s, op);
   return s;
 }
 
@@ -190,8 +194,8 @@ Expr PointEval::compute(Value value, int member) {
   }
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
-  if (auto layers = dyn_cast<AllocateLayersOp>(op))
-    return allocateLayers(k, s, layers);
+  if (isa<AllocateLayersOp>(op))
+    return s.shares.lookup(op);
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
     auto [numerator, denominator] = scale.getFactor();
     Expr count = atLeastNone(

@@ -25,6 +25,9 @@ struct SequenceScalars {
   Expr budget;   // B
   Expr window;   // w' = min(w, B)
   Expr past;     // T - w'
+  /// Each kvc.allocate_layers of the kernel: a warp's lanes make it together,
+  /// so it is known before they part.
+  llvm::SmallDenseMap<mlir::Operation *, Expr, 2> shares;
 };
 
 /// A point of the iteration space. `member` is the query head within its
@@ -81,9 +84,10 @@ Expr atLeastNone(KernelBuilder &k, Expr count, mlir::Value source);
 /// A policy scalar (budget, length, constants, arithmetic on them).
 Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);
 
-/// Reads T and B, evaluates what the kernel's yield protects.
+/// Reads T and B, evaluates what a kernel's yield protects and what whole warps
+/// compute of its body. Without a yield nothing is protected.
 SequenceScalars openSequence(KernelBuilder &k, Expr sequence,
-                             mlir::Value protectLast);
+                             YieldOp yield = {});
 
 } // namespace kvc
 

@@ -17,10 +17,13 @@ def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
     | kind | parallel over | holds |
     |---|---|---|
     | `statistics`, `combine` | query rows | the log-sum-exp; skipped when the caller has it |
+    | `gram` | elements of a matrix | the quadratic form that bounds norms |
     | `columns` | past tokens | attention, norms, and what is pointwise in tokens |
+    | `segments` | segments of the past | tokens against their segment or the next |
     | `rows` | KV heads | pooling, statistics over tokens, selection |
     | `sequence` | sequences | what looks at all heads' rows at once: allocation |
-    | `compact` | kept rows | the gather of K and V |
+    | `nearest` | past tokens | the most similar centre of each source |
+    | `compact` | kept rows | the gather of K and V, or their means |
 
     `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:
     `protect_last` is the policy's, as a constant or as an op in the body.
@@ -28,6 +31,9 @@ def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
     Constraints:
     - C1: the body's arguments have the operands' types.
     - C2: the body ends in `kvc.yield` of the results' types.
+    - C3: the name has letters, digits and `_` and does not begin with a digit.
+    - C4: one launch of the kind can run the body (checked by
+      `kvc-check-kernels`).
   }];
   let arguments = (ins KVC_KernelKindAttr:$kind, StrAttr:$name,
                        Variadic<AnyRankedTensor>:$inputs);

@@ -129,9 +129,13 @@ LogicalResult KernelOp::verifyRegions() {
   Block &block = getBody().front();
   if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) // C1
     return emitOpError("body arguments must have the operands' types");
-  auto yield = dyn_cast<YieldOp>(block.back());
+  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
   if (!yield || !llvm::equal(yield.getValues().getTypes(),
                              getOutputs().getTypes())) // C2
     return emitOpError("body must end in kvc.yield of the results' types");
+  if (!isIdentifier(getName())) // C3
+    return emitOpError("name must be letters, digits and _, not beginning with "
+                       "a digit, got '")
+           << getName() << "'";
   return success();
 }

@@ -65,7 +65,8 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     tokens that look for another:
 
     - allocation among all heads, by scores or by a table: sequence;
-    - attention, norms and what still has a window axis: columns;
+    - norms, and what is reduced over the window or over channels: columns; a
+      later one where rows need what is known only behind all rows;
     - what sets a token against its segment or the next one: segments; where the
       next segment's values are computed themselves, or the past is cut in
       another way, the segments stage after;
@@ -79,10 +80,24 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     Ops of one stage are one kernel. What costs nothing to compute again
     (constants, positions, allocations) is cloned into its users' kernels.
     A value that stays inside a kernel is never stored; a remark tells the
-    bytes saved. Values with a window axis never leave a kernel: if one must,
-    it is an error.
+    bytes saved. Values with a window or a channel axis have no stage: each
+    kernel that reduces them computes them, so rows that wait for something made
+    of themselves read K once more. Rows of one head that wait for the rows of
+    all heads are an error.
 
     Example: test/passes/kvc-form-kernels.mlir
+  }];
+}
+
+def CheckKernels : Pass<"kvc-check-kernels", "::kvc::PolicyOp"> {
+  let summary = "check what kernel builders take for granted";
+  let description = [{
+    Changes nothing. Level `fused` can be written by hand, so it is checked like
+    level `policy`: ops and constants, axes and windows, operands that other
+    kernels make, values that must have been stored, what one launch of a kind
+    can run, and the list of kept tokens at the end.
+
+    Example: test/passes/kvc-check-kernels.mlir
   }];
 }
 

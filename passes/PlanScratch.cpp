@@ -51,9 +51,11 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
           last = std::max(last, order.lookup(user));
         buffers.push_back(BufferAttr::get(&getContext(), next++, at, last));
       }
+      kernel->removeAttr("buffers"); // it may have been read
       if (!buffers.empty())
         kernel->setAttr("buffers", ArrayAttr::get(&getContext(), buffers));
       kernel.getBody().walk([&](Operation *op) {
+        op->removeAttr("buffer");
         if (!isa<StageOp, ListMembersOp>(op))
           return;
         // The last stage is what was ranked: alive to the end, so that a

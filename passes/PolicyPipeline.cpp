@@ -30,6 +30,7 @@ void kvc::buildFusePipeline(OpPassManager &manager) {
   // Inserted broadcasts of one value are one.
   policy.addPass(createCSEPass());
   policy.addPass(createFormKernels());
+  policy.addPass(createCheckKernels());
   policy.addPass(createPlanScratch());
 }
 

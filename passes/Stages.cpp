@@ -72,7 +72,8 @@ bool sameCut(SegmentOp a, SegmentOp b) {
 bool needsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getAxis() == ReduceAxis::Tokens;
-  return isa<PoolOp, TopkOp, SelectHeadsOp, CountMassOp, ListOp, KeepOp>(op);
+  return isa<PoolOp, TopkOp, SelectHeadsOp, CountMassOp, ListOp, ListKeptOp,
+             ListMembersOp, KeepOp>(op);
 }
 
 /// Ops that look at all heads at once.
@@ -107,10 +108,56 @@ bool widensHeads(Operation *op, Value operand) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Stages::assign(PolicyOp policy) {
-  if (failed(checkRows(policy)) || failed(checkSegments(policy)))
+  Block &body = policy.getBody().front();
+  if (failed(checkRows(body)) || failed(checkSegments(body)))
     return failure();
-  for (Operation &op : policy.getBody().front())
-    assignStage(&op);
+  for (Operation &op : body)
+    if (!computeCheap(&op))
+      stageOf[&op] = place(&op);
+  return success();
+}
+
+/// The stage whose ops a kernel holds; none for kernels of one op.
+static std::optional<Stages::Kind> stageKind(KernelKind kind) {
+  switch (kind) {
+  case KernelKind::Sequence:
+    return Stages::Sequence;
+  case KernelKind::Columns:
+    return Stages::Columns;
+  case KernelKind::Segments:
+    return Stages::Segments;
+  case KernelKind::Rows:
+    return Stages::Rows;
+  case KernelKind::Nearest:
+    return Stages::Nearest;
+  case KernelKind::Statistics:
+  case KernelKind::Combine:
+  case KernelKind::Gram:
+  case KernelKind::Compact:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+LogicalResult Stages::verify(KernelOp kernel) {
+  std::optional<Kind> kind = stageKind(kernel.getKind());
+  if (!kind)
+    return success();
+  Block &body = kernel.getBody().front();
+  if (failed(checkRows(body)) || failed(checkSegments(body)))
+    return failure();
+  Stages stages;
+  for (Operation &op : body.without_terminator()) {
+    bool staging = isa<StageOp>(op);
+    if (!staging && stages.computeCheap(&op))
+      continue;
+    stages.stageOf[&op] = *kind;
+    bool fits = staging ? *kind == Rows || *kind == Segments
+                        : stages.place(&op) == *kind;
+    if (!fits)
+      return op.emitOpError("and what it reads cannot be computed in one ")
+             << stringifyKernelKind(kernel.getKind()) << " kernel";
+  }
   return success();
 }
 
@@ -177,9 +224,8 @@ bool Stages::computeCheap(Operation *op) const {
   });
 }
 
-void Stages::assignStage(Operation *op) {
-  if (computeCheap(op))
-    return;
+/// The first stage in which an op can run behind what it reads.
+int Stages::place(Operation *op) {
   int stage = 0;
   forSources(op, [&](Value value, Reach reach) {
     if (!isCheap(value.getDefiningOp()))
@@ -196,7 +242,7 @@ void Stages::assignStage(Operation *op) {
   else if (needsRows(op) || makesHeadValue(op) || kindOf(stage) == Sequence ||
            kindOf(stage) == Nearest)
     stage = nextStage(stage, Rows);
-  stageOf[op] = stage;
+  return stage;
 }
 
 /// The first stage in which an op can read one of its sources.
@@ -285,8 +331,8 @@ static bool isOfAllHeads(Value value) {
 
 /// A kernel walks the heads once: rows of one head cannot wait for the rows of
 /// all (C5 of kvc.reduce).
-LogicalResult Stages::checkRows(PolicyOp policy) const {
-  for (Operation &op : policy.getBody().front())
+LogicalResult Stages::checkRows(Block &body) {
+  for (Operation &op : body)
     for (Value operand : op.getOperands())
       if (isVirtual(&op) && hasWindow(operand.getType()) &&
           widensHeads(&op, operand) && isOfAllHeads(operand))
@@ -297,8 +343,8 @@ LogicalResult Stages::checkRows(PolicyOp policy) const {
 }
 
 /// Vectors of segments live in the block of one segment (C3 of kvc.segment).
-LogicalResult Stages::checkSegments(PolicyOp policy) const {
-  for (Operation &op : policy.getBody().front()) {
+LogicalResult Stages::checkSegments(Block &body) {
+  for (Operation &op : body) {
     SmallVector<SegmentOp> cuts;
     forSegments(&op, [&](SegmentOp segment) { cuts.push_back(segment); });
     auto reduce = dyn_cast<ReduceOp>(op);

@@ -31,6 +31,10 @@ public:
   /// the op, where no kernel could run it.
   llvm::LogicalResult assign(PolicyOp policy);
 
+  /// Fails, with an error at the op, where a kernel of level fused holds what
+  /// one launch of its kind cannot run (C4 of kvc.kernel).
+  static llvm::LogicalResult verify(KernelOp kernel);
+
   /// Ops that have a stage, in order.
   const llvm::MapVector<mlir::Operation *, int> &all() const { return stageOf; }
   int of(mlir::Operation *op) const { return stageOf.lookup(op); }
@@ -63,14 +67,14 @@ private:
   llvm::DenseMap<int, SegmentOp> cutOf;
 
   bool computeCheap(mlir::Operation *op) const;
-  void assignStage(mlir::Operation *op);
+  int place(mlir::Operation *op);
   int stageAfter(mlir::Operation *op, mlir::Value value, Reach reach) const;
   int segmentsStage(int stage, mlir::Operation *op);
   bool isComputedFrom(mlir::Value value, int stage,
                       llvm::function_ref<bool(mlir::Operation *)> is) const;
   bool isFinishedLate(mlir::Value value, int stage) const;
-  llvm::LogicalResult checkRows(PolicyOp policy) const;
-  llvm::LogicalResult checkSegments(PolicyOp policy) const;
+  static llvm::LogicalResult checkRows(mlir::Block &body);
+  static llvm::LogicalResult checkSegments(mlir::Block &body);
 };
 
 } // namespace kvc

@@ -87,7 +87,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
         k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
-  auto s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+  auto s = openSequence(k, k.block(gpu::Dimension::z), yield);
   queries = readsAll ? s.length : k.index(fixedQueries);
   if (tile)
     tile->setQueries(queries);

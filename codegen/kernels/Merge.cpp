@@ -32,7 +32,7 @@ public:
 
   void build() {
     head = k.block(gpu::Dimension::y);
-    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    s = openSequence(k, k.block(gpu::Dimension::z), yield);
     Ragged rows(k, s.sequence, head);
     Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
     k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });

@@ -32,7 +32,7 @@ public:
 
   void build() {
     head = k.block(gpu::Dimension::y);
-    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    s = openSequence(k, k.block(gpu::Dimension::z), yield);
     k.when(s.length.above(s.budget), [&] {
       for (auto [value, name] :
            llvm::zip(yield.getValues(), outputBuffers(kernel)))

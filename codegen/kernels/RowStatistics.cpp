@@ -85,7 +85,8 @@ void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
 
 /// The smallest number of best scores that leave at most `all_but`: bit by
 /// bit the largest key below which no more than that lies, then as many of
-/// that key as still fit.
+/// that key as still fit. Sums from the lowest score on fall as long as scores
+/// are negative, then they rise; the first bit of the key parts the two.
 Expr kvc::countMass(RowBlock &r, CountMassOp op) {
   KernelBuilder &k = r.k;
   auto score = [&](Expr token) { return r.at(token)(op.getScore()); };
@@ -123,7 +124,8 @@ Expr kvc::countMass(RowBlock &r, CountMassOp op) {
   });
   Expr drop = (value > k.f32(0)).select(left / value, equal);
   drop = k.expr(math::FloorOp::create(k.b, drop.max(k.f32(0)).min(equal)));
-  Expr count = above + equal - drop;
+  // Nothing left out is 0: below a negative rest not even that fits.
+  Expr count = (left >= k.f32(0)).select(above + equal - drop, r.count());
   return k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), count));
 }
 

@@ -35,7 +35,7 @@ public:
     if (makesChannels())
       channelRuns = k.shared(k.b.getF32Type(), threads);
     head = k.block(gpu::Dimension::y);
-    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    s = openSequence(k, k.block(gpu::Dimension::z), yield);
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
     row.emplace(
         RowBlock{k, block, kernel, s, head, reader, k.index(0), s.past});

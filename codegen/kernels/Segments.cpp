@@ -33,7 +33,7 @@ public:
 
   void build() {
     makeShared();
-    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    s = openSequence(k, k.block(gpu::Dimension::z), yield);
     Expr from = evalScalar(k, s, cut.getFrom()).max(k.index(0)).min(s.past);
     k.when(s.length.above(s.budget), [&] {
       Expr behind = s.past - from;

@@ -39,7 +39,7 @@ public:
     if (has<AllocateTableOp>())
       table.emplace(k, block);
     heads = k.arg("kv_heads");
-    s = openSequence(k, k.block(gpu::Dimension::z), yield.getProtectLast());
+    s = openSequence(k, k.block(gpu::Dimension::z), yield);
     k.when(s.length.above(s.budget), [&] {
       for (auto [value, name] :
            llvm::zip(yield.getValues(), outputBuffers(kernel))) {

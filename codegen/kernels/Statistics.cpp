@@ -86,7 +86,7 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   Buffer lse =
       k.buffer(out, {rowLength * k.arg("kv_heads") * k.shape.group, rowLength});
   Expr head = k.block(gpu::Dimension::y);
-  auto s = openSequence(k, k.block(gpu::Dimension::z), {});
+  auto s = openSequence(k, k.block(gpu::Dimension::z));
   tile.setQueries(s.length);
   Expr step = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr row = k.lane() / 2, member = row % tile.paddedGroup;
@@ -136,7 +136,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
                             {k.index(rowCount * 2), k.index(2)});
   Buffer partial = partialBuffer(k, out, queries);
   Expr head = k.block(gpu::Dimension::y);
-  auto s = openSequence(k, k.block(gpu::Dimension::z), {});
+  auto s = openSequence(k, k.block(gpu::Dimension::z));
   Expr lane = k.lane(), warp = k.warp();
   Expr split = k.block(gpu::Dimension::x) * warps + warp;
   Expr first = split * splitTokens;
@@ -199,7 +199,7 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   Buffer partial = partialBuffer(k, site.inputs[0], queries);
   Expr heads = k.arg("kv_heads") * k.shape.group;
   Buffer lse = k.buffer(out, {heads * queries, k.index(queries)});
-  auto s = openSequence(k, k.block(gpu::Dimension::z), {});
+  auto s = openSequence(k, k.block(gpu::Dimension::z));
   Expr row = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr head = row / queries, query = row % queries;
   k.when(s.length.above(s.budget) & (head < heads), [&] {

@@ -175,7 +175,9 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
       return flag(before & (isCut(other) == k.boolean(false)));
     });
     Expr extra = (isCut(first + own) == k.boolean(false)) & left.above(rank);
-    Expr result = floorOf(first + own) + flag(extra);
+    Expr share = floorOf(first + own) + flag(extra);
+    // More than all heads hold: none has more than its past.
+    Expr result = share.above(capacity).select(capacity, share);
     k.when(thread == 0, [&] {
       store(own,
             k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), result)));

@@ -4,8 +4,10 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -56,21 +58,65 @@ static bool compare(arith::CmpFPredicate predicate, double a, double b) {
   return false;
 }
 
-static bool compare(arith::CmpIPredicate predicate, double a, double b) {
-  auto ua = uint32_t(int64_t(a)), ub = uint32_t(int64_t(b));
+static unsigned bitsOf(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+}
+
+// Integers are held as what they are worth with a sign, masks as 0 and 1.
+
+/// What an operation of signed numbers sees: of one bit, 0 and -1.
+static int64_t asSigned(double x, Type type) {
+  return bitsOf(type) == 1 ? -int64_t(x != 0) : int64_t(x);
+}
+
+static uint64_t asUnsigned(double x, Type type) {
+  uint64_t bits = uint64_t(int64_t(x));
+  return bitsOf(type) == 64 ? bits : bits & ((uint64_t(1) << bitsOf(type)) - 1);
+}
+
+/// A result of that many bits: what is above is lost.
+static double wrapped(uint64_t bits, Type type) {
+  switch (bitsOf(type)) {
+  case 1:
+    return double(bits & 1);
+  case 32:
+    return double(int32_t(uint32_t(bits)));
+  default:
+    return double(int64_t(bits));
+  }
+}
+
+/// Toward zero; the nearest integer that exists, 0 for NaN.
+static double truncated(double x, Type type, bool isSigned) {
+  unsigned bits = bitsOf(type);
+  double least = isSigned ? -std::ldexp(1.0, bits - 1) : 0;
+  double above = std::ldexp(1.0, isSigned ? bits - 1 : bits);
+  // The largest float below the first number that does not fit.
+  double most = bits == 1 ? above - 1 : above * (1 - 0x1p-24);
+  if (std::isnan(x))
+    return 0;
+  x = std::trunc(std::clamp(x, least, most));
+  return wrapped(x < 0 ? uint64_t(int64_t(x)) : uint64_t(x), type);
+}
+
+static bool compare(arith::CmpIPredicate predicate, double a, double b,
+                    Type type) {
+  int64_t sa = asSigned(a, type), sb = asSigned(b, type);
+  uint64_t ua = asUnsigned(a, type), ub = asUnsigned(b, type);
   switch (predicate) {
   case arith::CmpIPredicate::eq:
-    return a == b;
+    return ua == ub;
   case arith::CmpIPredicate::ne:
-    return a != b;
+    return ua != ub;
   case arith::CmpIPredicate::slt:
-    return a < b;
+    return sa < sb;
   case arith::CmpIPredicate::sle:
-    return a <= b;
+    return sa <= sb;
   case arith::CmpIPredicate::sgt:
-    return a > b;
+    return sa > sb;
   case arith::CmpIPredicate::sge:
-    return a >= b;
+    return sa >= sb;
   case arith::CmpIPredicate::ult:
     return ua < ub;
   case arith::CmpIPredicate::ule:
@@ -83,48 +129,64 @@ static bool compare(arith::CmpIPredicate predicate, double a, double b) {
   return false;
 }
 
+/// An op on whole numbers.
+static bool evaluateInteger(Operation *op, ArrayRef<double> x, double &y) {
+  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
+  auto u = [&](size_t i) { return asUnsigned(x[i], from); };
+  auto s = [&](size_t i) { return asSigned(x[i], from); };
+  auto divisor = [&] { return std::max<uint64_t>(u(1), 1); };
+  auto put = [&](uint64_t bits) { y = wrapped(bits, to); };
+  bool known = true;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<arith::AddIOp>([&](auto) { put(u(0) + u(1)); })
+      .Case<arith::SubIOp>([&](auto) { put(u(0) - u(1)); })
+      .Case<arith::MulIOp>([&](auto) { put(u(0) * u(1)); })
+      .Case<arith::DivUIOp>([&](auto) { put(u(0) / divisor()); })
+      .Case<arith::RemUIOp>([&](auto) { put(u(0) % divisor()); })
+      .Case<arith::CeilDivUIOp>([&](auto) {
+        put(u(0) / divisor() + (u(0) % divisor() != 0));
+      })
+      .Case<arith::MaxSIOp>([&](auto) { put(std::max(s(0), s(1))); })
+      .Case<arith::MinSIOp>([&](auto) { put(std::min(s(0), s(1))); })
+      .Case<arith::MaxUIOp>([&](auto) { put(std::max(u(0), u(1))); })
+      .Case<arith::MinUIOp>([&](auto) { put(std::min(u(0), u(1))); })
+      .Case<arith::AndIOp>([&](auto) { put(u(0) & u(1)); })
+      .Case<arith::OrIOp>([&](auto) { put(u(0) | u(1)); })
+      .Case<arith::XOrIOp>([&](auto) { put(u(0) ^ u(1)); })
+      .Case<math::AbsIOp>(
+          [&](auto) { put(s(0) < 0 ? -uint64_t(s(0)) : uint64_t(s(0))); })
+      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
+        y = compare(cmp.getPredicate(), x[0], x[1], from);
+      })
+      .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
+          [&](auto) { put(u(0)); })
+      .Case<arith::ExtSIOp, arith::IndexCastOp>([&](auto) { put(s(0)); })
+      .Case<arith::SIToFPOp>([&](auto) { y = double(s(0)); })
+      .Case<arith::UIToFPOp>([&](auto) { y = double(u(0)); })
+      .Default([&](Operation *) { known = false; });
+  return known;
+}
+
 bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
   bool known = true;
   llvm::TypeSwitch<Operation *>(op)
-      .Case<arith::AddFOp, arith::AddIOp>([&](auto) { y = x[0] + x[1]; })
-      .Case<arith::SubFOp, arith::SubIOp>([&](auto) { y = x[0] - x[1]; })
+      .Case<arith::AddFOp>([&](auto) { y = x[0] + x[1]; })
+      .Case<arith::SubFOp>([&](auto) { y = x[0] - x[1]; })
       .Case<arith::MulFOp>([&](auto) { y = x[0] * x[1]; })
-      .Case<arith::MulIOp>([&](auto) {
-        y = op->getResult(0).getType().isInteger(1) ? x[0] && x[1]
-                                                    : x[0] * x[1];
-      })
       .Case<arith::DivFOp>([&](auto) { y = x[0] / x[1]; })
-      .Case<arith::DivUIOp>(
-          [&](auto) { y = std::trunc(x[0] / (x[1] == 0 ? 1 : x[1])); })
-      .Case<arith::CeilDivUIOp>(
-          [&](auto) { y = std::ceil(x[0] / (x[1] == 0 ? 1 : x[1])); })
-      .Case<arith::RemUIOp>(
-          [&](auto) { y = std::fmod(x[0], x[1] == 0 ? 1 : x[1]); })
-      .Case<arith::RemFOp>([&](auto) { y = std::fmod(x[0], x[1]); })
       .Case<arith::NegFOp>([&](auto) { y = -x[0]; })
-      .Case<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>(
-          [&](auto) { y = maximum(x[0], x[1]); })
-      .Case<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>(
-          [&](auto) { y = minimum(x[0], x[1]); })
+      .Case<arith::MaximumFOp>([&](auto) { y = maximum(x[0], x[1]); })
+      .Case<arith::MinimumFOp>([&](auto) { y = minimum(x[0], x[1]); })
       .Case<arith::MaxNumFOp>([&](auto) { y = std::fmax(x[0], x[1]); })
       .Case<arith::MinNumFOp>([&](auto) { y = std::fmin(x[0], x[1]); })
-      .Case<arith::AndIOp>(
-          [&](auto) { y = double(int64_t(x[0]) & int64_t(x[1])); })
-      .Case<arith::OrIOp>(
-          [&](auto) { y = double(int64_t(x[0]) | int64_t(x[1])); })
-      .Case<arith::XOrIOp>(
-          [&](auto) { y = double(int64_t(x[0]) ^ int64_t(x[1])); })
       .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
         y = compare(cmp.getPredicate(), x[0], x[1]);
       })
-      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
-        y = compare(cmp.getPredicate(), x[0], x[1]);
-      })
       .Case<arith::SelectOp>([&](auto) { y = x[0] != 0 ? x[1] : x[2]; })
-      .Case<arith::SIToFPOp, arith::UIToFPOp, arith::ExtUIOp,
-            arith::IndexCastOp, arith::IndexCastUIOp>([&](auto) { y = x[0]; })
-      .Case<arith::FPToSIOp, arith::FPToUIOp>(
-          [&](auto) { y = std::trunc(x[0]); })
+      .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto) {
+        y = truncated(x[0], op->getResult(0).getType(),
+                      isa<arith::FPToSIOp>(op));
+      })
       .Case<math::ExpOp>([&](auto) { y = std::exp(x[0]); })
       .Case<math::Exp2Op>([&](auto) { y = std::exp2(x[0]); })
       .Case<math::ExpM1Op>([&](auto) { y = std::expm1(x[0]); })
@@ -133,7 +195,7 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
       .Case<math::Log1pOp>([&](auto) { y = std::log1p(x[0]); })
       .Case<math::SqrtOp>([&](auto) { y = std::sqrt(x[0]); })
       .Case<math::RsqrtOp>([&](auto) { y = 1 / std::sqrt(x[0]); })
-      .Case<math::AbsFOp, math::AbsIOp>([&](auto) { y = std::abs(x[0]); })
+      .Case<math::AbsFOp>([&](auto) { y = std::abs(x[0]); })
       .Case<math::TanhOp>([&](auto) { y = std::tanh(x[0]); })
       .Case<math::FloorOp>([&](auto) { y = std::floor(x[0]); })
       .Case<math::RoundEvenOp>([&](auto) { y = std::nearbyint(x[0]); })
@@ -141,6 +203,6 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
       .Case<math::PowFOp>([&](auto) { y = std::pow(x[0], x[1]); })
       .Case<math::CopySignOp>([&](auto) { y = std::copysign(x[0], x[1]); })
       .Case<math::FmaOp>([&](auto) { y = x[0] * x[1] + x[2]; })
-      .Default([&](Operation *) { known = false; });
+      .Default([&](Operation *) { known = evaluateInteger(op, x, y); });
   return known;
 }

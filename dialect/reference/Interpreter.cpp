@@ -37,7 +37,8 @@ public:
     int64_t window = keep.getProtectLast()
                          ? int64_t(values.at(keep.getProtectLast()).data[0])
                          : 0;
-    window = std::min({window, layer.budget, layer.tokens});
+    window = std::min({std::max<int64_t>(window, 0), layer.budget,
+                       layer.tokens});
     past = layer.tokens - window;
     // Nothing is ranked where the window takes the whole budget.
     bool ranks = layer.budget > window;
@@ -46,6 +47,10 @@ public:
           failed(runOp(&op)))
         return failure();
     const Tensor &mask = values.at(keep.getMask());
+    if (mask.heads() > layer.kvHeads) {
+      keep.emitError("the mask must be per KV head, got a value per query head");
+      return failure();
+    }
     for (int64_t g = 0; g < layer.kvHeads; ++g) {
       int64_t row = g / (layer.kvHeads / mask.heads());
       for (int64_t t = 0; t < past; ++t)
@@ -61,12 +66,10 @@ public:
         keep.emitError("the reference shows destinations of kvc.nearest only");
         return failure();
       }
-      AxisList axes{Axis::KVHeads, Axis::Past};
-      std::vector<int64_t> shape{layer.kvHeads, past};
       kept.merge = {sidesOf(search),
-                    get(search.getSources()),
+                    perHead(search.getSources()),
                     get(keep.getDestination()),
-                    reference::broadcast(get(keep.getWeight()), axes, shape),
+                    perHead(keep.getWeight()),
                     get(search.getAtLeast()).data[0],
                     keep.getSharePositions()};
     }
@@ -155,18 +158,15 @@ private:
     if (auto vectors = dyn_cast<VectorsOp>(op))
       return reference::vectors(layer, rowsOf(vectors.getSide()), past);
     if (auto count = dyn_cast<CountMassOp>(op)) {
-      AxisList axes{Axis::KVHeads, Axis::Past};
-      std::vector<int64_t> counts =
-          reference::countMass(reference::broadcast(get(count.getScore()), axes,
-                                                    {layer.kvHeads, past}),
-                               get(count.getAllBut()).data[0]);
+      std::vector<int64_t> counts = reference::countMass(
+          perHead(count.getScore()), get(count.getAllBut()).data[0]);
       return Tensor{
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
     if (auto search = dyn_cast<NearestOp>(op))
       return reference::nearest(
-          layer, sidesOf(search), get(search.getSources()),
-          get(search.getCentres()), get(search.getAtLeast()).data[0]);
+          layer, sidesOf(search), perHead(search.getSources()),
+          perHead(search.getCentres()), get(search.getAtLeast()).data[0]);
     if (auto norm = dyn_cast<ProjectedNormOp>(op)) {
       // The norm is the tightest of its bounds.
       Tensor result =
@@ -229,8 +229,9 @@ private:
       return result;
     }
     if (auto table = dyn_cast<AllocateTableOp>(op)) {
-      std::vector<int64_t> counts = reference::allocateTable(
-          layer, whole(table.getBase()), whole(table.getShared()), past);
+      std::vector<int64_t> counts =
+          reference::allocateTable(layer, count(whole(table.getBase())),
+                                   count(whole(table.getShared())), past);
       return Tensor{
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
@@ -245,8 +246,8 @@ private:
       if (scale.getOver())
         std::swap(numerator, denominator);
       Tensor result = get(scale.getCount());
-      for (double &count : result.data)
-        count = double(int64_t(count) * numerator / denominator);
+      for (double &number : result.data)
+        number = double(count(int64_t(number)) * numerator / denominator);
       return result;
     }
     if (auto topk = dyn_cast<TopkOp>(op))
@@ -303,20 +304,27 @@ private:
   }
 
   FailureOr<Tensor> computeTopk(TopkOp op) {
-    AxisList axes{Axis::KVHeads, Axis::Past};
-    std::vector<int64_t> shape{layer.kvHeads, past};
-    ranked = reference::broadcast(get(op.getScore()), axes, shape);
+    ranked = perHead(op.getScore());
     return reference::topk(*ranked, wholes(op.getCount()));
   }
 
+  /// A number of tokens below 0 counts as 0.
+  static int64_t count(int64_t tokens) { return std::max<int64_t>(tokens, 0); }
+
   /// A count per KV head.
   std::vector<int64_t> wholes(Value value) {
-    const Tensor &count = get(value);
+    const Tensor &tensor = get(value);
     std::vector<int64_t> counts;
     for (int64_t g = 0; g < layer.kvHeads; ++g)
       counts.push_back(
-          int64_t(count.data[g / (layer.kvHeads / count.heads())]));
+          count(int64_t(tensor.data[g / (layer.kvHeads / tensor.heads())])));
     return counts;
+  }
+
+  /// A value per token of each KV head.
+  Tensor perHead(Value value) {
+    return reference::broadcast(get(value), {Axis::KVHeads, Axis::Past},
+                                {layer.kvHeads, past});
   }
 
   /// The exact value of a fraction, from its text.

@@ -25,8 +25,11 @@ std::vector<int64_t> reference::countMass(const Tensor &score, double rest) {
     std::sort(row.begin(), row.end());
     double left = 0;
     int64_t dropped = 0;
-    while (dropped < past && left + row[dropped] <= rest)
-      left += row[dropped++];
+    for (int64_t n = 0; n < past; ++n) {
+      left += row[n];
+      if (left <= rest)
+        dropped = n + 1; // a sum may fall before it rises
+    }
     counts.push_back(past - dropped);
   }
   return counts;
@@ -69,7 +72,8 @@ static std::vector<int64_t> largestRemainder(const std::vector<int64_t> &values,
     int64_t ra = values[a] % denominator, rb = values[b] % denominator;
     return ra != rb ? ra > rb : a < b;
   });
-  for (int64_t i = 0; i < total; ++i)
+  // More than one each is left only where the past of all heads is too short.
+  for (int64_t i = 0; i < std::min<int64_t>(total, order.size()); ++i)
     ++result[order[i]];
   return result;
 }
@@ -131,6 +135,8 @@ std::vector<int64_t> reference::allocateTable(const Layer &layer, int64_t base,
   }
   // Heads above the capacity are set to it, the others share what is left.
   std::vector<bool> full(heads);
+  if (base + shared >= past) // all heads are full, whatever the table says
+    return std::vector<int64_t>(layer.kvHeads, past);
   for (bool again = true; again;) {
     again = false;
     Rational left = (base + shared) * heads, open = 0;
