@@ -35,8 +35,8 @@ std::string emitHeader(mlir::ModuleOp module);
 /// The manifest's text.
 std::string manifestOf(mlir::ModuleOp module);
 
-/// Links `object` into the shared library `path` with ld.lld.
-llvm::Error linkLibrary(llvm::StringRef object, llvm::StringRef path);
+/// The shared library of `object`, made by ld.lld.
+llvm::Expected<std::string> linkLibrary(llvm::StringRef object);
 
 } // namespace kvc
 

@@ -107,6 +107,10 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
 std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   std::vector<std::string> notes;
   Budget budget = Budget::parse(options.budget, options.keep);
+  std::vector<std::string> written = options.outputs;
+  if (!options.metrics.empty())
+    written.push_back(options.metrics);
+  checkWritable(written);
   kvc_target target = chooseTarget(options.target, options.seed);
   Evictor evictor(options.policy, target);
   notes.push_back(fmt::format("target: {}", targetName(target)));

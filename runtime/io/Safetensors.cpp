@@ -3,16 +3,13 @@
 #include "runtime/io/Safetensors.h"
 
 #include "runtime/base/Failure.h"
+#include "support/OutputFiles.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-
-#include <unistd.h>
 
 using namespace kvc::rt;
 using nlohmann::json;
@@ -178,31 +175,13 @@ kvc::rt::formatSafetensors(const std::map<std::string, TensorData> &tensors,
   return result;
 }
 
+void kvc::rt::checkWritable(const std::vector<std::string> &paths) {
+  if (std::string wrong = checkOutputs(paths); !wrong.empty())
+    throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
+}
+
 void kvc::rt::writeFiles(
     const std::vector<std::pair<std::string, std::string>> &files) {
-  std::vector<std::string> parts;
-  auto abandon = [&](const std::string &path, const std::string &why) {
-    for (const std::string &part : parts) {
-      std::error_code ignored;
-      std::filesystem::remove(part, ignored);
-    }
-    return fail(KVC_BAD_ARGUMENT, "cannot write {}: {}", path, why);
-  };
-  for (auto &[path, text] : files) {
-    std::string part = fmt::format("{}.part{}", path, getpid());
-    std::ofstream stream(part, std::ios::binary);
-    if (!stream)
-      throw abandon(path, std::strerror(errno));
-    parts.push_back(part);
-    stream.write(text.data(), std::streamsize(text.size()));
-    stream.close();
-    if (!stream)
-      throw abandon(path, std::strerror(errno));
-  }
-  for (size_t i = 0; i < files.size(); ++i) {
-    std::error_code error;
-    std::filesystem::rename(parts[i], files[i].first, error);
-    if (error)
-      throw abandon(files[i].first, error.message());
-  }
+  if (std::string wrong = writeOutputs(files); !wrong.empty())
+    throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
 }

@@ -67,8 +67,11 @@ std::string
 formatSafetensors(const std::map<std::string, TensorData> &tensors,
                   const std::map<std::string, std::string> &metadata = {});
 
-/// Writes all files or none: each beside its place first, then renamed. Throws
-/// Failure.
+/// Before the work whose results they are to hold: throws Failure where the
+/// files cannot all be written.
+void checkWritable(const std::vector<std::string> &paths);
+
+/// Writes all files or none, as support/OutputFiles.h has it. Throws Failure.
 void writeFiles(const std::vector<std::pair<std::string, std::string>> &files);
 
 } // namespace kvc::rt

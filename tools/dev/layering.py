@@ -7,6 +7,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 llvm = ("mlir/", "llvm/", "mlir-c/", "llvm-c/")
 # Folder -> what its files must not include. The first prefix that fits counts.
 forbidden = {
+    "support": llvm + ("dialect/", "passes/", "codegen/", "runtime/", "kvc/", "tools/", "fmt/", "nlohmann/"),
     "dialect": ("passes/", "codegen/", "runtime/", "kvc/"),
     "passes": ("codegen/", "runtime/", "kvc/"),
     "codegen": ("passes/", "runtime/", "kvc/kvc.h"),

@@ -7,13 +7,12 @@
 #include "codegen/Pipelines.h"
 #include "dialect/KVCDialect.h"
 #include "passes/PolicyPipeline.h"
+#include "tools/kvc-opt/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -45,31 +44,10 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
-int fail(const Twine &message) {
-  llvm::errs() << "error: " << message << "\n";
-  return 1;
-}
-
-int write(StringRef text, const std::string &path) {
-  std::string message;
-  auto file = openOutputFile(path, &message);
-  if (!file)
-    return fail(message);
-  file->os() << text;
-  file->os().flush();
-  if (file->os().has_error()) {
-    std::error_code code = file->os().error();
-    file->os().clear_error();
-    return fail("cannot write " + path + ": " + code.message());
-  }
-  file->keep();
-  return 0;
-}
-
 int writeExpected(llvm::Expected<std::string> text, const std::string &path) {
   if (!text)
     return fail(llvm::toString(text.takeError()));
-  return write(*text, path);
+  return writeOutput(*text, path);
 }
 
 std::string print(ModuleOp module) {
@@ -130,10 +108,9 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   context.disableMultithreading();
   context.printOpOnDiagnostic(false);
   LinePrinter printer(context, options.remarks);
-  std::string message;
-  auto file = openInputFile(options.input, &message);
+  auto file = readInput(options.input);
   if (!file)
-    return fail(message);
+    return 1;
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
@@ -158,15 +135,15 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   case Level::Policy:
   case Level::Fused:
   case Level::GPU:
-    return write(print(*module), options.output);
+    return writeOutput(print(*module), options.output);
   case Level::PTX:
     return writeExpected(emitPTX(*module, chips.front()), options.output);
   case Level::Host:
     return writeExpected(emitHostIR(*module, object), options.output);
   case Level::Manifest:
-    return write(manifestOf(*module) + "\n", options.output);
+    return writeOutput(manifestOf(*module) + "\n", options.output);
   case Level::Header:
-    return write(emitHeader(*module), options.output);
+    return writeOutput(emitHeader(*module), options.output);
   case Level::Object:
     return writeExpected(emitObject(*module, object), options.output);
   case Level::Library:
@@ -175,7 +152,5 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   llvm::Expected<std::string> text = emitObject(*module, object);
   if (!text)
     return fail(llvm::toString(text.takeError()));
-  if (llvm::Error error = linkLibrary(*text, options.output))
-    return fail(llvm::toString(std::move(error)));
-  return 0;
+  return writeExpected(linkLibrary(*text), options.output);
 }

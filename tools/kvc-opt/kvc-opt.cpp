@@ -4,7 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "support/OutputFiles.h"
+#include "tools/kvc-opt/CommandLine.h"
 #include "tools/kvc-opt/Emit.h"
+#include "tools/kvc-opt/Files.h"
 #include "tools/kvc-opt/Register.h"
 
 #include "mlir/IR/DialectRegistry.h"
@@ -15,8 +18,30 @@
 namespace cl = llvm::cl;
 using kvc::Level;
 
+/// An ordinary mlir-opt.
+static int runPasses(int argc, char **argv, const kvc::InputOutput &files,
+                     mlir::DialectRegistry &registry) {
+  auto config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return mlir::asMainReturnCode(
+        mlir::MlirOptMain(argc, argv, files.input, files.output, registry));
+  auto file = kvc::readInput(files.input);
+  if (!file)
+    return 1;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  bool good =
+      succeeded(mlir::MlirOptMain(stream, std::move(file), registry, config));
+  // With --split-input-file some of it may be good, which is for looking at.
+  int written =
+      good || files.output == "-" ? kvc::writeOutput(text, files.output) : 0;
+  return good ? written : 1;
+}
+
 int main(int argc, char **argv) {
+  kvc::reserveStandardDescriptors();
   llvm::InitLLVM init(argc, argv);
+  kvc::ignoreFileSizeSignal();
   cl::OptionCategory category("kvc-opt as a compiler");
   cl::opt<Level> level(
       "emit", cl::desc("Compile the policy to this level"),
@@ -61,15 +86,15 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   kvc::registerDialects(registry);
   kvc::registerPasses();
-  auto [input, output] = mlir::registerAndParseCLIOptions(
-      argc, argv, "kvc: compiler for KV-cache eviction policies", registry);
+  auto files = kvc::parseCommandLine(argc, argv, registry);
+  if (!files)
+    return 2;
   if (level == Level::None)
-    return mlir::asMainReturnCode(
-        mlir::MlirOptMain(argc, argv, input, output, registry));
+    return runPasses(argc, argv, *files, registry);
   kvc::EmitOptions options;
   options.level = level;
-  options.input = input;
-  options.output = output;
+  options.input = files->input;
+  options.output = files->output;
   options.shapes = {shapes.begin(), shapes.end()};
   options.models = {models.begin(), models.end()};
   options.chips = {chips.begin(), chips.end()};

@@ -37,6 +37,12 @@ void printSummary(const GenerateResult &r) {
 
 int runGenerate(Command &command) {
   GenerateOptions &options = command.options;
+  std::vector<std::string> written;
+  for (const std::string &path :
+       {command.json, options.saveCache, options.dumpLayers})
+    if (!path.empty())
+      written.push_back(path);
+  checkWritable(written);
   if (!command.promptFile.empty())
     options.prompt = readText(command.promptFile);
   if (isatty(STDERR_FILENO))

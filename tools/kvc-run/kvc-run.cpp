@@ -3,12 +3,23 @@
 #include "tools/kvc-run/Commands.h"
 
 #include "runtime/base/Failure.h"
+#include "support/OutputFiles.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
+#include <cstring>
 #include <iostream>
 
-int main(int argc, char **argv) {
+/// On one line, whatever a name or a text in it holds.
+static int sayError(std::string message, int status) {
+  for (size_t at = 0; (at = message.find('\n', at)) != std::string::npos;)
+    message.replace(at, 1, "\\n");
+  std::cerr << "error: " << message << "\n";
+  return status;
+}
+
+static int runCommand(int argc, char **argv) {
   CLI::App app("kvc-run: run compiled eviction policies");
   app.require_subcommand(1);
   std::function<int()> run;
@@ -20,12 +31,29 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     // Help is no error; everything else is a usage error.
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return sayError(error.what(), 2);
   }
+  return run();
+}
+
+int main(int argc, char **argv) {
+  kvc::reserveStandardDescriptors();
+  kvc::ignoreFileSizeSignal();
   try {
-    return run();
+    std::cout.exceptions(std::ios::badbit);
+    int status = runCommand(argc, argv);
+    std::cout.flush();
+    return status;
+  } catch (const std::ios_base::failure &) {
+    // Nothing else throws it: files are read and written without streams, or
+    // by streams that are asked.
+    int code = errno;
+    std::cout.exceptions(std::ios::goodbit); // it is flushed once more
+    return sayError(
+        std::string("cannot write standard output: ") + std::strerror(code), 1);
   } catch (const std::exception &error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return 1;
+    return sayError(error.what(), 1);
   }
 }

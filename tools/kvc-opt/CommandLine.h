@@ -1,0 +1,26 @@
+//===- CommandLine.h - options of mlir-opt, errors of this project --------===//
+
+#ifndef KVC_TOOLS_KVCOPT_COMMANDLINE_H
+#define KVC_TOOLS_KVCOPT_COMMANDLINE_H
+
+#include <optional>
+#include <string>
+
+namespace mlir {
+class DialectRegistry;
+}
+
+namespace kvc {
+
+struct InputOutput {
+  std::string input, output; // "-" is standard input or output
+};
+
+/// Registers all options that mlir-opt has and reads the command line. Nothing
+/// where it is wrong: one line has said why, as kvc-run says it.
+std::optional<InputOutput> parseCommandLine(int argc, char **argv,
+                                            mlir::DialectRegistry &registry);
+
+} // namespace kvc
+
+#endif // KVC_TOOLS_KVCOPT_COMMANDLINE_H
