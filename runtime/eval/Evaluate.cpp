@@ -114,6 +114,12 @@ public:
     };
     std::vector<Sample> samples;
     for (const std::string &task : options.tasks)
+      if (task.starts_with("ruler:") &&
+          taskOptions.length > config.maxPositions)
+        throw fail(KVC_BAD_ARGUMENT,
+                   "{}: length must fit into {} positions, got {}", task,
+                   config.maxPositions, taskOptions.length);
+    for (const std::string &task : options.tasks)
       for (Sample &sample : loadTask(task, taskOptions))
         samples.push_back(std::move(sample));
     json setup = describe();

@@ -24,8 +24,14 @@ static Sample fill(Growing growing, const TaskOptions &options,
                "length must be at least {} for ruler:{}, got {}",
                options.count(growing.context(1)) + fixed, kind, options.length);
   size_t low = 1, high = 2;
-  while (fits(high))
+  while (fits(high)) {
+    if (growing.context(high).size() <= growing.context(low).size())
+      throw fail(KVC_BAD_ARGUMENT,
+                 "ruler:{} must have documents to fill {} tokens with beside "
+                 "the question's, got 0",
+                 kind, options.length);
     low = std::exchange(high, high * 2);
+  }
   while (high - low > 1) {
     size_t middle = (low + high) / 2;
     (fits(middle) ? low : high) = middle;
