@@ -16,13 +16,15 @@ static std::string dump(const json &object) {
 
 Journal::Journal(const std::string &path, const json &setup) : path(path) {
   std::string text = std::filesystem::exists(path) ? readText(path) : "";
+  // As it comes back from the file: names there need not have been UTF-8.
+  const json expected = json::parse(dump(setup));
   std::string differs; // what the file's setup has otherwise
   size_t whole = 0;
   for (size_t end; (end = text.find('\n', whole)) != std::string::npos;
        whole = end + 1) {
     json line = json::parse(text.substr(whole, end - whole), nullptr, false);
     if (whole == 0) {
-      for (auto &[name, value] : setup.items())
+      for (auto &[name, value] : expected.items())
         if (!line.is_object() || line.value(name, json()) != value)
           differs = name;
       continue;

@@ -140,15 +140,22 @@ std::string kvc::rt::formatTable(const std::string &text) {
   }
   std::string table;
   for (const auto &[group, cells] : groups) {
-    const json &full = cells.at("full 100%");
-    bool text = full["metric"] == "perplexity";
-    auto number = [&](const json &score) {
-      return text ? fmt::format("{:.2f}", score["mean"].get<double>())
-                  : fmt::format("{:.1f}", 100 * score["mean"].get<double>());
+    // A score that is no number has become null.
+    auto number = [&](const std::string &cell) -> std::string {
+      auto it = cells.find(cell);
+      if (it == cells.end() || !it->second["mean"].is_number())
+        return "-";
+      double mean = it->second["mean"];
+      return it->second["metric"] == "perplexity"
+                 ? fmt::format("{:.2f}", mean)
+                 : fmt::format("{:.1f}", 100 * mean);
     };
-    table += fmt::format("{}, question-{}, n = {}, {}, full cache {}\n",
-                         group.first, group.second, full["n"].get<uint64_t>(),
-                         text ? "perplexity" : "per cent", number(full));
+    const json &any = cells.begin()->second;
+    table +=
+        fmt::format("{}, question-{}, n = {}, {}, full cache {}\n", group.first,
+                    group.second, any["n"].get<uint64_t>(),
+                    any["metric"] == "perplexity" ? "perplexity" : "per cent",
+                    number("full 100%"));
     table += fmt::format("  {:<{}}", "policy", width);
     for (const json &budget : results["budgets"])
       table += fmt::format(" {:>7}", budget.get<std::string>());
@@ -156,9 +163,8 @@ std::string kvc::rt::formatTable(const std::string &text) {
     for (const std::string &policy : policies) {
       table += fmt::format("  {:<{}}", policy, width);
       for (const json &budget : results["budgets"])
-        table += fmt::format(
-            " {:>7}",
-            number(cells.at(policy + " " + budget.get<std::string>())));
+        table += fmt::format(" {:>7}",
+                             number(policy + " " + budget.get<std::string>()));
       table += "\n";
     }
     table += "\n";

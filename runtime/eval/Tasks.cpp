@@ -149,6 +149,11 @@ private:
     return part;
   }
 
+  static bool isLength(const json &value) {
+    return value.is_number_unsigned() && value != 0 &&
+           value.get<uint64_t>() <= 1 << 20;
+  }
+
   /// LongBench's own prompts and lengths, where the user has them.
   json config(const char *file, const std::string &dataset,
               const json &absent) {
@@ -159,9 +164,11 @@ private:
     if (whole.is_null())
       whole = json::parse(readText(place), nullptr, false);
     if (!whole.is_object() || !whole.contains(dataset) ||
-        whole[dataset].is_string() != absent.is_string())
-      throw fail(KVC_BAD_ARGUMENT, "{}: {} must be a {}", place, dataset,
-                 absent.is_string() ? "text" : "number");
+        (absent.is_string() ? !whole[dataset].is_string()
+                            : !isLength(whole[dataset])))
+      throw fail(KVC_BAD_ARGUMENT, "{}: {} must be {}", place, dataset,
+                 absent.is_string() ? "a text"
+                                    : "a whole number of 1 to 1048576");
     return whole[dataset];
   }
   std::map<std::string, json> configs;

@@ -78,6 +78,7 @@ kvc::rt::formatMetrics(const std::string &policy, uint32_t queries,
                     {"layers", std::move(layers)}});
   }
   return json{{"policy", policy}, {"queries", queries}, {"sequences", list}}
-             .dump(1) +
+             // A name in the file system need not be UTF-8.
+             .dump(1, ' ', false, json::error_handler_t::replace) +
          "\n";
 }
