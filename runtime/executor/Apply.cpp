@@ -69,8 +69,9 @@ void checkInputs(const LayerFile &file, uint32_t budget,
   }
   if (!scored)
     return;
-  uint32_t wanted =
-      manifest.queries == KVC_ALL_QUERIES ? file.tokens : manifest.queries;
+  // In front of the first token there are none: policies see rows of zeros
+  // there, here as in a prompt that is as short.
+  uint32_t wanted = std::min(manifest.queries, file.tokens);
   if (file.queries < wanted)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: policy '{}' reads the last {} queries, got {}", file.path(),

@@ -5,6 +5,7 @@
                      [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B]
   layers.py table OUT LAYERS HEADS NUMBER...    the importance of heads
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
+  layers.py same FILE FILE NAME...    these tensors are equal
 """
 import json
 import math
@@ -93,5 +94,9 @@ if __name__ == "__main__":
         layers, heads, *values = sys.argv[3:]
         raw = struct.pack(f"<{len(values)}f", *map(float, values))
         save(sys.argv[2], {"importance": ("F32", [int(layers), int(heads)], raw)})
+    elif sys.argv[1] == "same":
+        one, other = load(sys.argv[2]), load(sys.argv[3])
+        for name in sys.argv[4:]:
+            assert one[name] == other[name], name
     else:
         show(sys.argv[2])
