@@ -2,6 +2,7 @@
 
 #include "codegen/Shape.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -41,10 +42,15 @@ static Error check(const Shape &shape) {
 Expected<Shape> Shape::parse(StringRef text) {
   Shape shape;
   bool headDim = false, group = false;
+  llvm::SmallVector<StringRef> seen;
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
   for (StringRef part : parts) {
     auto [name, value] = part.split('=');
+    if (llvm::is_contained(seen, name))
+      return fail("a shape has each of its parts once, got '" + name +
+                  "' twice in '" + text + "'");
+    seen.push_back(name);
     if (name == "dtype") {
       Expected<DType> dtype = parseDType(value);
       if (!dtype)
@@ -71,6 +77,9 @@ Expected<Shape> Shape::parse(StringRef text) {
 
 Expected<Shape> Shape::fromModel(StringRef dir) {
   std::string path = (dir + "/config.json").str();
+  // A FIFO would wait for somebody who writes.
+  if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
+    return fail("cannot read " + path + ": not a regular file");
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
     return fail("cannot read " + path + ": " + file.getError().message());

@@ -3,8 +3,6 @@
 #include "runtime/executor/Apply.h"
 #include "tools/kvc-run/Commands.h"
 
-#include <CLI/CLI.hpp>
-
 #include <iostream>
 
 void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
@@ -12,34 +10,46 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
   CLI::App *command =
       app.add_subcommand("apply", "Apply one policy to given tensors");
   command->add_option("--policy", options->policy, "Library of kvc-opt")
-      ->required();
+      ->required()
+      ->check(notEmpty);
   command->add_option("--input", options->inputs, "Layers, safetensors")
       ->required()
+      ->check(notEmpty)
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
   command->add_option("--output", options->outputs, "Kept rows, one per input")
       ->required()
+      ->check(notEmpty)
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  auto *budget = command->add_option("--budget", options->budget,
-                                     "Tokens per KV head, window included");
+  auto *budget = command
+                     ->add_option("--budget", options->budget,
+                                  "Tokens per KV head, window included")
+                     ->check(notEmpty);
   auto *keep =
-      command->add_option("--keep", options->keep, "Share of the tokens");
+      command->add_option("--keep", options->keep, "Share of the tokens")
+          ->check(notEmpty);
   budget->excludes(keep);
-  command->add_option("--target", options->target, "host or cuda");
-  command->add_option("--table", options->table, "Importance of heads");
-  auto *metrics = command->add_option("--metrics", options->metrics,
-                                      "File for metrics, JSON");
+  command->add_option("--target", options->target, "host or cuda")
+      ->check(notEmpty);
+  command->add_option("--table", options->table, "Importance of heads")
+      ->check(notEmpty);
+  auto *metrics =
+      command
+          ->add_option("--metrics", options->metrics, "File for metrics, JSON")
+          ->check(notEmpty);
   command
       ->add_option("--metrics-queries", options->metricsQueries,
                    "Last queries that they are means of (1)")
-      ->check(CLI::Range(1, 1 << 30))
+      ->check(wholeNumber(1, 1 << 30))
       ->needs(metrics);
   command->add_flag("--scores", options->scores, "Write what was ranked");
-  command->add_option("--seed", options->seed,
-                      "Order of emulated threads (0: ascending)");
+  command
+      ->add_option("--seed", options->seed,
+                   "Order of emulated threads (0: ascending)")
+      ->check(wholeNumber(0, UINT64_MAX));
   command->callback([options, budget, keep, &run] {
     if (!*budget && !*keep)
       throw CLI::RequiredError("--budget or --keep");

@@ -3,11 +3,9 @@
 #ifndef KVC_TOOLS_KVCRUN_COMMANDS_H
 #define KVC_TOOLS_KVCRUN_COMMANDS_H
 
-#include <functional>
+#include <CLI/CLI.hpp>
 
-namespace CLI {
-class App;
-}
+#include <functional>
 
 namespace kvc::rt {
 
@@ -16,6 +14,11 @@ void addApply(CLI::App &app, std::function<int()> &run);
 void addGenerate(CLI::App &app, std::function<int()> &run);
 void addEval(CLI::App &app, std::function<int()> &run);
 void addReport(CLI::App &app, std::function<int()> &run);
+
+/// A whole number, digits only: the library takes more for one than that.
+CLI::Validator wholeNumber(uint64_t least, uint64_t most);
+/// An option that is given says something.
+extern const CLI::Validator notEmpty;
 
 } // namespace kvc::rt
 

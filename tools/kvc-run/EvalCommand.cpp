@@ -4,10 +4,9 @@
 #include "runtime/eval/Evaluate.h"
 #include "tools/kvc-run/Commands.h"
 
-#include <CLI/CLI.hpp>
-
 #include <chrono>
 #include <iostream>
+#include <limits>
 
 #include <unistd.h>
 
@@ -47,10 +46,13 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
       "eval", "Measure what policies cost in quality; a stopped run goes on");
   auto list = [&](const char *name, std::vector<std::string> &into,
                   const char *text) {
-    return command->add_option(name, into, text)->delimiter(',');
+    return command->add_option(name, into, text)
+        ->delimiter(',')
+        ->check(notEmpty);
   };
   command->add_option("--model", o.model, "Hugging Face model directory")
-      ->required();
+      ->required()
+      ->check(notEmpty);
   list("--policy", o.policies, "Libraries of kvc-opt");
   list("--budgets", o.budgets, "5%,10% of the tokens, or numbers of tokens");
   list("--tasks", o.tasks,
@@ -59,21 +61,29 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
   command->add_option("--mode", *mode, "Question: aware, agnostic or both")
       ->check(CLI::IsMember({"aware", "agnostic", "both"}));
   command->add_option("-o,--results,--json", o.results, "File of results, JSON")
-      ->required();
-  command->add_option("--limit", o.task.limit, "Prompts of each task");
-  command->add_option("--length", o.task.length,
-                      "Tokens of ruler: and text: prompts (4096)");
-  command->add_option("--seed", o.task.seed, "Of ruler: prompts (0)");
-  command->add_option("--haystack", o.task.haystack, "Text between needles");
-  command->add_option("--squad", o.task.squad, "SQuAD's JSON, for ruler:qa_1");
-  command->add_option("--hotpotqa", o.task.hotpot,
-                      "HotpotQA's JSON, for ruler:qa_2");
-  command->add_option("--longbench", o.task.longbench,
-                      "Folder of dataset2prompt.json, dataset2maxlen.json");
-  command->add_option("--details", o.details,
-                      "Prompts of each task whose layers are recorded (2)");
-  command->add_option("--target", o.target, "host or cuda");
-  command->add_option("--table", o.table, "Importance of heads");
+      ->required()
+      ->check(notEmpty);
+  auto number = [&](const char *name, auto &into, const char *text) {
+    using Number = std::remove_reference_t<decltype(into)>;
+    command->add_option(name, into, text)
+        ->check(wholeNumber(0, std::numeric_limits<Number>::max()));
+  };
+  auto name = [&](const char *option, std::string &into, const char *text) {
+    command->add_option(option, into, text)->check(notEmpty);
+  };
+  number("--limit", o.task.limit, "Prompts of each task");
+  number("--length", o.task.length,
+         "Tokens of ruler: and text: prompts (4096)");
+  number("--seed", o.task.seed, "Of ruler: prompts (0)");
+  name("--haystack", o.task.haystack, "Text between needles");
+  name("--squad", o.task.squad, "SQuAD's JSON, for ruler:qa_1");
+  name("--hotpotqa", o.task.hotpot, "HotpotQA's JSON, for ruler:qa_2");
+  name("--longbench", o.task.longbench,
+       "Folder of dataset2prompt.json, dataset2maxlen.json");
+  number("--details", o.details,
+         "Prompts of each task whose layers are recorded (2)");
+  name("--target", o.target, "host or cuda");
+  name("--table", o.table, "Importance of heads");
   command->callback([=, &run] {
     if (options->policies.empty() != options->budgets.empty())
       throw CLI::ValidationError("--policy", "goes with --budgets");

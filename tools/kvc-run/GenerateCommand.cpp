@@ -6,8 +6,6 @@
 #include "runtime/io/Safetensors.h"
 #include "tools/kvc-run/Commands.h"
 
-#include <CLI/CLI.hpp>
-
 #include <iostream>
 
 #include <unistd.h>
@@ -74,19 +72,26 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   CLI::App *command = app.add_subcommand(
       "generate", "Generate text with a policy inside the prefill");
   command->add_option("--model", o.model, "Hugging Face model directory")
-      ->required();
+      ->required()
+      ->check(notEmpty);
+  auto name = [&](CLI::App *to, const char *option, std::string &into,
+                  const char *text) {
+    return to->add_option(option, into, text)->check(notEmpty);
+  };
   auto *policy =
-      command->add_option("--policy", o.policy.policy, "Library of kvc-opt");
-  auto *budget = command->add_option("--budget", o.budget,
-                                     "Tokens per KV head, window included");
-  auto *keep = command->add_option("--keep", o.keep, "Share of the prompt");
+      name(command, "--policy", o.policy.policy, "Library of kvc-opt");
+  auto *budget = name(command, "--budget", o.budget,
+                      "Tokens per KV head, window included");
+  auto *keep = name(command, "--keep", o.keep, "Share of the prompt");
   budget->excludes(keep)->needs(policy);
   keep->needs(policy);
   auto *prompt = command->add_option_group("prompt");
   prompt->add_option("--prompt", o.prompt, "Text");
-  prompt->add_option("--prompt-file", state->promptFile, "File of text");
-  prompt->add_option("--tokens", o.tokens, "Token ids, 1,2,3")->delimiter(',');
-  prompt->add_option("--load-cache", o.loadCache, "File of --save-cache");
+  name(prompt, "--prompt-file", state->promptFile, "File of text");
+  prompt->add_option("--tokens", o.tokens, "Token ids, 1,2,3")
+      ->delimiter(',')
+      ->check(wholeNumber(0, UINT32_MAX));
+  name(prompt, "--load-cache", o.loadCache, "File of --save-cache");
   prompt->require_option(1);
   command
       ->add_option(
@@ -99,24 +104,23 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   auto *chunk = command
                     ->add_option("--chunk", o.chunk,
                                  "Tokens of the prompt that are read at once")
-                    ->check(CLI::Range(1, 1 << 30));
+                    ->check(wholeNumber(1, 1 << 30));
   command
       ->add_flag("--evict-between", o.evictBetween,
                  "Compress each chunk as it has been read")
       ->needs(chunk)
       ->needs(policy);
-  command->add_option("--save-cache", o.saveCache,
-                      "File for the cache behind the prompt");
+  name(command, "--save-cache", o.saveCache,
+       "File for the cache behind the prompt");
   command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")
-      ->check(CLI::Range(1, 1 << 30));
+      ->check(wholeNumber(1, 1 << 30));
   command->add_flag("--ignore-eos", o.ignoreEos, "Go on behind end tokens");
-  command->add_option("--target", o.target, "host or cuda");
-  command->add_option("--table", o.policy.table, "Importance of heads")
+  name(command, "--target", o.target, "host or cuda");
+  name(command, "--table", o.policy.table, "Importance of heads")
       ->needs(policy);
-  command->add_option("--json", state->json, "File for the same as data");
-  command
-      ->add_option("--dump-layers", o.dumpLayers,
-                   "File for the prefill's tensors, an input of apply")
+  name(command, "--json", state->json, "File for the same as data");
+  name(command, "--dump-layers", o.dumpLayers,
+       "File for the prefill's tensors, an input of apply")
       ->excludes(chunk);
   command->callback([=, &o, &run] {
     if (*policy && !*budget && !*keep)

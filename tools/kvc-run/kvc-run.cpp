@@ -5,8 +5,6 @@
 #include "runtime/base/Failure.h"
 #include "support/OutputFiles.h"
 
-#include <CLI/CLI.hpp>
-
 #include <cerrno>
 #include <cstring>
 #include <iostream>
