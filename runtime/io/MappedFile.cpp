@@ -16,7 +16,8 @@
 using namespace kvc::rt;
 
 MappedFile::MappedFile(const std::string &path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a FIFO would wait here for somebody who writes.
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat info;
   if (file < 0 || fstat(file, &info) != 0) {
     int code = errno;
