@@ -14,6 +14,7 @@ config.environment["PATH"] = os.pathsep.join(path + [os.environ["PATH"]])
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+        config.available_features.add("sanitized")
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=error"
 config.substitutions += [
     ("%policies", os.path.join(config.kvc_source, "policies")),

@@ -3,6 +3,7 @@
 #include "runtime/executor/Metrics.h"
 
 #include "runtime/base/Half.h"
+#include "runtime/model/Blas.h"
 
 #include <cblas.h>
 
@@ -218,6 +219,7 @@ private:
   }
 
   void measureNorms() {
+    claimBlasMemory();
     uint32_t tokens = layer.tokens, hidden = layer.hidden;
     norms.resize(size_t(layer.qHeads) * tokens);
     constexpr uint32_t block = 256;

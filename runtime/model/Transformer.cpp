@@ -2,6 +2,8 @@
 
 #include "runtime/model/Transformer.h"
 
+#include "runtime/model/Blas.h"
+
 #include <cblas.h>
 
 #include <algorithm>
@@ -85,6 +87,7 @@ void addTo(std::vector<float> &x, const std::vector<float> &more) {
 Transformer::Transformer(const std::string &dir)
     : config(Config::read(dir)), weights(Weights::read(dir, config)),
       rope(config.headDim, config.ropeTheta, config.ropeScaling) {
+  claimBlasMemory();
   // Threads meet at the end of every product. Where products are small that
   // costs more than it brings, and much more on a machine that is busy.
   constexpr uint64_t smallLayer = 1 << 22; // weights

@@ -3,9 +3,12 @@
 #include "tools/kvc-run/Commands.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/model/Blas.h"
 #include "support/OutputFiles.h"
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
@@ -36,7 +39,7 @@ static int runCommand(int argc, char **argv) {
   return run();
 }
 
-int main(int argc, char **argv) {
+static int guardedMain(int argc, char **argv) {
   kvc::reserveStandardDescriptors();
   kvc::ignoreFileSizeSignal();
   try {
@@ -54,4 +57,12 @@ int main(int argc, char **argv) {
   } catch (const std::exception &error) {
     return sayError(error.what(), 1);
   }
+}
+
+int main(int argc, char **argv) {
+  int status = guardedMain(argc, argv);
+  // The end of OpenBLAS waits for its threads, and these may wait for memory.
+  if (kvc::rt::isAddressSpaceLimited())
+    std::_Exit(std::fflush(stdout) == 0 ? status : 1);
+  return status;
 }
