@@ -1,5 +1,6 @@
 """lit configuration: every .mlir and .test file is a test."""
 import os
+import shutil
 
 import lit.formats
 
@@ -21,9 +22,12 @@ config.substitutions += [
     ("%models", os.path.join(config.kvc_source, "models")),
     ("%layers", "python3 " + os.path.join(config.test_source_root, "Inputs", "layers.py")),
     ("%python", "python3"),
+    ("%tools", os.path.join(config.kvc_source, "tools")),
     ("%build", config.kvc_build),
     ("%inputs", os.path.join(config.test_source_root, "Inputs")),
 ]
+if shutil.which("apt-get") and os.geteuid() == 0:
+    config.available_features.add("apt")
 if config.chromium:
     config.available_features.add("chromium")
     config.substitutions.append(("%chromium", config.chromium))
