@@ -33,13 +33,16 @@ for leftover in ("whole.json.part", "stopped.json", "stopped.json.part"):
     elif os.path.exists(f"{folder}/{leftover}"):
         os.remove(f"{folder}/{leftover}")
 part = f"{folder}/stopped.json.part"
-process = subprocess.Popen(command("stopped"), stdout=subprocess.DEVNULL)
-while not os.path.exists(part) or open(part, "rb").read().count(b"\n") < 4:
-    assert process.poll() is None, "finished before it could be stopped"
-    time.sleep(0.005)
-process.send_signal(signal.SIGKILL)
-process.wait()
-assert not os.path.exists(f"{folder}/stopped.json")
+for lines, sent in ((2, signal.SIGINT), (4, signal.SIGTERM), (6, signal.SIGHUP), (8, signal.SIGKILL)):
+    # A shell's background job would ignore SIGINT.
+    process = subprocess.Popen(command("stopped"), stdout=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    while not os.path.exists(part) or open(part, "rb").read().count(b"\n") < lines:
+        assert process.poll() is None, "finished before it could be stopped"
+        time.sleep(0.005)
+    process.send_signal(sent)
+    assert process.wait() == -sent
+    assert not os.path.exists(f"{folder}/stopped.json")
 done = open(part, "rb").read()
 with open(part, "ab") as file:
     file.write(b'{"key": "aware half a li')  # what a stop in the middle of a write leaves
