@@ -35,7 +35,10 @@ std::string emitHeader(mlir::ModuleOp module);
 /// The manifest's text.
 std::string manifestOf(mlir::ModuleOp module);
 
-/// The shared library of `object`, made by ld.lld.
+/// `library` with the seal of kvc/artifact.h behind it.
+std::string sealLibrary(std::string library);
+
+/// The shared library of `object`, made by ld.lld and sealed.
 llvm::Expected<std::string> linkLibrary(llvm::StringRef object);
 
 } // namespace kvc

@@ -98,5 +98,8 @@ Expected<std::string> kvc::linkLibrary(StringRef object) {
     return createStringError(*linker + " failed with code " + Twine(code) +
                              ": " + message);
   }
-  return output.read();
+  Expected<std::string> library = output.read();
+  if (!library)
+    return library.takeError();
+  return sealLibrary(std::move(*library));
 }

@@ -1,7 +1,8 @@
 //===- Failure.h - errors inside the runtime ------------------------------===//
 //
 // Thrown inside, caught at the C ABI and in the commands. One line: the rule,
-// then the value found.
+// then the value found. Names and values come from files and may hold anything:
+// what would break or bloat the line is replaced.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,15 +13,20 @@
 
 #include <fmt/format.h>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 namespace kvc::rt {
 
 class Failure : public std::runtime_error {
 public:
-  Failure(kvc_status status, const std::string &message)
-      : std::runtime_error(message), status(status) {}
+  Failure(kvc_status status, const std::string &message);
   const kvc_status status;
 };
+
+/// `text` without what ends a line or moves a terminal's cursor ("\n", "\x1b"
+/// instead), and with its middle left out where it is very long.
+std::string oneLine(std::string_view text);
 
 /// throw fail(KVC_BAD_ARGUMENT, "budget must be at least 1, got {}", budget);
 template <typename... Args>

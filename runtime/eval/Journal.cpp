@@ -3,6 +3,7 @@
 #include "runtime/eval/Journal.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 
 #include <filesystem>
@@ -22,7 +23,7 @@ Journal::Journal(const std::string &path, const json &setup) : path(path) {
   size_t whole = 0;
   for (size_t end; (end = text.find('\n', whole)) != std::string::npos;
        whole = end + 1) {
-    json line = json::parse(text.substr(whole, end - whole), nullptr, false);
+    json line = parseJson(std::string_view(text).substr(whole, end - whole));
     if (whole == 0) {
       for (auto &[name, value] : expected.items())
         if (!line.is_object() || line.value(name, json()) != value)

@@ -3,6 +3,7 @@
 #include "runtime/eval/Results.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/eval/Evaluate.h"
 
 #include <algorithm>
@@ -122,7 +123,7 @@ json kvc::rt::summarise(const json &setup,
 }
 
 std::string kvc::rt::formatTable(const std::string &text) {
-  json results = json::parse(text, nullptr, false);
+  json results = parseJson(text);
   if (!results.is_object() || !results.contains("scores") ||
       !results.contains("budgets"))
     throw fail(KVC_BAD_ARGUMENT, "results must be a file of kvc-run eval");

@@ -4,6 +4,7 @@
 #include "runtime/eval/Tasks.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 #include "runtime/model/Utf8.h"
 
@@ -55,10 +56,10 @@ public:
       ++number;
       if (line.find_first_not_of(" \t\r") == std::string::npos)
         continue;
-      object = json::parse(line, nullptr, false);
+      object = parseJson(line);
       if (!object.is_object())
         throw fail(KVC_BAD_ARGUMENT, "{}:{}: must be a JSON object, got '{}'",
-                   path, number, line.substr(0, 60));
+                   path, number, excerpt(line));
       Sample sample = object.contains("dataset") ? longbench() : needle();
       sample.id = fmt::format("{}:{}", path, number);
       if (!options.limit || seen[sample.task]++ < options.limit)
@@ -80,8 +81,7 @@ private:
               const json &value) const {
     return fail(KVC_BAD_ARGUMENT, "{}:{}: {} must be {}, got {}", path, number,
                 field, rule,
-                value.dump(-1, ' ', false, json::error_handler_t::replace)
-                    .substr(0, 60));
+                quote(value));
   }
   std::string text(const char *field) const {
     if (!object.contains(field))
@@ -136,7 +136,7 @@ private:
     if (at == std::string::npos)
       throw fail(KVC_BAD_ARGUMENT,
                  "{}/dataset2prompt.json: {} must have {{context}}, got '{}'",
-                 options.longbench, sample.task, prompt.substr(0, 60));
+                 options.longbench, sample.task, excerpt(prompt));
     sample.context = withInput(prompt.substr(0, at)) + text("context");
     sample.question = withInput(prompt.substr(behind));
     return sample;
@@ -162,7 +162,7 @@ private:
     std::string place = options.longbench + "/" + file;
     json &whole = configs[file];
     if (whole.is_null())
-      whole = json::parse(readText(place), nullptr, false);
+      whole = parseJson(readText(place));
     if (!whole.is_object() || !whole.contains(dataset) ||
         (absent.is_string() ? !whole[dataset].is_string()
                             : !isLength(whole[dataset])))

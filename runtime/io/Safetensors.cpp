@@ -3,6 +3,7 @@
 #include "runtime/io/Safetensors.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "support/OutputFiles.h"
 
 #include <nlohmann/json.hpp>
@@ -48,7 +49,7 @@ TensorView parseTensor(const std::string &path, const std::string &name,
                        std::pair<uint64_t, uint64_t> &range) {
   auto bad = [&](const std::string &rule, const json &value) {
     return fail(KVC_BAD_ARGUMENT, "{}: tensor '{}': {}, got {}", path, name,
-                rule, value.dump().substr(0, 80));
+                rule, quote(value));
   };
   if (!entry.is_object() || !entry.contains("dtype") ||
       !entry.contains("shape") || !entry.contains("data_offsets"))
@@ -103,8 +104,7 @@ SafetensorsFile::SafetensorsFile(const std::string &path)
         "of {} bytes",
         path, file.size(), headerBytes);
   auto *text = reinterpret_cast<const char *>(file.data()) + sizeof headerBytes;
-  json header = json::parse(text, text + headerBytes, nullptr,
-                            /*allow_exceptions=*/false);
+  json header = parseJson({text, headerBytes});
   if (!header.is_object())
     throw fail(KVC_BAD_ARGUMENT, "{}: the header must be a JSON object", path);
   const std::byte *data = file.data() + sizeof headerBytes + headerBytes;

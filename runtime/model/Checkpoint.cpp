@@ -4,6 +4,7 @@
 
 #include "runtime/base/Failure.h"
 #include "runtime/base/Half.h"
+#include "runtime/base/Json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -23,7 +24,7 @@ Checkpoint::Checkpoint(const std::string &dir) : dir(dir) {
 }
 
 void Checkpoint::readIndex(const std::string &path) {
-  json root = json::parse(readText(path), nullptr, false);
+  json root = parseJson(readText(path));
   if (!root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object())
     throw fail(KVC_BAD_ARGUMENT, "{}: weight_map must be an object", path);
@@ -32,7 +33,7 @@ void Checkpoint::readIndex(const std::string &path) {
         file.get<std::string>().find('/') != std::string::npos)
       throw fail(KVC_BAD_ARGUMENT,
                  "{}: weight_map must name files of the directory, got {}",
-                 path, file.dump());
+                 path, quote(file));
     shardOf[name] = file.get<std::string>();
   }
 }

@@ -3,6 +3,7 @@
 #include "runtime/model/Config.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 json readObject(const std::string &path) {
-  json object = json::parse(readText(path), nullptr, false);
+  json object = parseJson(readText(path));
   if (!object.is_object())
     throw fail(KVC_BAD_ARGUMENT, "{}: must be a JSON object", path);
   return object;
@@ -73,7 +74,7 @@ public:
   Failure bad(const char *name, const std::string &rule,
               const json &value) const {
     return fail(KVC_BAD_ARGUMENT, "{}: {} must be {}, got {}", path, name, rule,
-                value.dump().substr(0, 80));
+                quote(value));
   }
   const json &get(const char *name) const {
     if (!has(name))

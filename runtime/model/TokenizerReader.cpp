@@ -1,6 +1,7 @@
 //===- TokenizerReader.cpp - tokenizer.json of a Hugging Face model -------===//
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 #include "runtime/model/TextPattern.h"
 #include "runtime/model/Tokenizer.h"
@@ -23,7 +24,7 @@ namespace kvc::rt {
 class TokenizerReader {
 public:
   TokenizerReader(Tokenizer &t, const std::string &path)
-      : t(t), path(path), root(json::parse(readText(path), nullptr, false)) {
+      : t(t), path(path), root(parseJson(readText(path))) {
     if (!root.is_object())
       throw fail(KVC_BAD_ARGUMENT, "{}: must be a JSON object", path);
     readModel();
@@ -46,9 +47,7 @@ private:
   Failure bad(const std::string &field, const std::string &rule,
               const json &value) const {
     return fail(KVC_BAD_ARGUMENT, "{}: {} must be {}, got {}", path, field,
-                rule,
-                value.dump(-1, ' ', false, json::error_handler_t::replace)
-                    .substr(0, 80));
+                rule, quote(value));
   }
 
   static std::string typeOf(const json &object) {

@@ -3,6 +3,7 @@
 #include "runtime/plan/Manifest.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -22,7 +23,7 @@ public:
       : object(object), path(std::move(path)) {
     if (!object.is_object())
       throw fail(KVC_BAD_ARTIFACT, "manifest: {} must be an object, got {}",
-                 this->path, object.dump());
+                 this->path, quote(object));
   }
 
   const json &field(const char *name) const {
@@ -67,7 +68,7 @@ public:
   Failure bad(const char *name, const std::string &rule,
               const json &value) const {
     return fail(KVC_BAD_ARTIFACT, "manifest: {}.{} must be {}, got {}", path,
-                name, rule, value.dump().substr(0, 80));
+                name, rule, quote(value));
   }
 
 private:
@@ -147,10 +148,10 @@ bool Manifest::reads(const std::string &name) const {
 }
 
 Manifest Manifest::parse(const std::string &text) {
-  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json root = parseJson(text);
   if (root.is_discarded())
     throw fail(KVC_BAD_ARTIFACT, "manifest: must be JSON, got '{}'",
-               text.substr(0, 40));
+               excerpt(text));
   Reader reader(root, "root");
   if (uint64_t format = reader.number("format"); format != supportedFormat)
     throw fail(KVC_BAD_ARTIFACT,

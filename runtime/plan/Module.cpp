@@ -3,6 +3,7 @@
 #include "runtime/plan/Module.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/plan/Seal.h"
 
 #include <cstring>
 #include <filesystem>
@@ -18,6 +19,10 @@ kvc_module::kvc_module(const kvc_artifact &artifact, const kvc_target &target) {
 kvc_module::kvc_module(const std::string &path, const kvc_target &target) {
   // A name without a slash would be searched for in the system's folders.
   std::string file = std::filesystem::absolute(path).string();
+  // Between the two a file may be renamed to this name; then that whole one is
+  // opened. Opening what was checked, as /proc/self/fd/N, would be worse: the
+  // loader knows libraries by their names, and numbers of files come again.
+  checkSeal(file);
   library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw fail(KVC_BAD_ARTIFACT, "cannot open a policy library: {}", dlerror());

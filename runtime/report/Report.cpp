@@ -3,6 +3,7 @@
 #include "runtime/report/Report.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 
 #include <nlohmann/json.hpp>
@@ -34,9 +35,7 @@ public:
   Failure bad(const std::string &place, const char *rule,
               const json &value) const {
     return fail(KVC_BAD_ARGUMENT, "{}: {} must be {}, got {}", path, place,
-                rule,
-                value.dump(-1, ' ', false, json::error_handler_t::replace)
-                    .substr(0, 80));
+                rule, quote(value));
   }
   void is(const json &value, const std::string &place, Kind kind) const {
     bool right = kind == Kind::Text     ? value.is_string()
@@ -77,7 +76,7 @@ private:
 } // namespace
 
 static json readResults(const std::string &path) {
-  json results = json::parse(readText(path), nullptr, false);
+  json results = parseJson(readText(path));
   if (!results.is_object() || !results.contains("format"))
     throw fail(KVC_BAD_ARGUMENT, "{}: must be a results file of kvc-run eval",
                path);
@@ -162,9 +161,7 @@ static void merge(json &into, const json &more, const std::string &path) {
     if (into[field] != more[field])
       throw fail(KVC_BAD_ARGUMENT,
                  "{}: {} must be that of the first file, got {}", path, field,
-                 more[field]
-                     .dump(-1, ' ', false, json::error_handler_t::replace)
-                     .substr(0, 80));
+                 quote(more[field]));
   for (const char *field : {"policies", "scores", "costs", "layers"}) {
     std::set<std::string> known;
     for (const json &entry : into[field])

@@ -3,6 +3,7 @@
 #include "runtime/eval/ruler/Kinds.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 
 #include <nlohmann/json.hpp>
@@ -21,7 +22,7 @@ static Failure badLibrary(const std::string &path, const char *rule) {
 
 /// data[].paragraphs[].{context, qas[].{question, answers[].text}}
 Library Library::squad(const std::string &path) try {
-  json root = json::parse(readText(path));
+  json root = parseJson(readText(path));
   Library library;
   for (const json &article : root.at("data"))
     for (const json &paragraph : article.at("paragraphs")) {
@@ -43,7 +44,7 @@ Library Library::squad(const std::string &path) try {
 /// [].{question, answer, context[][title, sentences],
 /// supporting_facts[][title]}
 Library Library::hotpot(const std::string &path) try {
-  json root = json::parse(readText(path));
+  json root = parseJson(readText(path));
   Library library;
   for (const json &entry : root) {
     Question question{entry.at("question"), {entry.at("answer")}, {}};

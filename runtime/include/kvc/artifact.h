@@ -1,9 +1,9 @@
 /*===- artifact.h - what kvc-opt writes into an object file ---------------===*\
  *
- * `kvc-opt --emit=object` and `--emit=library` define one constant of this
-type,
- * named kvc_policy_<name>; a library also exports it as kvc_artifact. It holds
- * the manifest (docs/manifest.md), PTX for each chip and the host kernels.
+ * `kvc-opt --emit=object` and `--emit=library` define one constant of type
+ * kvc_artifact, named kvc_policy_<name>; a library also exports it as
+ * kvc_artifact. It holds the manifest (docs/manifest.md), PTX for each chip and
+ * the host kernels. Behind the ELF file a library has a seal.
  *
 \*===----------------------------------------------------------------------===*/
 
@@ -41,6 +41,18 @@ typedef struct kvc_artifact {
   const kvc_image *images;
   const kvc_host_entry *kernels;
 } kvc_artifact;
+
+/* The last bytes of a library, little-endian. They vouch for all before them:
+ * what the system's loader believes of a damaged file may end the process, so
+ * kvc_module_load looks here first. An object has no seal; the program that
+ * links it vouches for it as for its own code. */
+#define KVC_SEAL_MAGIC "kvc-library"
+
+typedef struct kvc_library_seal {
+  char magic[12];
+  uint32_t crc32; /* of the bytes before the seal, as zlib has it */
+  uint64_t size;  /* of the file, seal included */
+} kvc_library_seal;
 
 #ifdef __cplusplus
 }

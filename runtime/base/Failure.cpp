@@ -1,0 +1,37 @@
+//===- Failure.cpp - errors inside the runtime ----------------------------===//
+
+#include "runtime/base/Failure.h"
+
+using namespace kvc::rt;
+
+// More than the longest path that systems know, twice.
+static constexpr size_t longest = 10'000;
+
+std::string kvc::rt::oneLine(std::string_view text) {
+  if (text.size() > longest)
+    return oneLine(text.substr(0, longest / 2)) + " ... " +
+           oneLine(text.substr(text.size() - longest / 2));
+  std::string line;
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto byte = uint8_t(text[i]);
+    std::string_view rest = text.substr(i);
+    if (byte == '\n')
+      line += "\\n";
+    else if (byte == '\t')
+      line += "\\t";
+    else if (byte < 0x20 || byte == 0x7f)
+      line += fmt::format("\\x{:02x}", byte);
+    else if (rest.starts_with("\xc2\x85")) // next line
+      line += "\\u0085", i += 1;
+    else if (rest.starts_with("\xe2\x80\xa8")) // line separator
+      line += "\\u2028", i += 2;
+    else if (rest.starts_with("\xe2\x80\xa9")) // paragraph separator
+      line += "\\u2029", i += 2;
+    else
+      line += text[i];
+  }
+  return line;
+}
+
+Failure::Failure(kvc_status status, const std::string &message)
+    : std::runtime_error(oneLine(message)), status(status) {}

@@ -1,0 +1,25 @@
+//===- Json.h - JSON of files that nobody vouches for ---------------------===//
+
+#ifndef KVC_RUNTIME_BASE_JSON_H
+#define KVC_RUNTIME_BASE_JSON_H
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace kvc::rt {
+
+/// The value of `text`; discarded (no value of any type) where it is not JSON,
+/// or nested deeper than any file of ours: copies, comparisons and texts of
+/// values are made recursively.
+nlohmann::json parseJson(std::string_view text);
+
+/// The beginning of a value's text, for messages.
+std::string quote(const nlohmann::json &value);
+/// The beginning of a text that is no JSON.
+std::string excerpt(std::string_view text);
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_BASE_JSON_H
