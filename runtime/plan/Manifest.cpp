@@ -15,6 +15,8 @@ using nlohmann::json;
 namespace {
 
 constexpr int supportedFormat = 1;
+// Far above what any policy has. Times and texts grow with these.
+constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024;
 
 /// Reads fields of one JSON object; the error names the path.
 class Reader {
@@ -50,11 +52,35 @@ public:
       throw bad(name, "true or false", value);
     return value.get<bool>();
   }
-  const json &list(const char *name) const {
+  const json &list(const char *name, size_t least = 0,
+                   size_t most = SIZE_MAX) const {
     const json &value = field(name);
     if (!value.is_array())
       throw bad(name, "a list", value);
+    if (value.size() < least || value.size() > most)
+      throw bad(name, fmt::format("a list of {} to {}", least, most),
+                value.size());
     return value;
+  }
+  /// One of `words`; returns which.
+  size_t word(const char *name, std::initializer_list<const char *> words) const {
+    std::string text = this->text(name), known;
+    size_t index = 0;
+    for (const char *word : words) {
+      if (text == word)
+        return index;
+      known += (index++ ? ", " : "") + std::string(word);
+    }
+    throw bad(name, "one of " + known, text);
+  }
+  /// Index of a buffer, or nothing for null.
+  std::optional<unsigned> buffer(const char *name, size_t buffers) const {
+    const json &value = field(name);
+    if (value.is_null())
+      return std::nullopt;
+    if (!value.is_number_unsigned() || value.get<uint64_t>() >= buffers)
+      throw bad(name, fmt::format("null or one of {} buffers", buffers), value);
+    return value.get<unsigned>();
   }
   std::vector<std::string> texts(const char *name) const {
     std::vector<std::string> result;
@@ -80,7 +106,8 @@ BufferSpec parseBuffer(const json &object, size_t index) {
   Reader reader(object, "buffers[" + std::to_string(index) + "]");
   const json &live = reader.list("live");
   if (live.size() != 2 || !live[0].is_number_unsigned() ||
-      !live[1].is_number_unsigned() || live[0] > live[1])
+      !live[1].is_number_unsigned() || live[0] > live[1] ||
+      live[1] > UINT32_MAX)
     throw reader.bad("live", "two kernels in order", live);
   return {reader.number("bytes"), reader.texts("dims"), live[0].get<unsigned>(),
           live[1].get<unsigned>()};
@@ -116,7 +143,7 @@ Variant parseVariant(const json &object, size_t index) {
   if (!dtype)
     throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
   variant.dtype = *dtype;
-  for (const json &kernel : reader.list("kernels"))
+  for (const json &kernel : reader.list("kernels", 1, mostKernels))
     variant.kernels.push_back(
         parseKernel(kernel, path + ".kernels[" +
                                 std::to_string(variant.kernels.size()) + "]"));
@@ -169,25 +196,27 @@ Manifest Manifest::parse(const std::string &text) {
           : uint32_t(reader.number("queries", KVC_ALL_QUERIES - 1));
   if (!reader.field("window").is_null())
     manifest.window = uint32_t(reader.number("window"));
-  for (const json &buffer : reader.list("buffers"))
+  for (const json &buffer : reader.list("buffers", 0, mostBuffers))
     manifest.buffers.push_back(parseBuffer(buffer, manifest.buffers.size()));
-  if (!reader.field("lse_buffer").is_null())
-    manifest.lseBuffer = unsigned(reader.number("lse_buffer"));
+  size_t buffers = manifest.buffers.size();
+  manifest.lseBuffer = reader.buffer("lse_buffer", buffers);
   if (const json &scores = reader.field("scores"); !scores.is_null()) {
     Reader inner(scores, "scores");
-    manifest.scores = {unsigned(inner.number("buffer")),
-                       inner.text("heads") == "one_head"};
+    std::optional<unsigned> buffer = inner.buffer("buffer", buffers);
+    if (!buffer)
+      throw inner.bad("buffer", "a buffer", nullptr);
+    manifest.scores = {*buffer, inner.word("heads", {"kv_heads", "one_head"}) ==
+                                    1};
   }
-  for (unsigned buffer : {manifest.lseBuffer.value_or(0),
-                          manifest.scores ? manifest.scores->buffer : 0})
-    if (buffer && buffer >= manifest.buffers.size())
-      throw fail(KVC_BAD_ARTIFACT,
-                 "manifest: there are {} buffers, got index {}",
-                 manifest.buffers.size(), buffer);
-  for (auto &[name, value] : reader.field("params").items())
-    if (value.is_number())
-      manifest.params[name] = value.get<double>();
-  for (const json &variant : reader.list("variants"))
+  const json &params = reader.field("params");
+  if (!params.is_object())
+    throw reader.bad("params", "an object", params);
+  for (auto &[name, value] : params.items()) {
+    if (!value.is_number())
+      throw reader.bad("params", "an object of numbers", params);
+    manifest.params[name] = value.get<double>();
+  }
+  for (const json &variant : reader.list("variants", 1, mostVariants))
     manifest.variants.push_back(
         parseVariant(variant, manifest.variants.size()));
   return manifest;

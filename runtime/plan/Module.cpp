@@ -58,6 +58,10 @@ void kvc_module::open(const kvc_artifact &artifact, const kvc_target &target) {
         "this runtime reads artifact version {}, got version {}; compile "
         "the policy again",
         KVC_ARTIFACT_VERSION, artifact.version);
+  if (!artifact.manifest || (artifact.image_count && !artifact.images) ||
+      (artifact.kernel_count && !artifact.kernels))
+    throw fail(KVC_BAD_ARTIFACT, "an artifact must have what it counts, got "
+                                 "null for manifest, images or kernels");
   manifestText.assign(artifact.manifest, artifact.manifest_size);
   manifest = Manifest::parse(manifestText);
   device =

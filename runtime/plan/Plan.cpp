@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 
 using namespace kvc::rt;
 
 static constexpr uint64_t alignment = 256;
+static constexpr uint64_t mostBytes = uint64_t(1) << 48;
 
 kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     : module(module), options(options) {
@@ -55,9 +57,13 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
   // Names that this runtime does not know are refused here, not in mid-prefill.
   kvc_layer_args none = {};
-  for (const KernelSpec &kernel : variant->kernels)
+  Symbols limits = symbols(options.max_batch, options.max_tokens, 1);
+  for (const KernelSpec &kernel : variant->kernels) {
     for (const std::string &arg : kernel.args)
       bind(arg, none);
+    for (const std::string &extent : kernel.grid)
+      evaluateExtent(extent, limits);
+  }
 }
 
 Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
@@ -84,7 +90,7 @@ void kvc_plan::placeBuffers() {
     uint64_t bytes = buffer.bytes;
     for (const std::string &dim : buffer.dims)
       if (__builtin_mul_overflow(bytes, evaluateExtent(dim, limits), &bytes) ||
-          bytes > uint64_t(1) << 48)
+          bytes > mostBytes)
         throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
     bytes = (bytes + alignment - 1) / alignment * alignment;
     uint64_t begin = 0;
@@ -94,6 +100,8 @@ void kvc_plan::placeBuffers() {
       if (other.first <= buffer.last && buffer.first <= other.last &&
           begin < other.end && other.begin < begin + bytes)
         begin = other.end;
+    if (begin + bytes > mostBytes)
+      throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
     placed.push_back({begin, begin + bytes, buffer.first, buffer.last});
     offsets.push_back(begin);
     workspaceBytes = std::max(workspaceBytes, begin + bytes);
@@ -258,18 +266,22 @@ uint64_t kvc_plan::bind(const std::string &name,
                         const kvc_layer_args &args) const {
   auto pointer = [](const void *p) { return reinterpret_cast<uint64_t>(p); };
   auto real = [](float x) { return uint64_t(std::bit_cast<uint32_t>(x)); };
+  // As numbers: the plan binds once without a workspace, to check the names.
   auto scratch = [&](unsigned index) {
-    if (index >= offsets.size())
-      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got '{}'",
-                 offsets.size(), name);
-    // As numbers: the plan binds once without a workspace, to check the names.
     return pointer(args.workspace) + offsets[index];
   };
   constexpr float log2e = 1.44269504088896340736f;
   uint32_t queries = queriesOf(args.tokens);
   bool given = args.lse != nullptr;
-  if (name.starts_with("scratch."))
-    return scratch(unsigned(std::atoi(name.c_str() + 8)));
+  if (name.starts_with("scratch.")) {
+    unsigned index = 0;
+    const char *begin = name.data() + 8, *end = name.data() + name.size();
+    auto [rest, error] = std::from_chars(begin, end, index);
+    if (error != std::errc() || rest != end || index >= offsets.size())
+      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got '{}'",
+                 offsets.size(), name);
+    return scratch(index);
+  }
   if (name == "lengths")
     return pointer(args.lengths);
   if (name == "budgets")

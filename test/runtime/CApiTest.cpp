@@ -124,6 +124,45 @@ TEST(CApi, RefusesOtherArtifacts) {
   EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_ABI_MISMATCH);
 }
 
+// What the manifest says is checked when a plan is made, not in mid-prefill.
+TEST(CApi, RefusesManifestsThatNameNothing) {
+  auto refusal = [](std::string text, const std::string &from,
+                    const std::string &to) {
+    text.replace(text.find(from), from.size(), to);
+    kvc_target target = host();
+    kvc_module *module = nullptr;
+    kvc_artifact artifact = artifactOf(text.c_str());
+    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK) << error();
+    kvc_plan *plan = nullptr;
+    kvc_plan_options options = limits();
+    EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_BAD_ARTIFACT);
+    kvc_module_close(module);
+    return error();
+  };
+  for (std::string name : {"scratch.2", "scratch.", "scratch.1x", "scratch.-1",
+                           "scratch.99999999999999999999"})
+    EXPECT_EQ(refusal(manifest, "scratch.1", name),
+              "manifest: there are 2 buffers, got '" + name + "'");
+  EXPECT_EQ(refusal(manifest, "[\"1\", \"1\"", "[\"1\", \"many\""),
+            "manifest: an extent must be made of known names, numbers, * and "
+            "ceildiv(a,b), got 'many'");
+  std::string deep;
+  for (int i = 0; i < 100000; ++i)
+    deep += "ceildiv(";
+  EXPECT_EQ(refusal(manifest, "[\"1\", \"1\"", "[\"1\", \"" + deep + "\""),
+            "manifest: an extent must have at most 1000 characters, got 800000");
+}
+
+TEST(CApi, RefusesArtifactsWithoutWhatTheyCount) {
+  kvc_target target = host();
+  kvc_module *module = nullptr;
+  kvc_artifact artifact = artifactOf(manifest);
+  artifact.kernels = nullptr;
+  EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
+  EXPECT_EQ(error(), "an artifact must have what it counts, got null for "
+                     "manifest, images or kernels");
+}
+
 TEST(CApi, RefusesPlansThatDoNotFit) {
   kvc_target target = host();
   kvc_module *module = nullptr;

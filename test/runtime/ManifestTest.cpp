@@ -74,7 +74,58 @@ TEST(Manifest, NamesWhatIsWrong) {
                             "multiple of 32, got 100");
   json buffer = good();
   buffer["lse_buffer"] = 7;
-  EXPECT_EQ(refusal(buffer), "manifest: there are 0 buffers, got index 7");
+  EXPECT_EQ(refusal(buffer), "manifest: root.lse_buffer must be null or one of "
+                             "0 buffers, got 7");
   EXPECT_EQ(refusal(json("text")),
             "manifest: root must be an object, got \"text\"");
+}
+
+// Index 0 is one like others.
+TEST(Manifest, RefusesBufferZeroOfNone) {
+  json lse = good();
+  lse["lse_buffer"] = 0;
+  EXPECT_EQ(refusal(lse), "manifest: root.lse_buffer must be null or one of 0 "
+                          "buffers, got 0");
+  json scores = good();
+  scores["scores"] = {{"buffer", 0}, {"heads", "kv_heads"}};
+  EXPECT_EQ(refusal(scores),
+            "manifest: scores.buffer must be null or one of 0 buffers, got 0");
+}
+
+TEST(Manifest, RefusesWhatContradictsItself) {
+  json heads = good();
+  heads["buffers"] = {{{"bytes", 4}, {"dims", {"tokens"}}, {"live", {0, 0}}}};
+  heads["scores"] = {{"buffer", 0}, {"heads", "two_heads"}};
+  EXPECT_EQ(refusal(heads), "manifest: scores.heads must be one of kv_heads, "
+                            "one_head, got \"two_heads\"");
+  json none = good();
+  none["variants"] = json::array();
+  EXPECT_EQ(refusal(none),
+            "manifest: root.variants must be a list of 1 to 1024, got 0");
+  json params = good();
+  params["params"] = {{"window", "32"}};
+  EXPECT_EQ(refusal(params), "manifest: root.params must be an object of "
+                             "numbers, got {\"window\":\"32\"}");
+  json live = good();
+  live["buffers"] = {
+      {{"bytes", 4}, {"dims", {"tokens"}}, {"live", {0, 5000000000}}}};
+  EXPECT_EQ(refusal(live), "manifest: buffers[0].live must be two kernels in "
+                           "order, got [0,5000000000]");
+}
+
+TEST(Manifest, AnswersInOneLine) {
+  for (const std::string &text :
+       {std::string("{\n  \"format\": 1,\n"), std::string("\x1b[31m\r\x7f"),
+        std::string(100000, '['), "{\"format\": " + std::string(5000, '9'),
+        "{\"format\": " + std::string(200, '[') + std::string(200, ']') + "}"})
+    try {
+      Manifest::parse(text);
+      FAIL() << "accepted";
+    } catch (const Failure &failure) {
+      std::string line = failure.what();
+      EXPECT_TRUE(line.starts_with("manifest: ")) << line;
+      EXPECT_LT(line.size(), 200u);
+      for (char c : line)
+        EXPECT_TRUE(c >= 0x20 && c < 0x7f) << line;
+    }
 }
