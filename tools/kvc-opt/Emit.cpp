@@ -5,44 +5,17 @@
 #include "codegen/EmitObject.h"
 #include "codegen/EmitPTX.h"
 #include "codegen/Pipelines.h"
-#include "dialect/KVCDialect.h"
 #include "passes/PolicyPipeline.h"
 #include "tools/kvc-opt/Files.h"
+#include "tools/kvc-opt/ReadPolicy.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace kvc;
 
 namespace {
-
-/// Prints each diagnostic as one line: where, how bad, what.
-class LinePrinter {
-public:
-  LinePrinter(MLIRContext &context, bool remarks)
-      : handler(&context, [remarks](Diagnostic &diagnostic) {
-          DiagnosticSeverity severity = diagnostic.getSeverity();
-          if (severity == DiagnosticSeverity::Remark && !remarks)
-            return;
-          if (auto where =
-                  diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-            if (where.getLine())
-              llvm::errs() << where.getFilename().getValue() << ":"
-                           << where.getLine() << ":" << where.getColumn()
-                           << ": ";
-          llvm::errs() << (severity == DiagnosticSeverity::Error ? "error: "
-                           : severity == DiagnosticSeverity::Warning
-                               ? "warning: "
-                               : "remark: ")
-                       << StringRef(diagnostic.str()).split('\n').first << "\n";
-        }) {}
-
-private:
-  ScopedDiagnosticHandler handler;
-};
 
 int writeExpected(llvm::Expected<std::string> text, const std::string &path) {
   if (!text)
@@ -58,25 +31,16 @@ std::string print(ModuleOp module) {
   return text;
 }
 
-/// One line on stderr if the module has not one policy.
-bool hasOnePolicy(ModuleOp module, const std::string &file) {
-  auto policies = module.getOps<PolicyOp>();
-  int64_t count = std::distance(policies.begin(), policies.end());
-  if (count == 1)
-    return true;
-  fail(file + ": must have one kvc.policy, got " + Twine(count));
-  return false;
-}
-
 } // namespace
 
 int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
+  Console console(options.remarks);
   Level level = options.level;
   bool needsShape = level > Level::Fused;
   std::vector<Shape> shapes;
   auto add = [&](llvm::Expected<Shape> shape) -> int {
     if (!shape)
-      return fail(llvm::toString(shape.takeError()));
+      return fail(shape.takeError());
     if (!llvm::is_contained(shapes, *shape))
       shapes.push_back(*shape);
     return 0;
@@ -99,7 +63,8 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   if (artefact && chips == std::vector<std::string>{"none"})
     chips.clear();
   if (level == Level::PTX && chips.size() > 1)
-    return fail("--emit=ptx takes one --chip, got " + Twine(chips.size()));
+    return fail("--emit=ptx takes one --chip, got " +
+                        Twine(chips.size()));
   if (level == Level::Library && options.output == "-")
     return fail("--emit=library needs -o FILE");
 
@@ -107,14 +72,14 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   // Policies are small: starting threads costs more than they save.
   context.disableMultithreading();
   context.printOpOnDiagnostic(false);
-  LinePrinter printer(context, options.remarks);
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    print(diagnostic, options.remarks);
+  });
   auto file = readInput(options.input);
   if (!file)
     return 1;
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
-  if (!module || !hasOnePolicy(*module, options.input))
+  OwningOpRef<ModuleOp> module = readPolicy(std::move(file), context);
+  if (!module)
     return 1;
 
   PassManager manager(&context);

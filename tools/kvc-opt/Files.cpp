@@ -4,12 +4,45 @@
 
 #include "support/OutputFiles.h"
 
+#include "mlir/IR/Location.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/raw_ostream.h"
 
+/// The first line of a message, names of files and symbols in it as they are,
+/// but for what moves the cursor.
+static std::string oneLine(llvm::StringRef message) {
+  std::string line = message.split('\n').first.str();
+  for (char &c : line)
+    if (uint8_t(c) < 0x20 || c == 0x7f)
+      c = '?';
+  return line;
+}
+
+static bool errorIsSaid = false;
+
 int kvc::fail(const llvm::Twine &message, int status) {
-  llvm::errs() << "error: " << message << "\n";
+  if (!errorIsSaid)
+    llvm::errs() << "error: " << oneLine(message.str()) << "\n";
+  errorIsSaid = true;
   return status;
+}
+
+void kvc::print(mlir::Diagnostic &diagnostic, bool remarks) {
+  using Severity = mlir::DiagnosticSeverity;
+  Severity severity = diagnostic.getSeverity();
+  bool error = severity == Severity::Error;
+  if (error ? errorIsSaid : severity == Severity::Remark && !remarks)
+    return;
+  errorIsSaid |= error;
+  auto where =
+      diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>();
+  if (where && where.getLine())
+    llvm::errs() << oneLine(where.getFilename()) << ":" << where.getLine()
+                 << ":" << where.getColumn() << ": ";
+  llvm::errs() << (error                           ? "error: "
+                   : severity == Severity::Warning ? "warning: "
+                                                   : "remark: ")
+               << oneLine(diagnostic.str()) << "\n";
 }
 
 std::unique_ptr<llvm::MemoryBuffer> kvc::readInput(const std::string &path) {

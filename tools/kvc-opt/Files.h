@@ -3,6 +3,7 @@
 #ifndef KVC_TOOLS_KVCOPT_FILES_H
 #define KVC_TOOLS_KVCOPT_FILES_H
 
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -12,8 +13,14 @@
 
 namespace kvc {
 
-/// Says `error: ...` on stderr; the exit status.
+/// Says `error: ...` on stderr; the exit status. An error ends the run, so the
+/// first is the only one: what follows from it (a second opinion of the parser,
+/// the stage that could not go on) says nothing new.
 int fail(const llvm::Twine &message, int status = 1);
+
+/// Says one line: where, how bad, what. An error is said as by fail; warnings
+/// and, if wanted, remarks are lines of their own.
+void print(mlir::Diagnostic &diagnostic, bool remarks);
 
 /// The file, or standard input for "-"; null where fail has said why not.
 std::unique_ptr<llvm::MemoryBuffer> readInput(const std::string &path);

@@ -8,6 +8,7 @@
 #include "tools/kvc-opt/CommandLine.h"
 #include "tools/kvc-opt/Emit.h"
 #include "tools/kvc-opt/Files.h"
+#include "tools/kvc-opt/ReadPolicy.h"
 #include "tools/kvc-opt/Register.h"
 
 #include "mlir/IR/DialectRegistry.h"
@@ -90,7 +91,9 @@ int main(int argc, char **argv) {
   if (!files)
     return 2;
   if (level == Level::None)
-    return runPasses(argc, argv, *files, registry);
+    return succeeded(kvc::checkPolicyFile(files->input))
+               ? runPasses(argc, argv, *files, registry)
+               : 1;
   kvc::EmitOptions options;
   options.level = level;
   options.input = files->input;

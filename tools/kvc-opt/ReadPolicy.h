@@ -1,0 +1,34 @@
+//===- ReadPolicy.h - the text of a policy, within limits -----------------===//
+
+#ifndef KVC_TOOLS_KVCOPT_READPOLICY_H
+#define KVC_TOOLS_KVCOPT_READPOLICY_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace kvc {
+
+/// Parser, verifiers and passes call themselves for what is nested or chained,
+/// so a text of some hundred kilobytes could take any stack. These are ten
+/// times and more what a policy needs (docs/architecture.md names them).
+constexpr size_t mostPolicyBytes = 1 << 20;
+constexpr size_t mostNesting = 100;
+constexpr size_t mostOps = 2000;
+
+/// Emits an error where `text` is longer or nested deeper; reads no further.
+mlir::LogicalResult checkPolicyText(llvm::MemoryBufferRef text,
+                                    mlir::MLIRContext &context);
+
+/// The same for the file of that name; what cannot be read is nobody's error
+/// here.
+mlir::LogicalResult checkPolicyFile(const std::string &path);
+
+/// The module of a text with one kvc.policy; null after an error.
+mlir::OwningOpRef<mlir::ModuleOp>
+readPolicy(std::unique_ptr<llvm::MemoryBuffer> text,
+           mlir::MLIRContext &context);
+
+} // namespace kvc
+
+#endif // KVC_TOOLS_KVCOPT_READPOLICY_H
