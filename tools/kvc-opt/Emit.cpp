@@ -23,7 +23,7 @@ int writeExpected(llvm::Expected<std::string> text, const std::string &path) {
   return writeOutput(*text, path);
 }
 
-std::string print(ModuleOp module) {
+std::string textOf(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
@@ -34,13 +34,12 @@ std::string print(ModuleOp module) {
 } // namespace
 
 int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
-  Console console(options.remarks);
   Level level = options.level;
   bool needsShape = level > Level::Fused;
   std::vector<Shape> shapes;
   auto add = [&](llvm::Expected<Shape> shape) -> int {
     if (!shape)
-      return fail(shape.takeError());
+      return fail(llvm::toString(shape.takeError()));
     if (!llvm::is_contained(shapes, *shape))
       shapes.push_back(*shape);
     return 0;
@@ -100,7 +99,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   case Level::Policy:
   case Level::Fused:
   case Level::GPU:
-    return writeOutput(print(*module), options.output);
+    return writeOutput(textOf(*module), options.output);
   case Level::PTX:
     return writeExpected(emitPTX(*module, chips.front()), options.output);
   case Level::Host:
