@@ -138,7 +138,7 @@ llvm::Expected<std::string> kvc::emitHostIR(ModuleOp module,
   HostModule host;
   if (llvm::Error error = lowerHost(module, options, host))
     return error;
-  optimize(*host.module, *host.machine);
+  optimize(*host.module, *host.machine, options.quick);
   std::string text;
   llvm::raw_string_ostream(text) << *host.module;
   return text;
@@ -169,7 +169,7 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       builder.artifact(symbol, manifestOf(module), images, kernels);
   if (options.library)
     llvm::GlobalAlias::create("kvc_artifact", artifact);
-  optimize(*host.module, *host.machine);
+  optimize(*host.module, *host.machine, options.quick);
   return emit(*host.module, *host.machine, llvm::CodeGenFileType::ObjectFile);
 }
 

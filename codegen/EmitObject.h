@@ -18,6 +18,8 @@ struct ObjectOptions {
   std::vector<std::string> chips;
   /// Also export the artefact as kvc_artifact, for dlopen.
   bool library = false;
+  /// Optimise the host kernels little: for tests that run each once.
+  bool quick = false;
 };
 
 /// Level gpu to LLVM IR text of the host kernels.

@@ -27,7 +27,7 @@ kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
   return machine;
 }
 
-void kvc::optimize(Module &module, TargetMachine &machine) {
+void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
@@ -36,9 +36,11 @@ void kvc::optimize(Module &module, TargetMachine &machine) {
   // what LLVM unrolls and hoists beyond the first level costs compile time and
   // has been seen to end in spills. Warps are the vectors of a GPU.
   bool ptx = machine.getTargetTriple().isNVPTX();
+  if (quick)
+    machine.setOptLevel(CodeGenOptLevel::None);
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling =
-      tuning.LoopInterleaving = !ptx;
+      tuning.LoopInterleaving = !ptx && !quick;
   PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
@@ -46,8 +48,8 @@ void kvc::optimize(Module &module, TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   builder
-      .buildPerModuleDefaultPipeline(ptx ? OptimizationLevel::O1
-                                         : OptimizationLevel::O3)
+      .buildPerModuleDefaultPipeline(ptx || quick ? OptimizationLevel::O1
+                                                  : OptimizationLevel::O3)
       .run(module, modules);
 }
 

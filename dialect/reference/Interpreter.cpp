@@ -16,8 +16,8 @@ namespace {
 class Interpreter {
 public:
   Interpreter(PolicyOp policy, const Layer &layer,
-              const std::map<std::string, double> &params)
-      : policy(policy), layer(layer), params(params) {}
+              const std::map<std::string, double> &params, const Watch &watch)
+      : policy(policy), layer(layer), params(params), watch(watch) {}
 
   FailureOr<Kept> run() {
     Kept kept;
@@ -86,6 +86,7 @@ private:
   PolicyOp policy;
   const Layer &layer;
   const std::map<std::string, double> &params;
+  const Watch &watch;
   int64_t past = 0;
   std::optional<Tensor> ranked;
   std::map<Value, Tensor, bool (*)(Value, Value)> values{
@@ -120,6 +121,12 @@ private:
     FailureOr<Tensor> result = compute(op);
     if (failed(result))
       return failure();
+    if (watch) {
+      SmallVector<const Tensor *> operands;
+      for (Value operand : op->getOperands())
+        operands.push_back(&get(operand));
+      watch(op, operands, *result);
+    }
     values[op->getResult(0)] = std::move(*result);
     return success();
   }
@@ -390,6 +397,7 @@ private:
 
 FailureOr<Kept>
 kvc::reference::interpret(PolicyOp policy, const Layer &layer,
-                          const std::map<std::string, double> &params) {
-  return Interpreter(policy, layer, params).run();
+                          const std::map<std::string, double> &params,
+                          const Watch &watch) {
+  return Interpreter(policy, layer, params, watch).run();
 }

@@ -6,6 +6,7 @@
 #include "dialect/KVCDialect.h"
 #include "dialect/reference/Meaning.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,10 +29,16 @@ struct Kept {
   std::optional<Merge> merge;
 };
 
+/// Sees the result of every op as it is made, and may change it: to look at
+/// values in the middle of a policy, or to learn what rounding does to its end.
+using Watch = std::function<void(
+    mlir::Operation *, llvm::ArrayRef<const Tensor *> operands, Tensor &)>;
+
 /// Runs a policy (level policy, as parsed) on one layer. `params` override
 /// defaults. On an op that has no meaning here an error is emitted at it.
 mlir::FailureOr<Kept> interpret(PolicyOp policy, const Layer &layer,
-                                const std::map<std::string, double> &params);
+                                const std::map<std::string, double> &params,
+                                const Watch &watch = {});
 
 } // namespace kvc::reference
 

@@ -11,7 +11,7 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "runtime/io/MappedFile.h"
-#include "test/matrix/Problem.h"
+#include "test/matrix/Tolerance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -86,8 +86,6 @@ public:
       if (auto segment = mlir::dyn_cast<SegmentOp>(op))
         swap |= 2 * (segment.getKind() == SegmentKind::Rank);
       ranksByNorm |= mlir::isa<ProjectedNormOp>(op);
-      if (auto keep = mlir::dyn_cast<KeepOp>(op))
-        merges = bool(keep.getDestination());
       if (auto attention = mlir::dyn_cast<AttentionOp>(op))
         allQueries |= attention.readsAll();
       // Where all keys are equal, rounding decides which head's scores are
@@ -113,7 +111,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
   bool allQueries = false, carriesState = false, readsTable = false;
-  bool merges = false, ranksByNorm = false;
+  bool ranksByNorm = false;
   /// How far a score may move where fp32 cannot tell two values apart that are
   /// ranked: two neighbours swap, seldom three.
   int swap = 0;
@@ -181,10 +179,12 @@ private:
           ++keptLayers[s][t];
       }
       if (pruned)
-        expectSameRows(first, evict(*pruned, problems, table, false));
+        expectNone(
+            compareRows(first, evict(*pruned, problems, table, false)));
       // The same bytes whatever the order of threads.
       for (auto &other : seeded)
-        expectSame(first, evict(*other, problems, table, false));
+        expectNone(
+            compareBytes(first, evict(*other, problems, table, false)));
     }
   }
 
@@ -225,258 +225,13 @@ private:
 
   void check(const Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want) {
-    const reference::Layer &layer = problem.layer;
-    double slack = tolerance(file, problem.shape.dtype);
-    size_t row = size_t(layer.headDim) * rt::dtypeBytes(problem.shape.dtype);
-    size_t at = 0;
-    ASSERT_EQ(int64_t(got.past), want.past);
-    ASSERT_EQ(int64_t(got.scores.size()), want.past * layer.kvHeads);
-    for (int64_t g = 0; g < layer.kvHeads; ++g) {
-      SCOPED_TRACE(testing::Message() << "head " << g);
-      std::vector<int64_t> kept(got.indices.begin() + at,
-                                got.indices.begin() + at + got.counts[g]);
-      ASSERT_EQ(kept.size(), want.tokens[g].size());
-      ASSERT_TRUE(std::is_sorted(kept.begin(), kept.end()));
-      if (want.scores.empty())
-        EXPECT_EQ(kept, want.tokens[g]);
-      else
-        checkSelection(kept, want.tokens[g], want.scores[g], want.past, slack,
-                       swap);
-      int64_t swapped = 0;
-      for (int64_t t = 0; t < want.past; ++t) {
-        float score = got.scores[g * want.past + t];
-        swapped += std::abs(score - want.scores[g][t]) > 0.5;
-        checkScore(score, want.scores[g][t], slack, floorOf(want.scores[g]),
-                   swap);
-      }
-      EXPECT_LE(swapped, swap ? 2 + want.past / 100 : want.past);
-      for (size_t i = 0; i < kept.size() && !want.merge && !merges; ++i) {
-        size_t from = (g * layer.tokens + kept[i]) * row;
-        EXPECT_EQ(std::memcmp(&got.k[(at + i) * row], &problem.k[from], row),
-                  0);
-        EXPECT_EQ(std::memcmp(&got.v[(at + i) * row], &problem.v[from], row),
-                  0);
-      }
-      at += kept.size();
-    }
-    EXPECT_EQ(at, got.indices.size());
-    if (merges)
-      checkMerge(problem, got, want);
+    Tolerance margin(want, tolerance(file, problem.shape.dtype), swap);
+    expectNone(judge(problem, got, want, margin));
   }
 
-  /// The table names tokens that the reference would merge, into rows as
-  /// similar as the best; rows are the means of the table's members.
-  void checkMerge(const Problem &problem, const rt::KeptSequence &got,
-                  const reference::Kept &want) {
-    const reference::Layer &layer = problem.layer;
-    int64_t d = layer.headDim, T = layer.tokens;
-    std::vector<double> k = widen(got.k, problem.shape.dtype),
-                        v = widen(got.v, problem.shape.dtype);
-    size_t at = 0, row0 = 0;
-    for (int64_t g = 0; g < layer.kvHeads; ++g) {
-      SCOPED_TRACE(testing::Message() << "head " << g);
-      std::vector<int64_t> kept(got.indices.begin() + row0,
-                                got.indices.begin() + row0 + got.counts[g]);
-      bool same = kept == want.tokens[g]; // no near tie in the selection
-      std::vector<std::vector<int64_t>> members(kept.size());
-      std::vector<int64_t> represented;
-      int64_t token = -1;
-      for (int32_t i = 0; i < got.members.counts[g]; ++i, ++at) {
-        int64_t row = got.members.rows[at];
-        ASSERT_LT(row, int64_t(kept.size()));
-        // With shared positions the table does not name its tokens: they are
-        // those that come next.
-        bool shared = want.merge && want.merge->sharePositions;
-        token = shared ? nextMember(want, g, token, kept)
-                       : got.members.positions[at];
-        EXPECT_EQ(got.members.positions[at], shared ? kept[row] : token);
-        members[row].push_back(token);
-        represented.push_back(token);
-        EXPECT_NEAR(got.members.norms[at], length(layer.kRaw, g * T + token, d),
-                    1e-5 * (1 + length(layer.kRaw, g * T + token, d)));
-        if (kept[row] != token && same)
-          checkDestination(problem, want, g, token, kept[row]);
-      }
-      EXPECT_TRUE(std::is_sorted(represented.begin(), represented.end()));
-      if (same)
-        checkDropped(problem, want, g, represented, kept);
-      for (size_t row = 0; row < kept.size(); ++row)
-        checkMean(problem, want, g, kept[row], members[row],
-                  &k[(row0 + row) * d], &v[(row0 + row) * d]);
-      row0 += kept.size();
-    }
-    EXPECT_EQ(at, got.members.rows.size());
-  }
-
-  /// The past, also where nothing was ranked.
-  static int64_t pastOf(const reference::Kept &want) {
-    return want.merge->weight.shape[1];
-  }
-
-  static int64_t nextMember(const reference::Kept &want, int64_t g,
-                            int64_t token, const std::vector<int64_t> &kept) {
-    for (++token;; ++token)
-      if (std::binary_search(kept.begin(), kept.end(), token) ||
-          want.merge->destination.data[g * pastOf(want) + token] >= 0)
-        return token;
-  }
-
-  static double length(const std::vector<double> &rows, int64_t row,
-                       int64_t d) {
-    double sum = 0;
-    for (int64_t e = 0; e < d; ++e)
-      sum += rows[row * d + e] * rows[row * d + e];
-    return std::sqrt(sum);
-  }
-
-  /// Similarities are products of two quotients of fp32 sums.
-  static constexpr double similaritySlack = 2e-5;
-
-  void checkDestination(const Problem &problem, const reference::Kept &want,
-                        int64_t g, int64_t token, int64_t to) {
-    ASSERT_TRUE(want.merge && token < pastOf(want)) << token;
-    const auto &merge = *want.merge;
-    EXPECT_TRUE(merge.sources.data[g * pastOf(want) + token] != 0 ||
-                scoreIsNear(want, g, token))
-        << "token " << token << " is no source";
-    double r = reference::similarity(problem.layer, merge.sides, g, token, to);
-    EXPECT_GT(r, merge.least - similaritySlack);
-    double best = double(to);
-    if (double d = merge.destination.data[g * pastOf(want) + token]; d >= 0)
-      best = d;
-    EXPECT_GE(r, reference::similarity(problem.layer, merge.sides, g, token,
-                                       int64_t(best)) -
-                     similaritySlack)
-        << "token " << token << " to " << to << ", not " << best;
-  }
-
-  /// Tokens without a row have nothing similar enough.
-  void checkDropped(const Problem &problem, const reference::Kept &want,
-                    int64_t g, const std::vector<int64_t> &represented,
-                    const std::vector<int64_t> &kept) {
-    for (int64_t t = 0; t < problem.layer.tokens; ++t) {
-      if (std::binary_search(represented.begin(), represented.end(), t))
-        continue;
-      ASSERT_TRUE(want.merge && t < pastOf(want)) << t;
-      double to = want.merge->destination.data[g * pastOf(want) + t];
-      if (to < 0)
-        continue;
-      double r = reference::similarity(problem.layer, want.merge->sides, g, t,
-                                       int64_t(to));
-      EXPECT_TRUE(r < want.merge->least + similaritySlack ||
-                  scoreIsNear(want, g, t))
-          << "token " << t << " should be merged into " << to;
-    }
-  }
-
-  /// A source is one by its score: near the lowest source's it may be none.
-  bool scoreIsNear(const reference::Kept &want, int64_t g, int64_t token) {
-    if (want.scores.empty())
-      return false;
-    double lowest = INFINITY;
-    for (int64_t t = 0; t < pastOf(want); ++t)
-      if (want.merge->sources.data[g * pastOf(want) + t] != 0)
-        lowest = std::min(lowest, want.scores[g][t]);
-    return std::abs(want.scores[g][token] - lowest) <=
-           3e-5 * std::max(std::abs(lowest), floorOf(want.scores[g]));
-  }
-
-  void checkMean(const Problem &problem, const reference::Kept &want, int64_t g,
-                 int64_t own, const std::vector<int64_t> &members,
-                 const double *k, const double *v) {
-    const reference::Layer &layer = problem.layer;
-    int64_t d = layer.headDim, T = layer.tokens;
-    ASSERT_FALSE(members.empty()) << "row of token " << own;
-    double sum = 0;
-    auto weight = [&](int64_t t) {
-      return members.size() == 1
-                 ? 1
-                 : want.merge->weight.data[g * pastOf(want) + t];
-    };
-    for (int64_t t : members)
-      sum += weight(t);
-    double unit = problem.shape.dtype == KVC_F32   ? 1e-4
-                  : problem.shape.dtype == KVC_F16 ? 1e-3
-                                                   : 8e-3;
-    for (int64_t e = 0; e < d; ++e) {
-      double key = 0, value = 0;
-      for (int64_t t : members) {
-        double w = sum == 0 ? 1.0 / double(members.size()) : weight(t) / sum;
-        double norm = length(layer.kRaw, g * T + t, d);
-        key += norm == 0 ? 0 : w * layer.kRaw[(g * T + t) * d + e] / norm;
-        value += w * layer.v[(g * T + t) * d + e];
-      }
-      EXPECT_NEAR(k[e], key, unit);
-      EXPECT_NEAR(v[e], value, unit * (1 + std::abs(value)));
-      if (members.size() == 1)
-        EXPECT_EQ(v[e], layer.v[(g * T + own) * d + e]);
-    }
-  }
-
-  /// Formulas that subtract lose digits: errors are measured against a part of
-  /// the row's largest score where a score itself is smaller.
-  static double floorOf(const std::vector<double> &scores) {
-    double most = 0;
-    for (double score : scores)
-      if (std::isfinite(score))
-        most = std::max(most, std::abs(score));
-    return std::max(1e-2 * most, 1e-30);
-  }
-
-  static void checkScore(float got, double want, double slack, double floor,
-                         int swap) {
-    if (std::isnan(want) || std::isinf(want))
-      EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : double(got) == want)
-          << got << " for " << want;
-    else
-      EXPECT_NEAR(got, want,
-                  10 * slack * std::max(std::abs(want), floor) + swap);
-  }
-
-  /// Tokens on which the two disagree have scores that fp32 cannot tell apart.
-  static void checkSelection(const std::vector<int64_t> &got,
-                             const std::vector<int64_t> &want,
-                             const std::vector<double> &scores, int64_t past,
-                             double slack, int swap) {
-    std::vector<int64_t> differ;
-    std::set_symmetric_difference(got.begin(), got.end(), want.begin(),
-                                  want.end(), std::back_inserter(differ));
-    double lowest = INFINITY;
-    for (int64_t t : want)
-      if (t < past)
-        lowest = std::min(lowest, scores[t]);
-    for (int64_t t : differ) {
-      ASSERT_LT(t, past) << "a window token was dropped";
-      EXPECT_NEAR(scores[t], lowest,
-                  slack * std::max(std::abs(lowest), floorOf(scores)) + swap)
-          << "token " << t;
-    }
-  }
-
-  static void expectSameRows(const rt::KeptLayer &a, const rt::KeptLayer &b) {
-    for (size_t s = 0; s < a.sequences.size(); ++s) {
-      EXPECT_EQ(a.sequences[s].indices, b.sequences[s].indices);
-      EXPECT_EQ(a.sequences[s].counts, b.sequences[s].counts);
-    }
-  }
-
-  static void expectSame(const rt::KeptLayer &a, const rt::KeptLayer &b) {
-    for (size_t s = 0; s < a.sequences.size(); ++s) {
-      EXPECT_EQ(a.sequences[s].indices, b.sequences[s].indices);
-      EXPECT_EQ(a.sequences[s].counts, b.sequences[s].counts);
-      EXPECT_TRUE(a.sequences[s].k == b.sequences[s].k);
-      EXPECT_TRUE(a.sequences[s].v == b.sequences[s].v);
-      EXPECT_EQ(a.sequences[s].members.rows, b.sequences[s].members.rows);
-      EXPECT_EQ(a.sequences[s].members.positions,
-                b.sequences[s].members.positions);
-      EXPECT_EQ(a.sequences[s].members.norms, b.sequences[s].members.norms);
-      ASSERT_EQ(a.sequences[s].scores.size(), b.sequences[s].scores.size());
-      if (!a.sequences[s].scores.empty())
-        EXPECT_EQ(std::memcmp(a.sequences[s].scores.data(),
-                              b.sequences[s].scores.data(),
-                              a.sequences[s].scores.size() * 4),
-                  0);
-    }
+  static void expectNone(const Faults &faults) {
+    for (const std::string &fault : faults.get())
+      ADD_FAILURE() << fault;
   }
 };
 

@@ -36,6 +36,23 @@ template <kvc_dtype dtype> double roundTo(double x) {
                           : rt::fromBF16(rt::toBF16(bytes));
 }
 
+/// Whole vectors of zeros, or single channels that are not finite, in about one
+/// vector of twelve.
+void spoil(std::vector<float> &rows, int64_t d, Special special,
+           uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (size_t row = 0; row + d <= rows.size(); row += d) {
+    if (random() % 12)
+      continue;
+    if (special == Special::Zeros)
+      std::fill_n(&rows[row], d, 0.0f);
+    else if (special == Special::NaNs)
+      rows[row + random() % d] = NAN;
+    else
+      rows[row + random() % d] = random() % 2 ? INFINITY : -INFINITY;
+  }
+}
+
 } // namespace
 
 std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
@@ -45,7 +62,7 @@ std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
 }
 
 Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
-                 uint64_t seed, bool allQueries)
+                 uint64_t seed, bool allQueries, Special special)
     : shape(shape) {
   Normal normal(seed);
   int64_t d = shape.headDim, heads = shape.kvHeads * shape.group;
@@ -65,7 +82,6 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
         std::copy_n(&fk[from], d, &fk[(g * tokens + t) * d]);
         std::copy_n(&fv[from], d, &fv[(g * tokens + t) * d]);
       }
-  q = rt::narrow(fq.data(), fq.size(), shape.dtype);
   // Keys before RoPE: alike in groups, so that some are near and some are not.
   std::vector<float> centres(16 * d), fraw(fk.size());
   for (float &x : centres)
@@ -79,6 +95,11 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
     if (keys == Keys::Random)
       fv[i] = centres[token * 7 % 16 * d + i % d] + 0.4f * fv[i];
   }
+  uint64_t vectors = 0;
+  for (std::vector<float> *side : {&fq, &fk, &fv, &fraw})
+    if (special != Special::None)
+      spoil(*side, d, special, seed * 4 + vectors++);
+  q = rt::narrow(fq.data(), fq.size(), shape.dtype);
   kRaw = rt::narrow(fraw.data(), fraw.size(), shape.dtype);
   k = rt::narrow(fk.data(), fk.size(), shape.dtype);
   v = rt::narrow(fv.data(), fv.size(), shape.dtype);

@@ -12,6 +12,8 @@ namespace kvc::test {
 
 /// How keys are made.
 enum class Keys { Random, Repeated, Equal };
+/// What is put into some vectors.
+enum class Special { None, Zeros, Infinities, NaNs };
 
 struct Shape {
   int64_t kvHeads, group, headDim;
@@ -21,7 +23,7 @@ struct Shape {
 /// One sequence: the bytes the kernels read and the same numbers in double.
 struct Problem {
   Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
-          uint64_t seed, bool allQueries);
+          uint64_t seed, bool allQueries, Special special = Special::None);
 
   rt::LayerSequence sequence() const;
   /// The importance of heads of a model of `layers`, with zeros, equal entries

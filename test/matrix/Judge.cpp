@@ -1,0 +1,128 @@
+//===- Judge.cpp - what kernels kept against what the reference keeps ------===//
+
+#include "test/matrix/Judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace kvc;
+using namespace kvc::test;
+
+void Faults::add(std::string line) {
+  constexpr size_t most = 20;
+  if (++number <= most)
+    lines.push_back(std::move(line));
+}
+
+void Faults::append(const Faults &others, const std::string &where) {
+  for (const std::string &line : others.lines)
+    add(where + line);
+  number += others.number - others.lines.size();
+}
+
+static void judgeScores(const rt::KeptSequence &got,
+                        const reference::Kept &want, int64_t heads,
+                        Margin &margin, Faults &faults) {
+  if (int64_t(got.scores.size()) != want.past * heads)
+    return faults.add(fmt::format("{} scores, not {}", got.scores.size(),
+                                  want.past * heads));
+  for (int64_t g = 0; g < heads; ++g)
+    for (int64_t t = 0; t < want.past; ++t)
+      if (float score = got.scores[g * want.past + t];
+          !margin.scoreMayBe(g, t, score))
+        faults.add(fmt::format("head {}: the score of token {} is {:.9g}, not "
+                               "{:.9g}",
+                               g, t, score, want.scores[g][t]));
+}
+
+/// One head: its tokens, in ascending order.
+static void judgeTokens(const std::vector<int64_t> &kept,
+                        const std::vector<int64_t> &want, int64_t head,
+                        Margin &margin, Faults &faults) {
+  if (!std::is_sorted(kept.begin(), kept.end()) ||
+      std::adjacent_find(kept.begin(), kept.end()) != kept.end())
+    faults.add(fmt::format("head {}: the tokens do not ascend", head));
+  if (kept.size() != want.size() && !margin.keepsSoMany(head, kept.size()))
+    faults.add(
+        fmt::format("head {}: {} tokens, not {}", head, kept.size(), want.size()));
+  std::vector<int64_t> differ;
+  std::set_symmetric_difference(kept.begin(), kept.end(), want.begin(),
+                                want.end(), std::back_inserter(differ));
+  for (int64_t t : differ)
+    if (!margin.keepsEither(head, t))
+      faults.add(fmt::format(
+          "head {}: token {} is {}", head, t,
+          std::binary_search(want.begin(), want.end(), t) ? "dropped" : "kept"));
+}
+
+Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
+                        const reference::Kept &want, Margin &margin) {
+  Faults faults;
+  const reference::Layer &layer = problem.layer;
+  size_t row = size_t(layer.headDim) * rt::dtypeBytes(problem.shape.dtype);
+  size_t at = 0, sum = 0;
+  for (int32_t count : got.counts)
+    sum += size_t(count);
+  if (got.counts.size() != size_t(layer.kvHeads) || sum != got.indices.size() ||
+      got.k.size() != sum * row || got.v.size() != sum * row) {
+    faults.add("the counts do not add up to the rows");
+    return faults;
+  }
+  if (int64_t(got.past) != want.past)
+    faults.add(fmt::format("{} tokens are ranked, not {}", got.past, want.past));
+  else
+    judgeScores(got, want, layer.kvHeads, margin, faults);
+  bool merges = want.merge || !got.members.counts.empty();
+  for (int64_t g = 0; g < layer.kvHeads; ++g) {
+    std::vector<int64_t> kept(got.indices.begin() + at,
+                              got.indices.begin() + at + got.counts[g]);
+    judgeTokens(kept, want.tokens[g], g, margin, faults);
+    for (size_t i = 0; i < kept.size() && !merges; ++i) {
+      size_t from = (g * layer.tokens + kept[i]) * row;
+      for (auto [name, out, in] : {std::tuple("key", &got.k, &problem.k),
+                                   std::tuple("value", &got.v, &problem.v)})
+        if (std::memcmp(&(*out)[(at + i) * row], &(*in)[from], row) != 0)
+          faults.add(
+              fmt::format("head {}: row {} is not the {} of token {}", g, i,
+                          name, kept[i]));
+    }
+    at += kept.size();
+  }
+  if (merges)
+    faults.append(judgeMerge(problem, got, want, margin), "");
+  return faults;
+}
+
+Faults kvc::test::compareRows(const rt::KeptLayer &a, const rt::KeptLayer &b) {
+  Faults faults;
+  for (size_t s = 0; s < a.sequences.size(); ++s)
+    if (a.sequences[s].indices != b.sequences[s].indices ||
+        a.sequences[s].counts != b.sequences[s].counts)
+      faults.add(fmt::format("other tokens in sequence {}", s));
+  return faults;
+}
+
+/// NaN is the same as itself.
+static bool sameBytes(const std::vector<float> &a,
+                      const std::vector<float> &b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 4) == 0);
+}
+
+Faults kvc::test::compareBytes(const rt::KeptLayer &a, const rt::KeptLayer &b) {
+  Faults faults = compareRows(a, b);
+  for (size_t i = 0; i < a.sequences.size(); ++i) {
+    const rt::KeptSequence &s = a.sequences[i], &t = b.sequences[i];
+    if (s.k != t.k || s.v != t.v)
+      faults.add(fmt::format("other K or V in sequence {}", i));
+    if (s.members.rows != t.members.rows ||
+        s.members.positions != t.members.positions ||
+        !sameBytes(s.members.norms, t.members.norms))
+      faults.add(fmt::format("another table of members in sequence {}", i));
+    if (!sameBytes(s.scores, t.scores))
+      faults.add(fmt::format("other scores in sequence {}", i));
+  }
+  return faults;
+}

@@ -1,0 +1,207 @@
+//===- MergeJudge.cpp - merged rows against the reference ------------------===//
+//
+// The table names tokens that the reference would merge, into rows as similar
+// as the best; rows are the means of the table's members.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/matrix/Judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kvc;
+using namespace kvc::test;
+
+namespace {
+
+/// Similarities are products of two quotients of fp32 sums.
+constexpr double similaritySlack = 2e-5;
+
+class MergeJudge {
+public:
+  MergeJudge(const Problem &problem, const rt::KeptSequence &got,
+             const reference::Kept &want, Margin &margin)
+      : problem(problem), layer(problem.layer), got(got), want(want),
+        margin(margin), past(want.merge ? want.merge->weight.shape[1] : 0),
+        k(widen(got.k, problem.shape.dtype)),
+        v(widen(got.v, problem.shape.dtype)) {}
+
+  Faults run() {
+    for (g = 0; g < layer.kvHeads && faults.empty(); ++g)
+      judgeHead();
+    if (faults.empty() && at != got.members.rows.size())
+      faults.add("the table's counts do not add up to its rows");
+    return faults;
+  }
+
+private:
+  const Problem &problem;
+  const reference::Layer &layer;
+  const rt::KeptSequence &got;
+  const reference::Kept &want;
+  Margin &margin;
+  /// The past, also where nothing was ranked.
+  const int64_t past;
+  std::vector<double> k, v;
+  Faults faults;
+  int64_t g = 0;
+  /// The next entry of the table, and the head's first row.
+  size_t at = 0, row0 = 0;
+  std::vector<int64_t> kept;
+
+  template <typename... Args>
+  void add(fmt::format_string<Args...> text, Args &&...args) {
+    faults.add(fmt::format("head {}: ", g) +
+               fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  double destinationOf(int64_t token) const {
+    return want.merge->destination.data[g * past + token];
+  }
+
+  double similarity(int64_t token, int64_t to) const {
+    return reference::similarity(layer, want.merge->sides, g, token, to);
+  }
+
+  double length(int64_t token) const {
+    double sum = 0;
+    for (int64_t e = 0; e < layer.headDim; ++e) {
+      double x = layer.kRaw[(g * layer.tokens + token) * layer.headDim + e];
+      sum += x * x;
+    }
+    return std::sqrt(sum);
+  }
+
+  void judgeHead() {
+    kept.assign(got.indices.begin() + row0,
+                got.indices.begin() + row0 + got.counts[g]);
+    bool same = kept == want.tokens[g]; // no near tie in the selection
+    std::vector<std::vector<int64_t>> members(kept.size());
+    std::vector<int64_t> represented;
+    bool shared = want.merge && want.merge->sharePositions;
+    int64_t token = -1;
+    for (int32_t i = 0; i < got.members.counts[g]; ++i, ++at) {
+      int64_t row = got.members.rows[at];
+      if (row < 0 || row >= int64_t(kept.size()))
+        return add("a member of row {} of {}", row, kept.size());
+      // With shared positions the table does not name its tokens: they are
+      // those that come next.
+      token = shared ? nextMember(token) : got.members.positions[at];
+      int64_t position = shared ? kept[row] : token;
+      if (token < 0 || token >= layer.tokens ||
+          got.members.positions[at] != position)
+        return add("a member at position {}, not {}",
+                   got.members.positions[at], position);
+      members[row].push_back(token);
+      represented.push_back(token);
+      double norm = length(token);
+      if (!close(got.members.norms[at], norm, 1e-5 * (1 + norm)))
+        add("token {} has norm {}, not {}", token, got.members.norms[at], norm);
+      if (kept[row] != token && same)
+        judgeDestination(token, kept[row]);
+    }
+    if (!std::is_sorted(represented.begin(), represented.end()))
+      add("the members do not ascend");
+    if (same)
+      judgeDropped(represented);
+    for (size_t row = 0; row < kept.size(); ++row)
+      judgeMean(kept[row], members[row], &k[(row0 + row) * layer.headDim],
+                &v[(row0 + row) * layer.headDim]);
+    row0 += kept.size();
+  }
+
+  int64_t nextMember(int64_t token) const {
+    for (++token; token < layer.tokens; ++token)
+      if (std::binary_search(kept.begin(), kept.end(), token) ||
+          (token < past && destinationOf(token) >= 0))
+        return token;
+    return -1;
+  }
+
+  void judgeDestination(int64_t token, int64_t to) {
+    if (!want.merge || token >= past)
+      return add("token {} should not be merged", token);
+    if (want.merge->sources.data[g * past + token] == 0 &&
+        !margin.searchesEither(g, token))
+      add("token {} is no source", token);
+    double r = similarity(token, to);
+    if (!(r > want.merge->least - similaritySlack))
+      add("token {} is merged into {}, which is less like it than asked for",
+          token, to);
+    double best = destinationOf(token) >= 0 ? destinationOf(token) : double(to);
+    if (!(r >= similarity(token, int64_t(best)) - similaritySlack))
+      add("token {} is merged into {}, not {}", token, to, best);
+  }
+
+  /// Tokens without a row have nothing similar enough.
+  void judgeDropped(const std::vector<int64_t> &represented) {
+    for (int64_t t = 0; t < layer.tokens; ++t) {
+      if (std::binary_search(represented.begin(), represented.end(), t))
+        continue;
+      if (!want.merge || t >= past)
+        return add("token {} has no row", t);
+      int64_t to = int64_t(destinationOf(t));
+      // A destination that is not kept represents nobody.
+      if (to < 0 || !std::binary_search(kept.begin(), kept.end(), to))
+        continue;
+      if (!(similarity(t, to) < want.merge->least + similaritySlack) &&
+          !margin.searchesEither(g, t))
+        add("token {} should be merged into {}", t, to);
+    }
+  }
+
+  void judgeMean(int64_t own, const std::vector<int64_t> &members,
+                 const double *rowK, const double *rowV) {
+    int64_t d = layer.headDim, T = layer.tokens;
+    if (members.empty())
+      return add("the row of token {} has no member", own);
+    if (members.size() > 1 && !want.merge)
+      return add("the row of token {} has {} members, not 1", own,
+                 members.size());
+    double sum = 0;
+    auto weight = [&](int64_t t) {
+      return members.size() == 1 ? 1 : want.merge->weight.data[g * past + t];
+    };
+    for (int64_t t : members)
+      sum += weight(t);
+    double unit = problem.shape.dtype == KVC_F32   ? 1e-4
+                  : problem.shape.dtype == KVC_F16 ? 1e-3
+                                                   : 8e-3;
+    for (int64_t e = 0; e < d; ++e) {
+      double key = 0, value = 0;
+      for (int64_t t : members) {
+        double w = sum == 0 ? 1.0 / double(members.size()) : weight(t) / sum;
+        double norm = length(t);
+        key += norm == 0 ? 0 : w * layer.kRaw[(g * T + t) * d + e] / norm;
+        value += w * layer.v[(g * T + t) * d + e];
+      }
+      if (!close(rowK[e], key, unit))
+        return add("the key of token {}'s row is {} in channel {}, not {}", own,
+                   rowK[e], e, key);
+      if (!close(rowV[e], value, unit * (1 + std::abs(value))))
+        return add("the value of token {}'s row is {} in channel {}, not {}",
+                   own, rowV[e], e, value);
+      if (members.size() == 1 &&
+          !close(rowV[e], layer.v[(g * T + own) * d + e], 0))
+        return add("the value of token {}'s row is not the token's", own);
+    }
+  }
+
+  /// Infinities and NaN must be those of the reference.
+  static bool close(double got, double want, double most) {
+    if (std::isnan(want) || std::isinf(want))
+      return std::isnan(want) ? std::isnan(got) : got == want;
+    return std::abs(got - want) <= most;
+  }
+};
+
+} // namespace
+
+Faults kvc::test::judgeMerge(const Problem &problem,
+                             const rt::KeptSequence &got,
+                             const reference::Kept &want, Margin &margin) {
+  return MergeJudge(problem, got, want, margin).run();
+}

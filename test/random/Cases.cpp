@@ -1,0 +1,128 @@
+//===- Cases.cpp - what a policy is run on ---------------------------------===//
+
+#include "test/random/Cases.h"
+
+#include "runtime/base/Failure.h"
+#include "test/random/Random.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+using namespace kvc;
+using namespace kvc::random;
+
+static const std::vector<std::string> keyNames{"random", "repeated", "equal"};
+static const std::vector<std::string> specialNames{"none", "zeros",
+                                                   "infinities", "nans"};
+static const std::vector<std::string> dtypeNames{"f32", "f16", "bf16"};
+
+static kvc_dtype dtypeOf(size_t i) {
+  return i == 0 ? KVC_F32 : i == 1 ? KVC_F16 : KVC_BF16;
+}
+
+static size_t find(const std::vector<std::string> &names,
+                   const std::string &name) {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name)
+      return i;
+  throw rt::fail(KVC_BAD_ARGUMENT, "a case has no '{}'", name);
+}
+
+Case Case::parse(const std::string &text) {
+  Case result;
+  std::stringstream stream(text);
+  std::string item;
+  bool first = true;
+  auto number = [&](const std::string &digits) {
+    try {
+      return std::stoll(digits);
+    } catch (const std::exception &) {
+      throw rt::fail(KVC_BAD_ARGUMENT, "a case needs a number, got '{}'", item);
+    }
+  };
+  while (std::getline(stream, item, ',')) {
+    size_t equals = std::min(item.find('='), item.size() - 1);
+    std::string name = item.substr(0, equals), value = item.substr(equals + 1);
+    if (name == "kv")
+      result.shape.kvHeads = number(value);
+    else if (name == "group")
+      result.shape.group = number(value);
+    else if (name == "head_dim")
+      result.shape.headDim = number(value);
+    else if (name == "dtype")
+      result.shape.dtype = dtypeOf(find(dtypeNames, value));
+    else if (name == "keys")
+      result.keys = test::Keys(find(keyNames, value));
+    else if (name == "special")
+      result.special = test::Special(find(specialNames, value));
+    else if (name == "layers")
+      result.layers = number(value);
+    else if (name == "data")
+      result.data = uint64_t(number(value));
+    else if (name == "seq") {
+      size_t colon = std::min(value.find(':'), value.size());
+      if (std::exchange(first, false))
+        result.sequences.clear();
+      result.sequences.emplace_back(
+          number(value.substr(0, colon)),
+          number(value.substr(std::min(colon + 1, value.size()))));
+    } else
+      throw rt::fail(KVC_BAD_ARGUMENT, "a case has no '{}'", item);
+  }
+  return result;
+}
+
+std::string Case::text() const {
+  std::string result = fmt::format(
+      "kv={},group={},head_dim={},dtype={},keys={},special={},layers={},"
+      "data={}",
+      shape.kvHeads, shape.group, shape.headDim,
+      dtypeNames[shape.dtype == KVC_F32   ? 0
+                 : shape.dtype == KVC_F16 ? 1
+                                          : 2],
+      keyNames[size_t(keys)], specialNames[size_t(special)], layers, data);
+  for (auto [tokens, budget] : sequences)
+    result += fmt::format(",seq={}:{}", tokens, budget);
+  return result;
+}
+
+Case kvc::random::makeCase(uint64_t seed) {
+  Random random(mix(seed) ^ 0xca5e);
+  Case c;
+  c.shape.kvHeads = random.of<int64_t>({1, 1, 2, 2, 2, 3, 4});
+  c.shape.group = random.chance(8) ? random.of<int64_t>({8, 13, 16})
+                                   : random.between(1, 7);
+  // The most common sizes are small: they show as much, in less time.
+  c.shape.headDim =
+      random.chance(70) ? random.of<int64_t>({8, 16, 16, 32, 32, 64})
+      : random.chance(70)
+          ? random.of<int64_t>({20, 24, 48, 80, 96, 128})
+          : random.of<int64_t>({1, 2, 7, 10, 33, 192, 250, 256});
+  while (c.shape.kvHeads * c.shape.group * c.shape.headDim > 512) {
+    c.shape.kvHeads = std::max<int64_t>(1, c.shape.kvHeads / 2);
+    c.shape.group = std::max<int64_t>(1, c.shape.group / 2);
+    if (c.shape.kvHeads * c.shape.group == 1)
+      break;
+  }
+  c.shape.dtype = dtypeOf(random.weighted({50, 25, 25}));
+  c.keys = test::Keys(random.weighted({70, 22, 8}));
+  c.special = test::Special(random.weighted({82, 8, 5, 5}));
+  c.layers = random.between(2, 4);
+  c.data = random.next() % 1000000;
+  auto sequence = [&] {
+    int64_t tokens = random.chance(12)   ? random.between(1, 12)
+                     : random.chance(25) ? random.of<int64_t>({32, 33, 64, 65,
+                                                               96, 128, 129})
+                     : random.chance(10) ? random.between(130, 260)
+                                         : random.between(20, 130);
+    int64_t budget = random.chance(8)    ? tokens + random.between(-1, 2)
+                     : random.chance(10) ? random.between(1, 8)
+                                         : random.between(1, tokens);
+    return std::pair(tokens, std::max<int64_t>(1, budget));
+  };
+  c.sequences = {sequence()};
+  while (c.sequences.size() < 3 && random.chance(30))
+    c.sequences.push_back(sequence());
+  return c;
+}
