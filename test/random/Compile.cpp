@@ -1,0 +1,131 @@
+//===- Compile.cpp - a policy through the whole compiler, in process -------===//
+
+#include "test/random/Compile.h"
+
+#include "codegen/EmitObject.h"
+#include "codegen/EmitPTX.h"
+#include "codegen/Pipelines.h"
+#include "passes/PolicyPipeline.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdio>
+#include <fstream>
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::random;
+
+namespace {
+
+/// Every error, one string each.
+class Errors {
+public:
+  explicit Errors(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+            lines.push_back(diagnostic.str());
+        }) {}
+  std::vector<std::string> lines;
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+kvc::Shape shapeOf(const test::Shape &shape) {
+  return {shape.headDim, shape.group,
+          shape.dtype == KVC_F32   ? DType::F32
+          : shape.dtype == KVC_F16 ? DType::F16
+                                   : DType::BF16};
+}
+
+/// Declarations that nobody defines.
+void checkPTX(const std::string &ptx, std::vector<std::string> &faults) {
+  for (size_t at = 0; (at = ptx.find(".extern .func", at)) != std::string::npos;
+       at += 1)
+    faults.push_back("ptx: unresolved " +
+                     ptx.substr(at, std::min(ptx.find('\n', at), at + 90) - at));
+}
+
+/// What ptxas has to say, spills included.
+void assemble(const std::string &ptx, const std::string &ptxas,
+              const std::string &library, std::vector<std::string> &faults) {
+  std::string file = library + ".ptx";
+  std::ofstream(file) << ptx;
+  std::string command = ptxas + " -v -arch=sm_90 -o /dev/null " + file + " 2>&1";
+  FILE *pipe = popen(command.c_str(), "r");
+  if (!pipe)
+    return faults.push_back("ptxas: cannot be started");
+  char line[1024];
+  while (fgets(line, sizeof line, pipe)) {
+    std::string text = line;
+    bool spills = text.find("spill") != std::string::npos &&
+                  text.find(" 0 bytes spill stores, 0 bytes") ==
+                      std::string::npos;
+    if (spills || text.find("fatal") != std::string::npos ||
+        text.find("error") != std::string::npos)
+      faults.push_back((spills ? "spill: " : "ptxas: ") +
+                       text.substr(0, text.size() - 1));
+  }
+  if (pclose(pipe) != 0 && faults.empty())
+    faults.push_back("ptxas: failed");
+  std::remove(file.c_str());
+}
+
+} // namespace
+
+Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
+                              const CompileOptions &options) {
+  Compiled result;
+  Errors errors(context);
+  auto refuse = [&](const std::string &fallback) {
+    result.refused = errors.lines.empty() ? fallback : errors.lines.front();
+    if (errors.lines.size() != 1)
+      result.faults.push_back("refusal: " + std::to_string(errors.lines.size()) +
+                              " errors for one: " + result.refused);
+    return result;
+  };
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(policy, &context, "policy.mlir");
+  if (!module)
+    return refuse("does not parse");
+  PassManager fuse(&context);
+  buildPolicyPipeline(fuse, {}, options.pruneNorms);
+  buildFusePipeline(fuse);
+  if (failed(fuse.run(*module)))
+    return refuse("cannot be fused");
+  auto fused = *module->getOps<PolicyOp>().begin();
+  result.cells = cellsOf(fused);
+  fused.walk([&](Operation *op) {
+    if (auto where = op->getLoc()->findInstanceOf<FileLineColLoc>();
+        where && isa<TopkOp>(op))
+      result.rankedLine = where.getLine();
+    if (auto norm = dyn_cast<ProjectedNormOp>(op))
+      result.bounded |= norm.getBound();
+  });
+  PassManager build(&context);
+  buildGPUPipeline(build, shapeOf(options.shape));
+  if (failed(build.run(*module)))
+    return refuse("kernels cannot be built");
+
+  if (options.ptx) {
+    llvm::Expected<std::string> ptx = emitPTX(*module, "sm_90");
+    if (!ptx)
+      return refuse(llvm::toString(ptx.takeError()));
+    checkPTX(*ptx, result.faults);
+    if (!options.ptxas.empty())
+      assemble(*ptx, options.ptxas, options.library, result.faults);
+  }
+  ObjectOptions object;
+  object.library = object.quick = true;
+  if (!options.chip.empty())
+    object.chips = {options.chip};
+  llvm::Expected<std::string> text = emitObject(*module, object);
+  if (!text)
+    return refuse(llvm::toString(text.takeError()));
+  if (llvm::Error error = linkLibrary(*text, options.library))
+    return refuse(llvm::toString(std::move(error)));
+  return result;
+}

@@ -1,0 +1,39 @@
+//===- Coverage.h - what policies have made the compiler do ----------------===//
+
+#ifndef KVC_TEST_RANDOM_COVERAGE_H
+#define KVC_TEST_RANDOM_COVERAGE_H
+
+#include "dialect/KVCDialect.h"
+
+#include <iosfwd>
+#include <map>
+#include <set>
+#include <string>
+
+namespace kvc::random {
+
+/// What one fused policy holds: "op kind axis | heads and axes | kernel", and
+/// pairs of ops of one kernel.
+struct Cells {
+  std::set<std::string> ops, pairs;
+};
+
+Cells cellsOf(PolicyOp fused);
+
+/// Sums over many policies.
+class Coverage {
+public:
+  void add(const Cells &cells);
+  /// All cells with how many policies had them, pairs, and the holes: what the
+  /// dialect has and no policy did.
+  void print(std::ostream &stream) const;
+  /// Names of ops, with kind and axis, that no policy had.
+  std::vector<std::string> holes() const;
+
+private:
+  std::map<std::string, int64_t> ops, pairs;
+};
+
+} // namespace kvc::random
+
+#endif // KVC_TEST_RANDOM_COVERAGE_H

@@ -1,0 +1,224 @@
+//===- Noise.cpp - what rounding may do to a policy ------------------------===//
+
+#include "test/random/Noise.h"
+
+#include "test/random/Random.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::random;
+using reference::Tensor;
+
+/// The first 40 bits of the mantissa: what two roads to one number in double
+/// agree on.
+static uint64_t bitsOf(double x) {
+  return (std::bit_cast<uint64_t>(x) + (1 << 11)) >> 12;
+}
+
+/// Twelve bits at most: sums and products of such numbers are exact in fp32.
+static bool isCoarse(double x) {
+  return (std::bit_cast<uint64_t>(x) & ((1ull << 41) - 1)) == 0;
+}
+
+static bool allCoarse(const Tensor &tensor) {
+  return std::all_of(tensor.data.begin(), tensor.data.end(), isCoarse);
+}
+
+/// What fp32 has instead of very large and very small numbers.
+static double inRange(double x) {
+  if (std::abs(x) > FLT_MAX * (1 + 1e-8))
+    return std::copysign(INFINITY, x);
+  return std::abs(x) < 0x1p-150 ? 0 * x : x;
+}
+
+/// Ops that hand on what they get, or whose result is an exact number.
+static bool isExact(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getKind() == ReduceKind::Max ||
+           reduce.getKind() == ReduceKind::Min;
+  if (auto pool = dyn_cast<PoolOp>(op))
+    return pool.getKind() == PoolKind::Max;
+  if (auto segment = dyn_cast<SegmentOp>(op))
+    return segment.getKind() == SegmentKind::Max ||
+           segment.getKind() == SegmentKind::Min ||
+           segment.getKind() == SegmentKind::Rank;
+  if (auto kept = dyn_cast<KeptLayersOp>(op))
+    return !kept.getShare();
+  return isa<VectorsOp, BroadcastOp, FillOp, ParamOp, FractionOp,
+             arith::ConstantOp, arith::SelectOp, arith::NegFOp,
+             arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp,
+             arith::MinNumFOp, arith::SIToFPOp, arith::UIToFPOp, math::AbsFOp,
+             math::CopySignOp, math::FloorOp, math::CeilOp,
+             math::RoundEvenOp>(op);
+}
+
+Noise::Noise(PolicyOp policy, const reference::Layer &layer, uint64_t seed,
+             double amplitude)
+    : layer(layer), seed(seed), amplitude(amplitude) {
+  for (Operation &op : policy.getBody().front())
+    numbers.try_emplace(&op, numbers.size());
+}
+
+/// -1 to 1.
+double Noise::draw(uint64_t op, double value, uint64_t salt) const {
+  uint64_t hash = mix(mix(mix(seed) ^ op) ^ mix(bitsOf(value)) ^ salt * 0x9e37);
+  return double(int64_t(hash >> 11)) / double(1ull << 52) - 1;
+}
+
+static thread_local const Noise *running = nullptr;
+static thread_local double (*rounding)(double) = nullptr;
+
+void Noise::install(double (*round)(double)) const {
+  running = this;
+  rounding = round;
+}
+
+double Noise::roundNear(double x) {
+  double moved = x * (1 + running->amplitude * running->draw(~0ull, x, 0));
+  return rounding(moved);
+}
+
+/// Errors of logits, which an exponential makes relative ones of its result: a
+/// dot product's, and the log-sum-exp's.
+double Noise::attentionError(const Tensor &result) const {
+  int64_t d = layer.headDim;
+  auto longest = [&](const std::vector<double> &rows) {
+    double most = 0;
+    for (size_t row = 0; row + d <= rows.size(); row += d) {
+      double sum = 0;
+      for (int64_t e = 0; e < d; ++e)
+        sum += rows[row + e] * rows[row + e];
+      if (std::isfinite(sum))
+        most = std::max(most, sum);
+    }
+    return std::sqrt(most);
+  };
+  return 1 + layer.scale * longest(layer.q) * longest(layer.k);
+}
+
+/// Sums: errors grow with the number of terms, and are relative to the terms.
+void Noise::moveSum(Operation *op, const Tensor &operand,
+                    ArrayRef<const Tensor *> operands, Tensor &result) const {
+  Tensor size = operand;
+  for (double &x : size.data)
+    x = std::abs(x);
+  int64_t terms = 1;
+  bool ratio = false, deviation = false;
+  int64_t length = 0, from = 0, past = operand.shape.back();
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    deviation = reduce.getKind() == ReduceKind::Std;
+    ReduceKind kind = deviation ? ReduceKind::Mean : reduce.getKind();
+    size_t last = operand.shape.size() - 1;
+    switch (reduce.getAxis()) {
+    case ReduceAxis::Window:
+    case ReduceAxis::Channels:
+      terms = operand.shape[1];
+      size = reference::reduce(size, 1, kind);
+      break;
+    case ReduceAxis::Tokens:
+      terms = operand.shape[last];
+      size = reference::reduce(size, last, kind);
+      break;
+    case ReduceAxis::Group:
+      terms = operand.heads() / layer.kvHeads;
+      size = reference::reduceGroup(size, layer.kvHeads, kind);
+      break;
+    case ReduceAxis::Heads:
+      terms = operand.heads();
+      size = reference::reduceHeads(size, kind);
+      break;
+    }
+  } else if (auto pool = dyn_cast<PoolOp>(op)) {
+    terms = int64_t(operands[1]->data[0]);
+    size = reference::pool(size, terms, false, pool.getCountPadding());
+  } else {
+    auto segment = cast<SegmentOp>(op);
+    length = int64_t(operands[1]->data[0]);
+    from = std::max<int64_t>(0, int64_t(operands[2]->data[0]));
+    terms = std::min(std::max(length, from), past);
+    ratio = segment.getKind() == SegmentKind::MinMax ||
+            segment.getKind() == SegmentKind::Softmax;
+    if (!ratio)
+      size = reference::segment(size, segment.getKind(), length, from,
+                                segment.getNext());
+  }
+  double grown = amplitude * (1 + std::sqrt(double(terms)) / 2);
+  uint64_t number = numbers.lookup(op);
+  for (size_t i = 0; i < result.data.size(); ++i) {
+    double &x = result.data[i];
+    if (!std::isfinite(x))
+      continue;
+    double error = grown * std::abs(x);
+    if (!ratio && std::isfinite(size.data[i])) {
+      error = grown * size.data[i];
+      // A mean that is off by e makes a deviation s off by e * e / 2s.
+      if (deviation && x > error)
+        error = error * error / (2 * x) + grown * x;
+    }
+    // Other segments may add up the same numbers in another order.
+    uint64_t salt = 0;
+    if (length) {
+      int64_t t = int64_t(i) % past;
+      salt = t < from ? 1 : uint64_t(2 + (t - from) / length);
+    }
+    x += error * draw(number, x, salt);
+  }
+}
+
+void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
+                       Tensor &result) const {
+  Type type = op->getResult(0).getType();
+  if (!getElementTypeOrSelf(type).isF32())
+    return;
+  for (double &x : result.data)
+    x = inRange(x);
+  if (amplitude == 0 || isExact(op))
+    return;
+  uint64_t number = numbers.lookup(op);
+  if (isa<ReduceOp, PoolOp, SegmentOp>(op)) {
+    if (!allCoarse(result) || !allCoarse(*operands[0]))
+      moveSum(op, *operands[0], operands, result);
+  } else if (auto attention = dyn_cast<AttentionOp>(op)) {
+    if (attention.getRounded())
+      return; // moved before it was rounded
+    double error = amplitude / 2 * attentionError(result);
+    bool logits = attention.getLogits();
+    int64_t past = result.shape[2];
+    for (size_t i = 0; i < result.data.size(); ++i) {
+      double &x = result.data[i];
+      double row = logits ? 0 : draw(number, double(i / past), 1) / 2;
+      double noise = error * (draw(number, x, 0) + row);
+      if (std::isfinite(x))
+        x = logits ? x + (x == 0 ? 0 : noise) : x * (1 + noise);
+    }
+  } else if (isa<NormOp, ProjectedNormOp>(op)) {
+    double terms = layer.headDim + (isa<NormOp>(op) ? 0 : layer.hidden);
+    for (double &x : result.data)
+      x += x * amplitude * (1 + std::sqrt(terms) / 2) * draw(number, x, 0);
+  } else {
+    for (size_t i = 0; i < result.data.size(); ++i) {
+      double &x = result.data[i];
+      bool coarse = isCoarse(x);
+      for (const Tensor *operand : operands)
+        if (operand->data.size() == result.data.size())
+          coarse &= isCoarse(operand->data[i]);
+      // Powers and exponentials are as good as their exponents.
+      double factor = isa<math::PowFOp>(op)
+                          ? 4 + std::abs(std::log2(std::abs(x) + 1e-300))
+                          : 1;
+      if (!coarse && std::isfinite(x))
+        x += x * amplitude * factor * draw(number, x, 0);
+    }
+  }
+  for (double &x : result.data)
+    x = inRange(x);
+}

@@ -1,0 +1,52 @@
+//===- Noise.h - what rounding may do to a policy --------------------------===//
+//
+// Monte Carlo arithmetic: the reference is run with every float that an op
+// rounds moved by a few units of fp32, in proportion to what the op sums up. The
+// noise is a hash of the op and of the number itself, so that exact ties stay
+// exact ties, and numbers of few bits, which fp32 holds exactly, stay as they
+// are.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_TEST_RANDOM_NOISE_H
+#define KVC_TEST_RANDOM_NOISE_H
+
+#include "dialect/reference/Interpreter.h"
+
+namespace kvc::random {
+
+class Noise {
+public:
+  /// `amplitude` 0: only the range of fp32.
+  Noise(PolicyOp policy, const reference::Layer &layer, uint64_t seed,
+        double amplitude);
+
+  /// As reference::Watch.
+  void operator()(mlir::Operation *op,
+                  llvm::ArrayRef<const reference::Tensor *> operands,
+                  reference::Tensor &result) const;
+
+  /// Rounds weights to the model's type once they have been moved: in the place
+  /// of layer.round while this object lives. One at a time.
+  static double roundNear(double x);
+  void install(double (*round)(double)) const;
+
+private:
+  const reference::Layer &layer;
+  uint64_t seed;
+  double amplitude;
+  llvm::DenseMap<mlir::Operation *, uint64_t> numbers;
+
+  double draw(uint64_t op, double value, uint64_t salt) const;
+  void moveSum(mlir::Operation *op, const reference::Tensor &operand,
+               llvm::ArrayRef<const reference::Tensor *> operands,
+               reference::Tensor &result) const;
+  double attentionError(const reference::Tensor &result) const;
+};
+
+/// The default: a few units of the last place.
+inline constexpr double fewUnits = 1.0 / (1 << 22);
+
+} // namespace kvc::random
+
+#endif // KVC_TEST_RANDOM_NOISE_H

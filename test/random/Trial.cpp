@@ -1,0 +1,316 @@
+//===- Trial.cpp - one policy, compiled, run and judged --------------------===//
+
+#include "test/random/Trial.h"
+
+#include "runtime/base/Failure.h"
+#include "test/random/Noise.h"
+#include "test/random/Spread.h"
+#include "tools/kvc-opt/Register.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+
+#include <unistd.h>
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::random;
+
+namespace {
+
+class Clock {
+public:
+  /// Seconds since the last call.
+  double operator()() {
+    auto now = std::chrono::steady_clock::now();
+    std::chrono::duration<double> passed = now - last;
+    last = now;
+    return passed.count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+/// Diagnostics of the reference, which must not reach the terminal.
+class Listener {
+public:
+  explicit Listener(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          if (text.empty())
+            text = diagnostic.str();
+        }) {}
+  std::string text;
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+class Trial {
+public:
+  Trial(const std::string &policy, const Case &c, const TrialOptions &options,
+        const std::function<void(const char *)> &say)
+      : text(policy), c(c), options(options), say(say) {
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.disableMultithreading();
+    context.loadDialect<KVCDialect, arith::ArithDialect, math::MathDialect>();
+  }
+
+  Verdict run() {
+    say("compile");
+    CompileOptions wanted{.shape = c.shape,
+                          .library = libraryPath(""),
+                          .ptx = options.ptx,
+                          .ptxas = options.ptxas,
+                          .chip = ""};
+    if (options.target == KVC_CUDA)
+      wanted.chip = "sm_80";
+    Clock clock;
+    compiled = compile(context, text, wanted);
+    verdict.compileSeconds = clock();
+    verdict.cells = compiled.cells;
+    for (const std::string &fault : compiled.faults)
+      blame(fault.substr(0, fault.find(':')), fault);
+    if (verdict.isFault())
+      return verdict;
+    if (!compiled.refused.empty()) {
+      verdict.kind = "refused";
+      verdict.message = compiled.refused;
+      return verdict;
+    }
+    Listener listener(context);
+    module = parseSourceString<ModuleOp>(text, &context, "policy.mlir");
+    policy = *module->getOps<PolicyOp>().begin();
+    readPolicy();
+    if (ranksByNorm) {
+      say("compile with pruned norms");
+      wanted.pruneNorms = true;
+      wanted.ptx = false;
+      wanted.library = libraryPath("pruned");
+      Compiled pruned = compile(context, text, wanted);
+      for (const std::string &cell : pruned.cells.ops)
+        verdict.cells.ops.insert(cell);
+      prunes = pruned.bounded && pruned.refused.empty();
+      if (!pruned.refused.empty())
+        blame("prune", "refused with pruned norms: " + pruned.refused);
+    }
+    try {
+      runLayers(listener);
+    } catch (const rt::Failure &failure) {
+      blame("runtime", failure.what());
+    }
+    for (const char *option : {"", "pruned"})
+      std::filesystem::remove(libraryPath(option));
+    return verdict;
+  }
+
+private:
+  const std::string &text;
+  const Case &c;
+  const TrialOptions &options;
+  const std::function<void(const char *)> &say;
+  DialectRegistry registry;
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  OwningOpRef<ModuleOp> module;
+  PolicyOp policy;
+  Compiled compiled;
+  Verdict verdict;
+  bool allQueries = false, carriesState = false, readsTable = false;
+  bool looksAtLayer = false, ranksByNorm = false, prunes = false;
+
+  std::string libraryPath(const std::string &option) const {
+    return options.folder + "/" + std::to_string(getpid()) + option + ".so";
+  }
+
+  void blame(const std::string &kind, const std::string &line) {
+    if (!verdict.isFault())
+      verdict.kind = kind;
+    verdict.message += line + "\n";
+  }
+  void blame(const std::string &kind, const test::Faults &faults,
+             const std::string &where) {
+    for (const std::string &fault : faults.get())
+      blame(kind, where + fault);
+  }
+
+  void readPolicy() {
+    policy.walk([&](Operation *op) {
+      looksAtLayer |= isa<LayerOp, LayersOp, AllocateLayersOp, AllocateTableOp,
+                          KeptLayersOp>(op);
+      carriesState |= isa<KeptLayersOp>(op);
+      readsTable |= isa<AllocateTableOp>(op);
+      ranksByNorm |= isa<ProjectedNormOp>(op);
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        allQueries |= attention.readsAll();
+    });
+  }
+
+  std::unique_ptr<rt::Evictor> open(const std::string &library,
+                                    uint64_t seed) const {
+    kvc_target target = {};
+    target.struct_size = sizeof target;
+    target.kind = options.target;
+    target.seed = seed;
+    target.threads = 1;
+    auto evictor = std::make_unique<rt::Evictor>(library, target);
+    kvc_plan_options plan = {};
+    plan.struct_size = sizeof plan;
+    plan.head_dim = uint32_t(c.shape.headDim);
+    plan.kv_heads = uint32_t(c.shape.kvHeads);
+    plan.q_heads = uint32_t(c.shape.kvHeads * c.shape.group);
+    plan.dtype = c.shape.dtype;
+    plan.max_batch = uint32_t(c.sequences.size());
+    for (auto [tokens, budget] : c.sequences)
+      plan.max_tokens = std::max(plan.max_tokens, uint32_t(tokens));
+    evictor->plan(plan);
+    return evictor;
+  }
+
+  rt::KeptLayer evict(rt::Evictor &evictor,
+                      const std::vector<test::Problem> &problems,
+                      const std::vector<float> &table, bool lse) const {
+    std::vector<rt::LayerSequence> batch;
+    for (const test::Problem &problem : problems) {
+      batch.push_back(problem.sequence());
+      if (lse)
+        batch.back().lse = problem.lse.data();
+    }
+    if (readsTable)
+      evictor.setTable(table);
+    const reference::Layer &any = problems.front().layer;
+    return evictor.evict(batch, 0, true, uint32_t(any.layer),
+                         uint32_t(any.layers));
+  }
+
+  /// The reference, disturbed, with the scores that the kernels show.
+  FailureOr<reference::Kept> interpret(const test::Problem &problem,
+                                       uint64_t seed, double amplitude) {
+    reference::Layer layer = problem.layer;
+    Noise noise(policy, layer, seed, amplitude);
+    if (amplitude) {
+      noise.install(layer.round);
+      layer.round = Noise::roundNear;
+    }
+    std::optional<reference::Tensor> ranked;
+    reference::Watch watch = [&](Operation *op,
+                                 ArrayRef<const reference::Tensor *> operands,
+                                 reference::Tensor &result) {
+      noise(op, operands, result);
+      auto where = op->getLoc()->findInstanceOf<FileLineColLoc>();
+      if (isa<TopkOp>(op) && where && compiled.rankedLine == where.getLine())
+        ranked = reference::broadcast(*operands[0], result.axes, result.shape);
+    };
+    auto kept = reference::interpret(policy, layer, {}, watch);
+    if (failed(kept))
+      return kept;
+    // Pointers into the layer that has been disturbed: the same as in the
+    // problem's.
+    if (kept->merge)
+      for (auto &side : kept->merge->sides)
+        side = side == &layer.k   ? &problem.layer.k
+               : side == &layer.v ? &problem.layer.v
+                                  : &problem.layer.kRaw;
+    if (kept->past && ranked) {
+      for (size_t g = 0; g < kept->scores.size(); ++g)
+        kept->scores[g].assign(ranked->data.begin() + g * kept->past,
+                               ranked->data.begin() + (g + 1) * kept->past);
+    }
+    return kept;
+  }
+
+  void runLayers(Listener &listener) {
+    say("open");
+    auto plain = open(libraryPath(""), 0), given = open(libraryPath(""), 0);
+    std::vector<std::unique_ptr<rt::Evictor>> seeded;
+    for (uint64_t seed : {1, 2})
+      if (options.target == KVC_HOST)
+        seeded.push_back(open(libraryPath(""), seed));
+    auto pruned = prunes ? open(libraryPath("pruned"), 0) : nullptr;
+    std::vector<std::vector<double>> keptLayers;
+    for (auto [tokens, budget] : c.sequences)
+      keptLayers.emplace_back(tokens);
+    int64_t layers = looksAtLayer ? c.layers : 1;
+    std::vector<float> table =
+        test::Problem::table(layers, c.shape.kvHeads * c.shape.group);
+    for (int64_t layer = 0; layer < layers && !verdict.isFault(); ++layer) {
+      Clock clock;
+      std::vector<test::Problem> problems;
+      for (size_t s = 0; s < c.sequences.size(); ++s) {
+        auto [tokens, budget] = c.sequences[s];
+        problems.emplace_back(c.shape, tokens, budget, c.keys,
+                              c.data + 7 * s + (carriesState ? layer : 0),
+                              allQueries, c.special);
+        reference::Layer &made = problems.back().layer;
+        made.layer = layer;
+        made.layers = layers;
+        made.keptLayers = keptLayers[s];
+        made.table = {table.begin(), table.end()};
+      }
+      verdict.judgeSeconds += clock();
+      say("run");
+      std::string where =
+          layers > 1 ? "layer " + std::to_string(layer) + ", " : "";
+      rt::KeptLayer first = evict(*plain, problems, table, false);
+      rt::KeptLayer withLse = evict(*given, problems, table, true);
+      for (auto &other : seeded)
+        blame("threads",
+              test::compareBytes(first, evict(*other, problems, table, false)),
+              where + "another order of threads: ");
+      if (pruned)
+        blame("prune",
+              test::compareRows(first, evict(*pruned, problems, table, false)),
+              where + "pruned norms: ");
+      verdict.runSeconds += clock();
+      for (size_t s = 0; s < problems.size() && !verdict.isFault(); ++s) {
+        say("reference");
+        std::string which = where + "sequence " + std::to_string(s) + ": ";
+        auto want = interpret(problems[s], 0, 0);
+        if (failed(want)) {
+          blame("reference", which + listener.text);
+          break;
+        }
+        say("judge");
+        Spread margin(*want, [&](uint64_t seed, double amplitude) {
+          return interpret(problems[s], seed, amplitude);
+        });
+        judge(problems[s], first.sequences[s], *want, margin, which);
+        // Near ties may have changed the state of later layers.
+        if (!carriesState || layer == 0)
+          judge(problems[s], withLse.sequences[s], *want, margin,
+                which + "log-sum-exp given: ");
+        verdict.disturbedRuns += margin.runsMade();
+        for (int32_t t :
+             std::set<int32_t>(first.sequences[s].indices.begin(),
+                               first.sequences[s].indices.end()))
+          ++keptLayers[s][t];
+      }
+      verdict.judgeSeconds += clock();
+    }
+  }
+
+  void judge(const test::Problem &problem, const rt::KeptSequence &got,
+             const reference::Kept &want, Spread &margin,
+             const std::string &where) {
+    test::Faults faults = test::judge(problem, got, want, margin);
+    // The kind of the first line: what is wrong of tokens is so of scores too.
+    bool scores = !faults.empty();
+    for (const std::string &line : faults.get())
+      scores &= line.find("score") != std::string::npos;
+    blame(scores ? "scores" : "tokens", faults, where);
+  }
+};
+
+} // namespace
+
+Verdict kvc::random::tryPolicy(const std::string &policy, const Case &c,
+                               const TrialOptions &options,
+                               const std::function<void(const char *)> &say) {
+  return Trial(policy, c, options, say).run();
+}

@@ -1,0 +1,193 @@
+//===- random_policies.cpp - the compiler against random policies ----------===//
+//
+// docs/random-policies.md says how to use it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/base/Failure.h"
+#include "runtime/io/MappedFile.h"
+#include "test/random/Children.h"
+#include "test/random/Generator.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include <unistd.h>
+
+using namespace kvc;
+using namespace kvc::random;
+
+namespace {
+
+struct Options {
+  uint64_t seed = 0;
+  int64_t count = 1;
+  unsigned jobs = 1;
+  double seconds = 60;
+  std::string save, file, caseText, ptxas, target = "host";
+  bool coverage = false, print = false, verbose = false;
+  std::vector<std::string> only;
+};
+
+/// A folder for libraries that is gone when we are.
+class Folder {
+public:
+  Folder() {
+    std::string path =
+        (std::filesystem::temp_directory_path() / "kvc-random-XXXXXX").string();
+    if (!mkdtemp(path.data()))
+      throw std::runtime_error("cannot make " + path);
+    name = path;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(name, ignored);
+  }
+  std::string name;
+};
+
+std::string firstLine(const std::string &text) {
+  return text.substr(0, text.find('\n'));
+}
+
+/// A refusal without the numbers and types in it.
+std::string ruleOf(const std::string &message) {
+  return firstLine(message).substr(0, message.find(", got"));
+}
+
+class Run {
+public:
+  explicit Run(const Options &options) : options(options) {
+    trial.folder = folder.name;
+    trial.ptxas = options.ptxas;
+    trial.target = options.target == "cuda" ? KVC_CUDA : KVC_HOST;
+  }
+
+  int file() {
+    std::string policy = rt::readText(options.file);
+    Case c = Case::parse(options.caseText);
+    Verdict verdict = Children(trial, 1, options.seconds).run(policy, c);
+    std::cout << verdict.kind << "\n" << verdict.message;
+    if (options.coverage) {
+      coverage.add(verdict.cells);
+      coverage.print(std::cout);
+    }
+    return verdict.isFault();
+  }
+
+  int seeds() {
+    Children children(trial, options.jobs, options.seconds);
+    int64_t given = 0;
+    children.run(
+        [&](Children::Task &task) {
+          if (given == options.count)
+            return false;
+          task.seed = options.seed + uint64_t(given++);
+          task.policy = Generator(task.seed).make();
+          task.c = makeCase(task.seed);
+          return true;
+        },
+        [&](const Children::Task &task, const Verdict &verdict) {
+          note(task, verdict);
+        });
+    report();
+    return faults > 0;
+  }
+
+private:
+  const Options &options;
+  Folder folder;
+  TrialOptions trial;
+  Coverage coverage;
+  std::map<std::string, std::vector<uint64_t>> kinds;
+  std::map<std::string, int64_t> refusals;
+  int64_t good = 0, refused = 0, faults = 0;
+  double compileSeconds = 0, runSeconds = 0, judgeSeconds = 0;
+
+  void note(const Children::Task &task, const Verdict &verdict) {
+    coverage.add(verdict.cells);
+    compileSeconds += verdict.compileSeconds;
+    runSeconds += verdict.runSeconds;
+    judgeSeconds += verdict.judgeSeconds;
+    if (options.verbose)
+      std::cerr << fmt::format(
+          "seed {}: {} compile {:.2f} run {:.2f} judge {:.2f} disturbed {}\n",
+          task.seed, verdict.kind, verdict.compileSeconds, verdict.runSeconds,
+          verdict.judgeSeconds, verdict.disturbedRuns);
+    if (verdict.kind == "ok")
+      return void(++good);
+    if (verdict.kind == "refused") {
+      ++refusals[ruleOf(verdict.message)];
+      return void(++refused);
+    }
+    ++faults;
+    kinds[verdict.kind].push_back(task.seed);
+    std::cout << fmt::format("seed {}: {}: {}\n", task.seed, verdict.kind,
+                             firstLine(verdict.message));
+    std::cout.flush();
+    if (options.save.empty())
+      return;
+    std::filesystem::create_directories(options.save);
+    std::string path = fmt::format("{}/seed-{}.mlir", options.save, task.seed);
+    std::ofstream file(path);
+    file << "// random_policies --file " << path << " --case "
+         << task.c.text() << "\n// " << verdict.kind << ": "
+         << firstLine(verdict.message) << "\n"
+         << task.policy;
+  }
+
+  void report() {
+    for (const auto &[kind, seeds] : kinds) {
+      std::string list;
+      for (uint64_t seed : seeds)
+        list += fmt::format(" {}", seed);
+      std::cout << fmt::format("{} {}:{}\n", seeds.size(), kind, list);
+    }
+    for (const auto &[rule, count] : refusals)
+      std::cout << fmt::format("{} refused: {}\n", count, rule);
+    if (options.coverage)
+      coverage.print(std::cout);
+    std::cout << fmt::format(
+        "seconds: compile {:.1f}, run {:.1f}, judge {:.1f}\n", compileSeconds,
+        runSeconds, judgeSeconds);
+    std::cout << fmt::format("{} policies: {} ok, {} refused, {} faults\n",
+                             good + refused + faults, good, refused, faults);
+  }
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  CLI::App app("The compiler against random policies");
+  app.add_option("--seed", options.seed, "The first seed");
+  app.add_option("--count", options.count, "How many seeds");
+  app.add_option("--jobs", options.jobs, "Processes at once");
+  app.add_option("--seconds", options.seconds, "The longest that one may take");
+  app.add_option("--save", options.save, "A folder for policies with faults");
+  app.add_option("--file", options.file, "A policy in the place of seeds");
+  app.add_option("--case", options.caseText, "What the file is run on");
+  app.add_option("--ptxas", options.ptxas, "Assemble PTX with this program");
+  app.add_option("--target", options.target, "host or cuda");
+  app.add_flag("--coverage", options.coverage, "Print what was covered");
+  app.add_flag("--print", options.print, "Print the policies, run nothing");
+  app.add_flag("--verbose", options.verbose, "A line for every seed");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (options.print) {
+      for (int64_t i = 0; i < options.count; ++i)
+        std::cout << "// " << makeCase(options.seed + i).text() << "\n"
+                  << Generator(options.seed + i).make();
+      return 0;
+    }
+    Run run(options);
+    return options.file.empty() ? run.seeds() : run.file();
+  } catch (const std::exception &error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return 2;
+  }
+}
