@@ -40,7 +40,8 @@ bool kvc::isKnownChip(StringRef chip) {
   return info->isCPUStringValid(chip);
 }
 
-llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip) {
+llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
+                                         bool quick) {
   // bf16 tensor-core instructions begin with sm_80.
   unsigned number = 0;
   StringRef digits = chip;
@@ -69,6 +70,6 @@ llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip) {
     return machine.takeError();
   llvmModule->setTargetTriple(nvptx());
   llvmModule->setDataLayout((*machine)->createDataLayout());
-  optimize(*llvmModule, **machine);
+  optimize(*llvmModule, **machine, quick);
   return emit(*llvmModule, **machine, llvm::CodeGenFileType::AssemblyFile);
 }

@@ -52,6 +52,7 @@ static std::string pack(const Verdict &v) {
               {"ops", v.cells.ops},
               {"pairs", v.cells.pairs},
               {"compile", v.compileSeconds},
+              {"ptx", v.ptxSeconds},
               {"run", v.runSeconds},
               {"judge", v.judgeSeconds},
               {"runs", v.disturbedRuns}}
@@ -67,6 +68,7 @@ static Verdict unpack(const std::string &text) {
   v.cells.ops = json["ops"].get<std::set<std::string>>();
   v.cells.pairs = json["pairs"].get<std::set<std::string>>();
   v.compileSeconds = json["compile"];
+  v.ptxSeconds = json["ptx"];
   v.runSeconds = json["run"];
   v.judgeSeconds = json["judge"];
   v.disturbedRuns = json["runs"];

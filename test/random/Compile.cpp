@@ -11,6 +11,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 
@@ -110,14 +111,18 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
   if (failed(build.run(*module)))
     return refuse("kernels cannot be built");
 
+  auto start = std::chrono::steady_clock::now();
   if (options.ptx) {
-    llvm::Expected<std::string> ptx = emitPTX(*module, "sm_90");
+    llvm::Expected<std::string> ptx = emitPTX(*module, "sm_90", options.ptxas.empty());
     if (!ptx)
       return refuse(llvm::toString(ptx.takeError()));
     checkPTX(*ptx, result.faults);
     if (!options.ptxas.empty())
       assemble(*ptx, options.ptxas, options.library, result.faults);
   }
+  result.ptxSeconds = std::chrono::duration<double>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
   ObjectOptions object;
   object.library = object.quick = true;
   if (!options.chip.empty())

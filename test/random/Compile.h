@@ -33,6 +33,7 @@ struct Compiled {
   std::optional<unsigned> rankedLine;
   /// Norms are bounded first: kvc-prune-norms has found some.
   bool bounded = false;
+  double ptxSeconds = 0;
 };
 
 Compiled compile(mlir::MLIRContext &context, const std::string &policy,

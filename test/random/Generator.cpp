@@ -19,6 +19,8 @@ Generator::Generator(uint64_t seed) : random(seed) {
 /// A constant, or a parameter with this default.
 Value Generator::param(const std::string &text, Type type, Value value) {
   value.type = type;
+  if (type.element == Element::I1)
+    return out.add("arith.constant " + text, value);
   if (random.chance(20))
     return out.add(fmt::format("kvc.param \"p{}\" = {} : {}", out.size(), text,
                                type.text()),

@@ -8,6 +8,7 @@
 #include "runtime/io/MappedFile.h"
 #include "test/random/Children.h"
 #include "test/random/Generator.h"
+#include "test/random/Shrink.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ struct Options {
   unsigned jobs = 1;
   double seconds = 60;
   std::string save, file, caseText, ptxas, target = "host";
-  bool coverage = false, print = false, verbose = false;
+  bool coverage = false, shrink = false, print = false, verbose = false;
   std::vector<std::string> only;
 };
 
@@ -72,6 +73,8 @@ public:
     Case c = Case::parse(options.caseText);
     Verdict verdict = Children(trial, 1, options.seconds).run(policy, c);
     std::cout << verdict.kind << "\n" << verdict.message;
+    if (verdict.isFault() && options.shrink)
+      save("file", policy, c, verdict);
     if (options.coverage) {
       coverage.add(verdict.cells);
       coverage.print(std::cout);
@@ -106,11 +109,12 @@ private:
   std::map<std::string, std::vector<uint64_t>> kinds;
   std::map<std::string, int64_t> refusals;
   int64_t good = 0, refused = 0, faults = 0;
-  double compileSeconds = 0, runSeconds = 0, judgeSeconds = 0;
+  double compileSeconds = 0, ptxSeconds = 0, runSeconds = 0, judgeSeconds = 0;
 
   void note(const Children::Task &task, const Verdict &verdict) {
     coverage.add(verdict.cells);
     compileSeconds += verdict.compileSeconds;
+    ptxSeconds += verdict.ptxSeconds;
     runSeconds += verdict.runSeconds;
     judgeSeconds += verdict.judgeSeconds;
     if (options.verbose)
@@ -129,15 +133,45 @@ private:
     std::cout << fmt::format("seed {}: {}: {}\n", task.seed, verdict.kind,
                              firstLine(verdict.message));
     std::cout.flush();
-    if (options.save.empty())
+    if (!options.save.empty())
+      save(fmt::format("seed-{}", task.seed), task.policy, task.c, verdict);
+  }
+
+  /// Writes the policy with the command that repeats its fault, and if asked to
+  /// a smaller one.
+  void save(const std::string &name, const std::string &policy, const Case &c,
+            const Verdict &verdict) {
+    std::string folder = options.save.empty() ? "." : options.save;
+    std::filesystem::create_directories(folder);
+    write(fmt::format("{}/{}.mlir", folder, name), {policy, c}, verdict);
+    if (!options.shrink)
       return;
-    std::filesystem::create_directories(options.save);
-    std::string path = fmt::format("{}/seed-{}.mlir", options.save, task.seed);
-    std::ofstream file(path);
-    file << "// random_policies --file " << path << " --case "
-         << task.c.text() << "\n// " << verdict.kind << ": "
-         << firstLine(verdict.message) << "\n"
-         << task.policy;
+    Children children(trial, 1, options.seconds);
+    Verdict last = verdict;
+    Failing small = shrink(
+        {policy, c},
+        [&](const Failing &failing) {
+          Verdict now = children.run(failing.policy, failing.c);
+          bool same = kindOf(now) == kindOf(verdict);
+          if (same)
+            last = now;
+          return same;
+        },
+        400);
+    write(fmt::format("{}/{}-small.mlir", folder, name), small, last);
+  }
+
+  /// Scores are what tokens are kept by.
+  static std::string kindOf(const Verdict &verdict) {
+    return verdict.kind == "scores" ? "tokens" : verdict.kind;
+  }
+
+  static void write(const std::string &path, const Failing &failing,
+                    const Verdict &verdict) {
+    std::ofstream(path) << fmt::format(
+        "// random_policies --file {} --case {}\n// {}: {}\n{}", path,
+        failing.c.text(), verdict.kind, firstLine(verdict.message),
+        failing.policy);
   }
 
   void report() {
@@ -152,8 +186,8 @@ private:
     if (options.coverage)
       coverage.print(std::cout);
     std::cout << fmt::format(
-        "seconds: compile {:.1f}, run {:.1f}, judge {:.1f}\n", compileSeconds,
-        runSeconds, judgeSeconds);
+        "seconds: compile {:.1f}, PTX {:.1f}, run {:.1f}, judge {:.1f}\n",
+        compileSeconds, ptxSeconds, runSeconds, judgeSeconds);
     std::cout << fmt::format("{} policies: {} ok, {} refused, {} faults\n",
                              good + refused + faults, good, refused, faults);
   }
@@ -174,6 +208,8 @@ int main(int argc, char **argv) {
   app.add_option("--ptxas", options.ptxas, "Assemble PTX with this program");
   app.add_option("--target", options.target, "host or cuda");
   app.add_flag("--coverage", options.coverage, "Print what was covered");
+  app.add_flag("--shrink", options.shrink,
+               "Make policies with faults smaller, into --save");
   app.add_flag("--print", options.print, "Print the policies, run nothing");
   app.add_flag("--verbose", options.verbose, "A line for every seed");
   CLI11_PARSE(app, argc, argv);
