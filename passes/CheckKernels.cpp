@@ -9,6 +9,7 @@
 #include "passes/Passes.h"
 #include "passes/Stages.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace kvc {
@@ -36,16 +37,16 @@ bool isInput(Value value, ArrayRef<Axis> axes) {
 LogicalResult inferResults(Operation *op, SmallVectorImpl<AxisList> &results) {
   const AxisList list{Axis::KVHeads, Axis::Kept}, counts{Axis::KVHeads};
   if (isa<ListOp, ListKeptOp>(op)) {
-    results = {list, counts};
+    results.append({list, counts});
     return success();
   }
   if (isa<ListMembersOp>(op)) {
-    results = {list};
+    results.push_back(list);
     return success();
   }
   if (isa<GramOp>(op)) {
-    results = {{Axis::QueryHeads, Axis::Channel, Axis::Channel},
-               {Axis::QueryHeads, Axis::Channel, Axis::Pair}};
+    results.push_back({Axis::QueryHeads, Axis::Channel, Axis::Channel});
+    results.push_back({Axis::QueryHeads, Axis::Channel, Axis::Pair});
     return success();
   }
   if (op->getNumResults() != 1)
@@ -93,7 +94,8 @@ LogicalResult checkAxes(Operation *op) {
     if (axes != axesOf(type))
       return op->emitOpError("result must have axes ")
              << AxesAttr::get(op->getContext(), axes) << ", got " << type;
-  if (isa<AxesOpInterface>(op) || op->getNumResults() != 1)
+  // What is left is elementwise.
+  if (isa<KVCDialect>(op->getDialect()) || op->getNumResults() != 1)
     return success();
   for (Type type : op->getOperandTypes())
     if (isa<RankedTensorType>(type) &&

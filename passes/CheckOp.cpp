@@ -86,8 +86,8 @@ LogicalResult kvc::checkOp(Operation *op) {
   bool onTensors =
       llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
   if (dialect != "kvc" && onTensors && !op->hasTrait<OpTrait::Elementwise>())
-    return op->emitError("an op of ")
-           << dialect << " on tensors must be elementwise, got "
+    return op->emitError("a tensor is made by an op of kvc or elementwise from "
+                         "others, got ")
            << op->getName();
   if (dialect != "kvc" &&
       llvm::any_of(op->getResultTypes(), llvm::IsaPred<FractionType>))

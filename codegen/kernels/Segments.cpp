@@ -201,9 +201,13 @@ private:
       Expr divisor = (range == k.f32(0)).select(k.f32(1), range);
       return (own() - least) / divisor;
     }
-    case SegmentKind::Softmax:
-      return (own() - over(ReduceKind::Max)).unary<math::ExpOp>() /
-             over(ReduceKind::Sum);
+    case SegmentKind::Softmax: {
+      Expr sum = over(ReduceKind::Sum);
+      Expr share =
+          (own() - over(ReduceKind::Max)).unary<math::ExpOp>() / sum;
+      // Behind the last segment there are no tokens.
+      return op.getNext() ? (sum == k.f32(0)).select(k.f32(NAN), share) : share;
+    }
     case SegmentKind::Rank:
       return rank(op, own(), p);
     }

@@ -148,3 +148,44 @@ kvc.policy @bound_of_l2 {
   %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
   kvc.keep %all : tensor<?x?xi1>
 }
+
+// -----
+
+// PolicyOp C2
+// expected-error @+1 {{name must be letters, digits and _, not beginning with a digit, got 'snap-kv'}}
+kvc.policy @"snap-kv" {
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// PolicyOp C2
+// expected-error @+1 {{got '1abc'}}
+kvc.policy @"1abc" {
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+kvc.policy @kernel_name {
+  // KernelOp C3
+  // expected-error @+1 {{name must be letters, digits and _, not beginning with a digit, got 'rows 0'}}
+  kvc.kernel compact "rows 0"() : () -> () {
+    kvc.yield
+  }
+  kvc.done
+}
+
+// -----
+
+kvc.policy @empty_kernel {
+  // KernelOp C2
+  // expected-error @+1 {{body must end in kvc.yield of the results' types}}
+  kvc.kernel compact "compact"() : () -> () {
+  }
+  kvc.done
+}

@@ -111,3 +111,48 @@ kvc.policy @static_extents {
   %k = kvc.topk %n, %c : tensor<8x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// PTX would call a library that no driver links.
+kvc.policy @remainder {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{no lowering for arith.remf}}
+  %r = arith.remf %n, %n : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %r, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// A fraction is known when the policy is compiled.
+kvc.policy @chosen_fraction {
+  %a = kvc.fraction "0.2"
+  %b = kvc.fraction "0.3"
+  %layer = kvc.layer
+  %zero = arith.constant 0 : index
+  %first = arith.cmpi eq, %layer, %zero : index
+  // expected-error @+1 {{a fraction must be a kvc.fraction or a parameter, got the result of arith.select}}
+  %s = arith.select %first, %a, %b : !kvc.fraction
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %u = kvc.allocate uniform : tensor<?xi32>
+  %c = kvc.allocate_heads %n base(%u) safeguard(%s) : tensor<?x?xf32>, tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// The log-sum-exp is the compiler's business.
+kvc.policy @own_lse {
+  %n = arith.constant 8 : index
+  %l = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{has operands of level fused in a policy that ends in kvc.keep}}
+  %rows = kvc.attention last(%n) lse(%l : tensor<?x?xf32>) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

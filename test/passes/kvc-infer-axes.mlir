@@ -199,3 +199,34 @@ kvc.policy @vector_as_scores {
   %k = kvc.topk %m, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// KeepOp C1: which query head of the group would decide?
+kvc.policy @mask_per_query_head {
+  %w = arith.constant 16 : index
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %y = kvc.reduce sum window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %e = kvc.fill 0.25 : tensor<?x?xf32>
+  %m = arith.cmpf ogt, %y, %e : tensor<?x?xf32>
+  // expected-error @+1 {{the mask must be per KV head, got a value per query head}}
+  kvc.keep %m : tensor<?x?xi1>
+}
+
+// -----
+
+// NearestOp C1
+kvc.policy @sources_per_query_head {
+  %w = arith.constant 16 : index
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %y = kvc.reduce sum window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %e = kvc.fill 0.25 : tensor<?x?xf32>
+  %m = arith.cmpf ogt, %y, %e : tensor<?x?xf32>
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  %tau = arith.constant 0.5 : f32
+  // expected-error @+1 {{sources must be per KV head, got a value per query head}}
+  %d = kvc.nearest %m in %k of key at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
+  kvc.keep %k merge(%d, %n : tensor<?x?xi32>, tensor<?x?xf32>) : tensor<?x?xi1>
+}
