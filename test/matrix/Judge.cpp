@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 using namespace kvc;
 using namespace kvc::test;
@@ -92,6 +94,27 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
   }
   if (merges)
     faults.append(judgeMerge(problem, got, want, margin), "");
+  return faults;
+}
+
+Faults kvc::test::judgeRanking(const std::vector<float> &scores,
+                               const std::vector<int64_t> &marked) {
+  std::vector<int64_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (std::isnan(scores[a]) || std::isnan(scores[b]))
+      return !std::isnan(scores[a]) && std::isnan(scores[b]);
+    return scores[a] > scores[b];
+  });
+  order.resize(std::min(order.size(), marked.size()));
+  std::sort(order.begin(), order.end());
+  Faults faults;
+  std::vector<int64_t> differ;
+  std::set_difference(order.begin(), order.end(), marked.begin(), marked.end(),
+                      std::back_inserter(differ));
+  for (int64_t t : differ)
+    faults.add(fmt::format("token {} is among the {} best but is dropped", t,
+                           marked.size()));
   return faults;
 }
 

@@ -54,6 +54,12 @@ Faults judge(const Problem &problem, const rt::KeptSequence &got,
 Faults judgeMerge(const Problem &problem, const rt::KeptSequence &got,
                   const reference::Kept &want, Margin &margin);
 
+/// Tokens that a top-k of these scores marks must come before all others: the
+/// larger first, of equal ones the smaller token; NaN last. The scores are the
+/// kernels' own, so nothing is left to a margin.
+Faults judgeRanking(const std::vector<float> &scores,
+                    const std::vector<int64_t> &marked);
+
 /// The same tokens.
 Faults compareRows(const rt::KeptLayer &a, const rt::KeptLayer &b);
 /// The same bytes of everything.

@@ -107,8 +107,10 @@ Value Generator::elementwise(Type type, int spend) {
   auto [ta, tb] = operandTypes(type);
   Value a = floats(ta, left);
   // Rows beside a number (repeated rows).
-  Value b = rows && random.chance(6) ? constantFloats(type) : floats(tb, right);
-  // Rows of other heads that cannot be joined to what is asked for.
+  Value b = rows && random.chance(15) ? repeatedRows(type, right)
+                                      : floats(tb, right);
+  if (rows && a.type.heads != type.heads && b.type.heads != type.heads)
+    a = floats(type, 0);
   switch (random.weighted({6, 4, 6, 3, taste[OddMath], 2, 2, taste[OddMath],
                            taste[OddMath], taste[OddMath], 1, 2})) {
   case 0:
@@ -126,15 +128,16 @@ Value Generator::elementwise(Type type, int spend) {
   case 3: {
     if (!random.chance(10)) {
       b = positiveForm(b);
-      if (!rows)
-        b = binary("arith.addf", b, constantFloats(b.type), b.type);
+      Type sum = b.type;
+      b = binary("arith.addf", b, constantFloats(b.type), b.type);
+      b.type = sum;
     }
     Value x = binary("arith.divf", a, b, type);
     x.bounded = false;
     return x;
   }
-  case 4:
-    return binary("arith.remf", a, b, type);
+  case 4: // refused
+    return binary(random.chance(5) ? "arith.remf" : "arith.addf", a, b, type);
   case 5:
     return binary("arith.maximumf", a, b, type);
   case 6:
@@ -287,6 +290,26 @@ Value Generator::makeInts(Type type, int spend) {
                                mask.type.text(), type.text()),
                    result);
   }
+  if (random.chance(25)) {
+    Value value = ints(type, spend - 1);
+    value.most = std::max(value.most, -value.least);
+    value.least = value.least == INT32_MIN ? value.least : 0;
+    value = unary("math.absi", value);
+    value.withinPast = false;
+    return value;
+  }
+  if (wild && random.chance(30)) { // saturates; 0 of a NaN
+    Value x = floats(type.of(Element::F32), spend - 1);
+    bool sign = random.chance(60);
+    return out.add(fmt::format("arith.{} {} : {} to {}",
+                               sign ? "fptosi" : "fptoui", x.name,
+                               x.type.text(), type.text()),
+                   {.type = type,
+                    .least = INT32_MIN,
+                    .most = INT32_MAX,
+                    .reach = x.reach,
+                    .cut = x.cut});
+  }
   // A float between -50 and 50; a NaN would be undefined.
   Type like = type.of(Element::F32);
   Value x = floats(like, spend - 1);
@@ -333,7 +356,9 @@ Value Generator::intBinary(Type type, int spend) {
   struct Range {
     int64_t least, most;
   };
-  bool natural = a.least >= 0 && b.least >= 0;
+  bool index = type.element == Element::Index;
+  bool any = wild && !index;
+  bool natural = any || (a.least >= 0 && b.least >= 0);
   struct Choice {
     const char *op;
     bool allowed;
@@ -343,7 +368,6 @@ Value Generator::intBinary(Type type, int spend) {
   int64_t bits = 1;
   while (bits <= std::max(a.most, b.most))
     bits *= 2;
-  bool index = type.element == Element::Index;
   // Bounds of products, over all corners.
   int64_t corners[] = {a.least * b.least, a.least * b.most, a.most * b.least,
                        a.most * b.most};
@@ -364,14 +388,10 @@ Value Generator::intBinary(Type type, int spend) {
       {"arith.andi", natural, {0, std::min(a.most, b.most)}, 1},
       {"arith.ori", natural, {0, bits}, 1},
       {"arith.xori", natural, {0, bits}, 1},
-      {"arith.shrui", natural && b.most < 31, {0, a.most}, taste[OddMath]},
-      {"arith.shrsi", b.least >= 0 && b.most < 31, {a.least, a.most},
-       taste[OddMath]},
-      {"arith.shli", natural && b.most < 8 && a.most < 4096,
-       {0, a.most << std::min<int64_t>(b.most, 8)}, taste[OddMath]},
   };
-  std::erase_if(choices, [](const Choice &c) {
-    return !c.allowed || c.range.least < -1000000 || c.range.most > 1000000;
+  std::erase_if(choices, [&](const Choice &c) {
+    return !c.allowed ||
+           (!any && (c.range.least < -1000000 || c.range.most > 1000000));
   });
   if (choices.empty())
     return intLeaf(type.dims == Dims::Scalar ? type : type);
@@ -382,6 +402,11 @@ Value Generator::intBinary(Type type, int spend) {
   Value result = binary(choice.op, a, b, type);
   result.least = choice.range.least;
   result.most = choice.range.most;
+  if (any && (a.least < 0 || b.least < 0 || result.least < -1000000 ||
+              result.most > 1000000)) {
+    result.least = INT32_MIN;
+    result.most = INT32_MAX;
+  }
   result.withinPast = false;
   return result;
 }
@@ -413,7 +438,8 @@ Value Generator::makeMasks(Type type, int spend) {
   switch (random.weighted({4, (heads || tokens) * (1 + taste[Integers]),
                            2 * more, more * (tokens && ofKV) * 3,
                            (tokens || heads) * ofKV, tokens * more,
-                           tokens && !ofKV && type.heads == Axis::OneHead})) {
+                           tokens && !ofKV && type.heads == Axis::OneHead,
+                           more * taste[Integers]})) {
   case 0: {
     auto [ta, tb] = operandTypes(type.of(Element::F32));
     Value a = floats(ta, left);
@@ -478,6 +504,12 @@ Value Generator::makeMasks(Type type, int spend) {
     return out.add(fmt::format("kvc.broadcast {} : {} to {}", head.name,
                                head.type.text(), type.text()),
                    {.type = type});
+  }
+  case 7: {
+    Value value = ints(type.of(Element::I32), spend - 1);
+    return out.add(fmt::format("arith.trunci {} : {} to {}", value.name,
+                               value.type.text(), type.text()),
+                   {.type = type, .reach = value.reach, .cut = value.cut});
   }
   default: {
     Value truth = param(random.of<std::string>({"true", "true", "false"}),

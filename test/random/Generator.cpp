@@ -12,6 +12,7 @@ Generator::Generator(uint64_t seed) : random(seed) {
     taste.push_back(random.of<int64_t>({0, 0, 1, 1, 1, 4}));
   windows = {random.of<int64_t>({1, 2, 5, 8, 16, 32, 40}),
              random.of<int64_t>({3, 4, 13, 16, 17, 31, 33, 64, 70})};
+  wild = random.chance(15);
   cutLength = random.of<int64_t>({1, 2, 7, 8, 16, 31, 40, 64, 200});
   cutFrom = random.of<int64_t>({0, 0, 1, 4, 9, 33});
 }
@@ -80,9 +81,11 @@ std::pair<Type, Type> Generator::operandTypes(Type result) {
   Type other = result;
   if (result.dims == Dims::Tokens || result.dims == Dims::Heads)
     other.heads = headsUpTo(result.heads);
-  // Rows of all queries cannot be reduced over all heads.
-  if (result.dims == Dims::Rows && result.window > 0 && random.chance(30))
-    other.heads = headsUpTo(result.heads);
+  // Rows of all heads must be reduced before they meet rows per head.
+  if (result.dims == Dims::Rows && result.heads == Axis::QueryHeads &&
+      random.chance(25))
+    other.heads = result.window > 0 && random.chance(3) ? Axis::OneHead
+                                                        : Axis::KVHeads;
   std::pair types(result, other);
   if (random.chance(50))
     std::swap(types.first, types.second);

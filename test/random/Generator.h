@@ -51,6 +51,8 @@ private:
   /// Two lengths of windows, and how segments of vectors are cut.
   std::vector<int64_t> windows;
   int64_t cutLength, cutFrom;
+  /// Integers may be below 0 and wrap.
+  bool wild;
 
   // Generator.cpp
   Value param(const std::string &text, Type type, Value value);
@@ -74,6 +76,7 @@ private:
   Value rows(Type type, int spend);
   Value vectors(Type type, int spend);
   Value constantFloats(Type type);
+  Value repeatedRows(Type type, int spend);
   Value reduce(const char *kinds, const char *axis, Value value, Type type);
   Value pool(Value value, bool ofRows);
   Value segment(Value value);

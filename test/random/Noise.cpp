@@ -56,9 +56,8 @@ static bool isExact(Operation *op) {
   return isa<VectorsOp, BroadcastOp, FillOp, ParamOp, FractionOp,
              arith::ConstantOp, arith::SelectOp, arith::NegFOp,
              arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp,
-             arith::MinNumFOp, arith::SIToFPOp, arith::UIToFPOp, math::AbsFOp,
-             math::CopySignOp, math::FloorOp, math::CeilOp,
-             math::RoundEvenOp>(op);
+             arith::MinNumFOp, math::AbsFOp, math::CopySignOp, math::FloorOp,
+             math::CeilOp, math::RoundEvenOp>(op);
 }
 
 Noise::Noise(PolicyOp policy, const reference::Layer &layer, uint64_t seed,
@@ -207,7 +206,8 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
   } else {
     for (size_t i = 0; i < result.data.size(); ++i) {
       double &x = result.data[i];
-      bool coarse = isCoarse(x);
+      bool coarse = isCoarse(x) || (isa<arith::SIToFPOp, arith::UIToFPOp>(op) &&
+                                    std::abs(x) <= 0x1p24);
       for (const Tensor *operand : operands)
         if (operand->data.size() == result.data.size())
           coarse &= isCoarse(operand->data[i]);

@@ -125,6 +125,7 @@ private:
   Verdict verdict;
   bool allQueries = false, carriesState = false, readsTable = false;
   bool looksAtLayer = false, ranksByNorm = false, prunes = false;
+  bool ranksAlone = false;
 
   std::string libraryPath(const std::string &option) const {
     return options.folder + "/" + std::to_string(getpid()) + option + ".so";
@@ -141,6 +142,12 @@ private:
       blame(kind, where + fault);
   }
 
+  /// True for the top-k whose scores the kernels show.
+  bool isRanked(Operation *op) const {
+    auto where = op->getLoc()->findInstanceOf<FileLineColLoc>();
+    return isa<TopkOp>(op) && where && compiled.rankedLine == where.getLine();
+  }
+
   void readPolicy() {
     policy.walk([&](Operation *op) {
       looksAtLayer |= isa<LayerOp, LayersOp, AllocateLayersOp, AllocateTableOp,
@@ -150,6 +157,9 @@ private:
       ranksByNorm |= isa<ProjectedNormOp>(op);
       if (auto attention = dyn_cast<AttentionOp>(op))
         allQueries |= attention.readsAll();
+      if (auto keep = dyn_cast<KeepOp>(op))
+        if (Operation *mask = keep.getMask().getDefiningOp())
+          ranksAlone = isRanked(mask);
     });
   }
 
@@ -204,8 +214,7 @@ private:
                                  ArrayRef<const reference::Tensor *> operands,
                                  reference::Tensor &result) {
       noise(op, operands, result);
-      auto where = op->getLoc()->findInstanceOf<FileLineColLoc>();
-      if (isa<TopkOp>(op) && where && compiled.rankedLine == where.getLine())
+      if (isRanked(op))
         ranked = reference::broadcast(*operands[0], result.axes, result.shape);
     };
     auto kept = reference::interpret(policy, layer, {}, watch);
@@ -296,10 +305,27 @@ private:
     }
   }
 
+  /// What is kept are the best by the scores that the kernels show.
+  void judgeRanking(const rt::KeptSequence &got, test::Faults &faults) const {
+    size_t at = 0;
+    for (size_t g = 0; g < got.counts.size(); ++g) {
+      std::vector<int64_t> marked;
+      for (int32_t i = 0; i < got.counts[g]; ++i, ++at)
+        if (uint32_t(got.indices[at]) < got.past)
+          marked.push_back(got.indices[at]);
+      auto from = got.scores.begin() + long(g * got.past);
+      faults.append(
+          test::judgeRanking({from, from + got.past}, marked),
+          "head " + std::to_string(g) + ", by the kernels' own scores: ");
+    }
+  }
+
   void judge(const test::Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want, Spread &margin,
              const std::string &where) {
     test::Faults faults = test::judge(problem, got, want, margin);
+    if (ranksAlone && got.past)
+      judgeRanking(got, faults);
     // The kind of the first line: what is wrong of tokens is so of scores too.
     bool scores = !faults.empty();
     for (const std::string &line : faults.get())

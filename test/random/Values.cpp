@@ -34,7 +34,7 @@ Value Generator::leaf(Type type) { return makeFloats(type, 0); }
 
 Value Generator::scalarFloat(int spend) {
   Type type{Element::F32, Dims::Scalar};
-  if (spend <= 0 || random.chance(50))
+  if (spend <= 0 || random.chance(30))
     return number(random.of({0.0, 0.25, 0.5, 1.0, 2.0, -1.0, 0.1, 1e-4, 3.7,
                              -0.3, 1e-10}));
   if (random.chance(50))
@@ -42,7 +42,10 @@ Value Generator::scalarFloat(int spend) {
   Value whole = ints(type.of(Element::Index), spend - 1);
   Value narrow = whole;
   narrow.type = type.of(Element::I32);
-  narrow = out.add("arith.index_cast " + whole.name + " : index to i32", narrow);
+  narrow = out.add(fmt::format("arith.{} {} : index to i32",
+                               random.of({"index_cast", "index_castui"}),
+                               whole.name),
+                   narrow);
   Value result;
   result.type = type;
   result.positive = true;
@@ -54,6 +57,7 @@ Value Generator::scalarFloat(int spend) {
 /// The same number everywhere.
 Value Generator::constantFloats(Type type) {
   double value = random.of({0.0, 0.25, 0.5, 1.0, 2.0, -1.0, 0.1, 1e-4, 10.0});
+  bool computed = random.chance(15);
   Value result;
   result.type = type.dims == Dims::Rows ? type.with(Axis::OneHead) : type;
   if (type.dims == Dims::Rows)
@@ -62,16 +66,31 @@ Value Generator::constantFloats(Type type) {
   result.bounded = true;
   if (type.dims == Dims::Tokens || type.dims == Dims::Heads)
     result.type.heads = Axis::OneHead;
-  if (type.dims != Dims::Vectors && random.chance(60))
+  if (type.dims != Dims::Vectors && !computed && random.chance(60))
     return out.add(fmt::format("kvc.fill {:e} : {}", value,
                                type.text()),
                    result);
-  Value scalar = number(value);
+  Value scalar = computed ? scalarFloat(2) : number(value);
+  result.positive = scalar.positive;
+  result.bounded = scalar.bounded;
   return out.add(fmt::format("kvc.broadcast {}{} : f32 to {}", scalar.name,
                              type.dims == Dims::Vectors ? " along channels"
                                                         : "",
                              type.text()),
                  result);
+}
+
+/// Something that is the same for every query: a number, or a value per token.
+Value Generator::repeatedRows(Type type, int spend) {
+  if (random.chance(40))
+    return constantFloats(type);
+  Value value = floats({Element::F32, Dims::Tokens, headsUpTo(type.heads)},
+                       spend);
+  std::string body = fmt::format("kvc.broadcast {} : {} to {}", value.name,
+                                 value.type.text(), type.text());
+  value.type = type.with(value.type.heads);
+  value.type.window = Type::repeated;
+  return out.add(body, value);
 }
 
 Value Generator::reduce(const char *kinds, const char *axis, Value value,
@@ -340,9 +359,12 @@ Value Generator::vectors(Type type, int spend) {
     value.type = type;
     return out.add(body, value);
   }
-  if (type.heads == Axis::OneHead)
-    return reduce("msxn", "heads", floats(type.with(Axis::KVHeads), spend - 1),
-                  type);
+  if (type.heads == Axis::OneHead) {
+    Value value = floats(type.with(Axis::KVHeads), spend - 1);
+    if (value.cut && !random.chance(3)) // of segments: over channels first
+      value = vectors(type.with(Axis::KVHeads), 0);
+    return reduce("msxn", "heads", value, type);
+  }
   if (spend > 1 && random.chance(15)) {
     Value value = floats({Element::F32, Dims::HeadChannels, Axis::KVHeads},
                          spend - 1);
