@@ -130,7 +130,9 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
   llvm::Expected<std::string> text = emitObject(*module, object);
   if (!text)
     return refuse(llvm::toString(text.takeError()));
-  if (llvm::Error error = linkLibrary(*text, options.library))
-    return refuse(llvm::toString(std::move(error)));
+  llvm::Expected<std::string> library = linkLibrary(*text);
+  if (!library)
+    return refuse(llvm::toString(library.takeError()));
+  std::ofstream(options.library, std::ios::binary) << *library;
   return result;
 }
