@@ -22,7 +22,7 @@ Value Generator::param(const std::string &text, Type type, Value value) {
   value.type = type;
   if (type.element == Element::I1)
     return out.add("arith.constant " + text, value);
-  if (random.chance(20))
+  if (type.element != Element::I32 && random.chance(20))
     return out.add(fmt::format("kvc.param \"p{}\" = {} : {}", out.size(), text,
                                type.text()),
                    value);

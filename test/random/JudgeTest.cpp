@@ -64,7 +64,7 @@ protected:
   }
 
   static test::Problem problem(test::Keys keys = test::Keys::Random) {
-    return {{2, 2, 16, KVC_F32}, 40, 12, keys, 7, false};
+    return {{2, 2, 16, KVC_F32}, 40, 12, keys, 8, false};
   }
 
   reference::Kept run(const test::Problem &problem, uint64_t seed,
@@ -155,9 +155,9 @@ protected:
     Spread margin(want, [&](uint64_t seed, double amplitude) {
       return run(made, seed, amplitude);
     });
+    test::Faults found = test::judge(made, got, want, margin);
     std::string all;
-    for (const std::string &line :
-         test::judge(made, got, want, margin).get())
+    for (const std::string &line : found.get())
       all += line + "\n";
     return all;
   }
