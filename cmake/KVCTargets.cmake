@@ -5,13 +5,16 @@ function(kvc_target_options name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter
     $<$<BOOL:${KVC_WERROR}>:-Werror>)
-  if(KVC_SANITIZE)
+  if(KVC_SANITIZE OR KVC_FUZZ)
     # "function" reads what stands in front of a callee: in front of a host kernel,
     # which kvc-opt has made, there may be nothing.
     target_compile_options(${name} PRIVATE -fsanitize=address,undefined
       -fno-sanitize=vptr,function -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${name} PUBLIC -fsanitize=address,undefined
       -fno-sanitize=vptr)
+  endif()
+  if(KVC_FUZZ)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()
 

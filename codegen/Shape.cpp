@@ -75,6 +75,22 @@ Expected<Shape> Shape::parse(StringRef text) {
   return shape;
 }
 
+/// True for JSON nested deeper than any config is: the parser is recursive.
+static bool isTooDeep(StringRef text) {
+  int64_t depth = 0;
+  bool inText = false;
+  for (size_t i = 0; i < text.size() && depth <= 100; ++i) {
+    char c = text[i];
+    if (inText && c == '\\')
+      ++i;
+    else if (c == '"')
+      inText = !inText;
+    else if (!inText)
+      depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+  }
+  return depth > 100;
+}
+
 Expected<Shape> Shape::fromModel(StringRef dir) {
   std::string path = (dir + "/config.json").str();
   // A FIFO would wait for somebody who writes.
@@ -83,6 +99,8 @@ Expected<Shape> Shape::fromModel(StringRef dir) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
     return fail("cannot read " + path + ": " + file.getError().message());
+  if (isTooDeep((*file)->getBuffer()))
+    return fail(path + ": must be JSON nested at most 100 deep");
   Expected<llvm::json::Value> json = llvm::json::parse((*file)->getBuffer());
   if (!json)
     return fail(path + ": " + llvm::toString(json.takeError()));

@@ -28,10 +28,12 @@ const std::array<std::string, 256> &kvc::rt::byteCharacters() {
 
 std::string kvc::rt::replaceAll(std::string text, const std::string &from,
                                 const std::string &to) {
+  std::string result;
+  size_t done = 0;
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
-       at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
+       done = at += from.size())
+    result.append(text, done, at - done).append(to);
+  return result.append(text, done);
 }
 
 void Tokenizer::checkFits(uint32_t limit) const {
@@ -104,16 +106,31 @@ void Tokenizer::encodeText(std::string_view text, bool first,
                            std::vector<uint32_t> &out) const {
   if (text.empty())
     return;
+  // Each step may put several bytes where one was, and steps can be many.
+  auto checkGrowth = [&](size_t bytes) {
+    constexpr size_t most = 64;
+    if (bytes > most * (text.size() + most))
+      throw fail(KVC_BAD_ARGUMENT,
+                 "the tokenizer's steps must not make a text {} times as long, "
+                 "got {} bytes of {}",
+                 most, bytes, text.size());
+  };
   std::string normalized(text);
-  for (const Normalizer &step : normalizers)
+  for (const Normalizer &step : normalizers) {
     normalized = step(std::move(normalized), first);
+    checkGrowth(normalized.size());
+  }
   std::vector<std::string> words{normalized};
   for (const Cutter &cut : cutters) {
+    size_t bytes = 0;
     std::vector<std::string> finer;
     bool start = first;
     for (const std::string &word : words) {
-      for (std::string &part : cut(word, start))
+      for (std::string &part : cut(word, start)) {
+        bytes += part.size();
         finer.push_back(std::move(part));
+      }
+      checkGrowth(bytes);
       start = false;
     }
     words.swap(finer);

@@ -18,6 +18,9 @@ using nlohmann::json;
 static const char gpt2Pattern[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// Files in use have a character of three bytes.
+static constexpr size_t mostMark = 64;
+
 namespace kvc::rt {
 
 /// Fills a tokenizer from the file; what is not implemented is refused.
@@ -59,6 +62,13 @@ private:
                    object[field].is_string()
                ? object[field].get<std::string>()
                : "";
+  }
+  /// A text that is put in where another was.
+  std::string markOf(const json &step, const char *field) const {
+    std::string mark = textOf(step, field);
+    if (mark.size() > mostMark)
+      throw bad(field, fmt::format("at most {} bytes", mostMark), mark);
+    return mark;
   }
   static bool flagOf(const json &object, const char *field, bool absent) {
     return object.contains(field) && object[field].is_boolean()
@@ -182,7 +192,7 @@ private:
       }
     if (type == "Prepend") {
       t.normalizers.push_back(
-          [mark = textOf(step, "prepend")](std::string text, bool) {
+          [mark = markOf(step, "prepend")](std::string text, bool) {
             return text.empty() ? text : mark + text;
           });
       return;
@@ -190,7 +200,7 @@ private:
     if (type == "Replace") {
       std::string from = patternText(step, "normalizer");
       t.normalizers.push_back(
-          [from, to = textOf(step, "content")](std::string text, bool) {
+          [from, to = markOf(step, "content")](std::string text, bool) {
             return replaceAll(std::move(text), from, to);
           });
       return;
@@ -255,7 +265,7 @@ private:
     if (scheme.empty())
       scheme = flagOf(step, "add_prefix_space", true) ? "always" : "never";
     bool split = flagOf(step, "split", true);
-    std::string mark = textOf(step, "replacement");
+    std::string mark = markOf(step, "replacement");
     if (mark.empty())
       throw bad("pre_tokenizer.replacement", "a character", step);
     t.cutters.push_back([=](const std::string &raw, bool first) {
@@ -323,8 +333,8 @@ private:
         readDecoder(inner);
     } else if (type == "Strip") {
       t.stripsFirstSpace = textOf(step, "content") == " " &&
-                           step.value("start", 0) == 1 &&
-                           step.value("stop", 0) == 0;
+                           step.value("start", json(0)) == 1 &&
+                           step.value("stop", json(0)) == 0;
       if (!t.stripsFirstSpace)
         throw bad("decoder", "a Strip of one space in front", step);
     } else if (type == "Metaspace") {

@@ -33,7 +33,8 @@ Library Library::squad(const std::string &path) try {
         Question question{qa.at("question"), {}, {library.distractors.back()}};
         for (const json &answer : qa.at("answers"))
           question.answers.push_back(answer.at("text"));
-        library.questions.push_back(question);
+        if (!question.answers.empty())
+          library.questions.push_back(question);
       }
     }
   return library;

@@ -1,0 +1,19 @@
+//===- Table.cpp - the importance of heads -------------------------------===//
+
+#include "test/fuzz/Target.h"
+
+#include "runtime/executor/HeadTable.h"
+
+using namespace kvc;
+
+KVC_FUZZ_TARGET(table) {
+  static const rt::Manifest manifest = [] {
+    rt::Manifest m = {};
+    m.variants = {{64, 2, KVC_F32, 4, {{"k", "rows", 32, {}, {"table"}, false}}}};
+    return m;
+  }();
+  auto values =
+      rt::readTable(manifest, fuzz::file(bytes, "table.safetensors"), 2, 4);
+  if (values.size() != 8)
+    fuzz::fault("a table must have a number for each head");
+}

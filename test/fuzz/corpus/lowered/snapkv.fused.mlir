@@ -1,0 +1,41 @@
+module {
+  kvc.policy @snapkv attributes {params = {width = 7 : index, window = 32 : index}} {
+    %0 = kvc.kernel  statistics "statistics"() attributes {buffers = [#kvc.buffer<0, live = 0 to 1>]} : () -> tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>> {
+      %c32 = arith.constant 32 : index
+      %4 = kvc.row_statistics last(%c32) : tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>
+      %c32_0 = arith.constant 32 : index
+      kvc.yield protect_last(%c32_0) %4 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>
+    }
+    %1 = kvc.kernel  combine "combine"(%0) attributes {buffers = [#kvc.buffer<1, live = 1 to 2>]} : (tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>) -> tensor<?x32xf32, #kvc.axes<query_heads, window>> {
+    ^bb0(%arg0: tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>):
+      %4 = kvc.combine_statistics %arg0 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>> -> tensor<?x32xf32, #kvc.axes<query_heads, window>>
+      kvc.yield %4 : tensor<?x32xf32, #kvc.axes<query_heads, window>>
+    }
+    %2 = kvc.kernel  columns "columns0"(%1) attributes {buffers = [#kvc.buffer<2, live = 2 to 3>]} : (tensor<?x32xf32, #kvc.axes<query_heads, window>>) -> tensor<?x?xf32, #kvc.axes<kv_heads, past>> {
+    ^bb0(%arg0: tensor<?x32xf32, #kvc.axes<query_heads, window>>):
+      %c32 = arith.constant 32 : index
+      %4 = kvc.attention last(%c32) lse(%arg0 : tensor<?x32xf32, #kvc.axes<query_heads, window>>) : tensor<?x32x?xf32, #kvc.axes<query_heads, window, past>>
+      %5 = kvc.reduce  mean  window %4 : tensor<?x32x?xf32, #kvc.axes<query_heads, window, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
+      %6 = kvc.reduce  mean  group %5 : tensor<?x?xf32, #kvc.axes<query_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      kvc.yield protect_last(%c32) %6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+    }
+    %3:2 = kvc.kernel  rows "rows0"(%2) : (tensor<?x?xf32, #kvc.axes<kv_heads, past>>) -> (tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>) {
+    ^bb0(%arg0: tensor<?x?xf32, #kvc.axes<kv_heads, past>>):
+      %c7 = arith.constant 7 : index
+      %4 = kvc.pool  max %arg0 width(%c7) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %5 = kvc.allocate uniform : tensor<?xi32, #kvc.axes<kv_heads>>
+      %6 = kvc.stage %4 {buffer = #kvc.buffer<3, live = 3 to 4>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %7 = kvc.topk %6, %5 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?xi32, #kvc.axes<kv_heads>> -> tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+      %indices, %counts = kvc.list_kept %7 : tensor<?x?xi1, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>
+      %c32 = arith.constant 32 : index
+      kvc.yield protect_last(%c32) %indices, %counts : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>
+    }
+    kvc.kernel  compact "compact"(%3#0, %3#1) : (tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>) -> () {
+    ^bb0(%arg0: tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, %arg1: tensor<?xi32, #kvc.axes<kv_heads>>):
+      kvc.compact %arg0, %arg1 : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>
+      kvc.yield
+    }
+    kvc.done
+  }
+}
+
