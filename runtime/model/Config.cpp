@@ -173,7 +173,7 @@ void readEos(const Fields &fields, std::vector<uint32_t> &eos) {
   eos.clear();
   json value = fields.get("eos_token_id");
   for (const json &id : value.is_array() ? value : json::array({value})) {
-    if (!id.is_number_unsigned())
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > UINT32_MAX)
       throw fields.bad("eos_token_id", "token ids", value);
     eos.push_back(id.get<uint32_t>());
   }

@@ -47,7 +47,7 @@ def write(name, raw):
     return lambda folder: (folder / name).write_bytes(raw)
 
 
-config = "config.json"
+config, tokenizer = "config.json", "tokenizer.json"
 cases = [
     (needle, lambda f: (f / config).unlink(), "config.json"),
     (needle, write(config, b"{"), "must be a JSON object"),
@@ -81,6 +81,56 @@ cases = [
     (sharded, edit("model.safetensors.index.json",
                    lambda i: i["weight_map"].update({"model.norm.weight": "../x.safetensors"})),
      "must name files of the directory"),
+    (needle, edit(config, lambda c: c.update(rms_norm_eps="x")), 'rms_norm_eps must be a number above 0, got "x"'),
+    (needle, edit(config, lambda c: c.update(rms_norm_eps=-1)), "rms_norm_eps must be a number above 0, got -1"),
+    (needle, edit(config, lambda c: c.update(tie_word_embeddings=1)), "tie_word_embeddings must be true or false, got 1"),
+    (needle, edit(config, lambda c: c.update(torch_dtype=5)), "torch_dtype must be a text, got 5"),
+    (needle, edit(config, lambda c: c.update(torch_dtype="int8")),
+     'torch_dtype must be float32, float16 or bfloat16, got "int8"'),
+    (needle, edit(config, lambda c: c.update(partial_rotary_factor=.5)), "partial_rotary_factor must be 1, got 0.5"),
+    (needle, edit(config, lambda c: c.update(rope_scaling={"type": "yarn", "factor": 4, "mscale": 1})),
+     "mscale must be absent (it is not implemented), got 1"),
+    (needle, edit(config, lambda c: c.update(rope_scaling={
+        "type": "llama3", "factor": 4, "low_freq_factor": 4, "high_freq_factor": 1})),
+     "high_freq_factor must be above low_freq_factor, got 1"),
+    (needle, edit(config, lambda c: c.update(hidden_act="gelu")), 'hidden_act must be silu, got "gelu"'),
+    (needle, edit(config, lambda c: c.update(eos_token_id="x")), 'eos_token_id must be token ids, got "x"'),
+    (needle, edit(config, lambda c: c.update(eos_token_id=[1, 1 << 32])), "eos_token_id must be token ids"),
+    (needle, lambda f: tensors(f, lambda h: h["model.norm.weight"].update(dtype="I16")),
+     "tensor 'model.norm.weight' must be F32, F16 or BF16, got I16 [128]"),
+    (sharded, edit("model.safetensors.index.json", lambda i: i.update(weight_map=[])), "weight_map must be an object"),
+    (needle, edit(tokenizer, lambda t: t["model"].update(type="Unigram")), 'model.type must be BPE, got "Unigram"'),
+    (needle, edit(tokenizer, lambda t: t["model"].update(vocab=[])), "model.vocab must be an object of tokens, got []"),
+    (needle, edit(tokenizer, lambda t: t["model"]["vocab"].update(a="x")), "model.vocab['a'] must be a token id"),
+    (needle, edit(tokenizer, lambda t: t["model"].update(merges={})), "model.merges must be a list, got {}"),
+    (needle, edit(tokenizer, lambda t: t["model"].update(merges=["ab"])),
+     'model.merges[0] must be two tokens, got "ab"'),
+    (needle, edit(tokenizer, lambda t: t["model"].update(merges=[["a"]])), "model.merges[0] must be two tokens"),
+    (needle, edit(tokenizer, lambda t: t["model"].update(dropout=.5)), "model.dropout must be null, got 0.5"),
+    (needle, edit(tokenizer, lambda t: t["model"].update(unk_token="zzz")), "model.unk_token must be in the vocabulary"),
+    (needle, edit(tokenizer, lambda t: t["added_tokens"].append({})),
+     "added_tokens must be objects with id and content, got {}"),
+    (needle, edit(tokenizer, lambda t: t.update(normalizer={"type": "Lowercase"})),
+     "normalizer.type must be Sequence, NFC, NFD, NFKC, NFKD, Prepend or Replace, got"),
+    (needle, edit(tokenizer, lambda t: t.update(normalizer={"type": "Replace", "pattern": {"Regex": "a"}})),
+     "normalizer must be a Replace of a String, got"),
+    (needle, edit(tokenizer, lambda t: t.update(pre_tokenizer={"type": "Split", "pattern": {"String": "a"}})),
+     "pre_tokenizer must be Split by a Regex, Isolated, not inverted, got"),
+    (needle, edit(tokenizer, lambda t: t.update(
+        pre_tokenizer={"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "("}})),
+     "a pre_tokenizer's pattern must be a regular expression, got '('"),
+    (needle, edit(tokenizer, lambda t: t.update(pre_tokenizer={"type": "Metaspace"})),
+     "pre_tokenizer.replacement must be a character, got"),
+    (needle, edit(tokenizer, lambda t: t.update(post_processor={"type": "RobertaProcessing"})),
+     "post_processor.type must be TemplateProcessing, ByteLevel or Sequence, got"),
+    (needle, edit(tokenizer, lambda t: t["post_processor"].update(special_tokens={})),
+     "post_processor.single must be special tokens and a sequence, got"),
+    (needle, edit(tokenizer, lambda t: t["post_processor"]["special_tokens"]["<|begin_of_text|>"].update(ids=["x"])),
+     'post_processor.special_tokens must be token ids, got "x"'),
+    (needle, edit(tokenizer, lambda t: t.update(decoder={"type": "Strip", "content": " ", "start": "1"})),
+     "decoder must be a Strip of one space in front, got"),
+    (needle, edit(tokenizer, lambda t: t.update(decoder={"type": "WordPiece"})),
+     "decoder.type must be Sequence, ByteLevel, Metaspace, Replace, ByteFallback, Fuse or Strip, got"),
 ]
 wrong = []
 for number, (good, spoil, words) in enumerate(cases):

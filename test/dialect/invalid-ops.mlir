@@ -1,0 +1,54 @@
+// RUN: kvc-opt %s --split-input-file --verify-diagnostics
+
+// ParamOp C1: the value has another type.
+kvc.policy @param_value {
+  // expected-error @+1 {{value must be a number of the result's type, got 1 : i32}}
+  %w = "kvc.param"() <{name = "window", value = 1 : i32}> : () -> index
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// ParamOp C1: a number of numbers.
+kvc.policy @param_list {
+  // expected-error @+1 {{value must be a number of the result's type, got}}
+  %w = "kvc.param"() <{name = "window", value = dense<1> : tensor<2xindex>}> : () -> index
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// KernelOp C1
+kvc.policy @kernel_arguments {
+  %s = kvc.kernel columns "columns0"() : () -> tensor<?x?xf32> {
+    %n = kvc.norm l2 key : tensor<?x?xf32>
+    kvc.yield %n : tensor<?x?xf32>
+  }
+  // expected-error @+1 {{body arguments must have the operands' types}}
+  %r = kvc.kernel columns "columns1"(%s) : (tensor<?x?xf32>) -> tensor<?x?xf32> {
+  ^bb0(%x: tensor<?xf32>):
+    %n = kvc.norm l2 key : tensor<?x?xf32>
+    kvc.yield %n : tensor<?x?xf32>
+  }
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// KernelOp C2
+kvc.policy @kernel_results {
+  // expected-error @+1 {{body must end in kvc.yield of the results' types}}
+  %s = kvc.kernel columns "columns0"() : () -> tensor<?xf32> {
+    %n = kvc.norm l2 key : tensor<?x?xf32>
+    kvc.yield %n : tensor<?x?xf32>
+  }
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
