@@ -109,16 +109,11 @@ public:
 
   std::string run() {
     TaskOptions taskOptions = options.task;
+    taskOptions.positions = config.maxPositions;
     taskOptions.count = [&](const std::string &text) {
       return uint32_t(tokenizer.encode(text, false).size());
     };
     std::vector<Sample> samples;
-    for (const std::string &task : options.tasks)
-      if (task.starts_with("ruler:") &&
-          taskOptions.length > config.maxPositions)
-        throw fail(KVC_BAD_ARGUMENT,
-                   "{}: length must fit into {} positions, got {}", task,
-                   config.maxPositions, taskOptions.length);
     for (const std::string &task : options.tasks)
       for (Sample &sample : loadTask(task, taskOptions))
         samples.push_back(std::move(sample));

@@ -13,6 +13,7 @@ struct TaskOptions {
   uint32_t limit = 0; // samples of each task; 0: all of a file, 100 of RULER
   uint32_t length = 4096; // tokens of a RULER prompt, its answer included;
                           // twice those that are compressed of a text
+  uint32_t positions = UINT32_MAX; // that the model has
   uint64_t seed = 0;
   std::string haystack;      // text between needles; empty: made-up prose
   std::string squad, hotpot; // their JSON files; empty: made-up documents

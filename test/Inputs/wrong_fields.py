@@ -56,6 +56,11 @@ def walk(value, keys):
 
 
 walk(good, ())
+for field, value in (("budgets", ["5%"]), ("model", dict(good["model"], layers=7))):
+    json.dump(dict(good, **{field: value}), open(bad, "w"))
+    result = subprocess.run(["kvc-run", "report", path, bad, "-o", page], capture_output=True, text=True)
+    assert result.returncode == 1 and result.stderr.startswith(
+        f"error: {bad}: {field} must be that of the first file, got ") and result.stderr.count("\n") == 1, result
 for text in ("", "[]", "{}", "null", "{", "7", '"a"'):
     open(bad, "w").write(text)
     result = subprocess.run(["kvc-run", "report", bad, "-o", page], capture_output=True, text=True)

@@ -63,6 +63,11 @@ std::vector<Sample> kvc::rt::makeRuler(const std::string &kind,
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
     throw fail(KVC_BAD_ARGUMENT, "ruler:KIND must be one of {}, all; got '{}'",
                fmt::join(kinds, ", "), kind);
+  // Before prompts are made that no memory holds.
+  if (options.length > options.positions)
+    throw fail(KVC_BAD_ARGUMENT,
+               "ruler:{}: length must fit into {} positions, got {}", kind,
+               options.positions, options.length);
   Haystack haystack(options.haystack);
   Library library;
   if (kind == "qa_1")
