@@ -341,5 +341,6 @@ private:
 } // namespace
 
 std::string kvc::rt::evaluate(const EvalOptions &options) {
+  checkWritable({options.results});
   return formatTable(Evaluator(options).run());
 }

@@ -6,6 +6,8 @@
 #include "runtime/base/Json.h"
 #include "runtime/io/MappedFile.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 using namespace kvc::rt;
@@ -19,14 +21,22 @@ Journal::Journal(const std::string &path, const json &setup) : path(path) {
   std::string text = std::filesystem::exists(path) ? readText(path) : "";
   // As it comes back from the file: names there need not have been UTF-8.
   const json expected = json::parse(dump(setup));
+  auto notOurs = [&] {
+    return fail(KVC_BAD_ARGUMENT,
+                "{} must hold what an earlier run wrote; remove it or write "
+                "other results",
+                path);
+  };
   std::string differs; // what the file's setup has otherwise
   size_t whole = 0;
   for (size_t end; (end = text.find('\n', whole)) != std::string::npos;
        whole = end + 1) {
     json line = parseJson(std::string_view(text).substr(whole, end - whole));
     if (whole == 0) {
+      if (!line.is_object() || !line.contains("format"))
+        throw notOurs();
       for (auto &[name, value] : expected.items())
-        if (!line.is_object() || line.value(name, json()) != value)
+        if (line.value(name, json()) != value)
           differs = name;
       continue;
     }
@@ -39,6 +49,9 @@ Journal::Journal(const std::string &path, const json &setup) : path(path) {
                "{} is of a run with another setup ({}); remove it or write "
                "other results",
                path, differs);
+  // A stop in the middle of the first line leaves its beginning.
+  if (whole == 0 && !dump(setup).starts_with(text))
+    throw notOurs();
   if (!differs.empty())
     whole = 0; // that run has done nothing
   if (!text.empty())
@@ -47,14 +60,16 @@ Journal::Journal(const std::string &path, const json &setup) : path(path) {
   if (whole == 0)
     file << dump(setup) << "\n" << std::flush;
   if (!file)
-    throw fail(KVC_BAD_ARGUMENT, "cannot write {}", path);
+    throw fail(KVC_BAD_ARGUMENT, "cannot write {}: {}", path,
+               std::strerror(errno));
 }
 
 void Journal::add(const std::string &key, json record) {
   record["key"] = key;
   file << dump(record) << "\n" << std::flush;
   if (!file)
-    throw fail(KVC_BAD_ARGUMENT, "cannot write {}", path);
+    throw fail(KVC_BAD_ARGUMENT, "cannot write {}: {}", path,
+               std::strerror(errno));
   records[key] = std::move(record);
 }
 

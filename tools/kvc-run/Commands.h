@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace kvc::rt {
 
@@ -19,6 +21,11 @@ void addReport(CLI::App &app, std::function<int()> &run);
 CLI::Validator wholeNumber(uint64_t least, uint64_t most);
 /// An option that is given says something.
 extern const CLI::Validator notEmpty;
+/// The entries of "a,b,c" given once or more, each of which must pass `check`.
+/// The library's own lists skip what is empty between two commas.
+std::vector<std::string> splitList(const std::string &option,
+                                   const std::vector<std::string> &given,
+                                   CLI::Validator check);
 
 } // namespace kvc::rt
 

@@ -46,9 +46,7 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
       "eval", "Measure what policies cost in quality; a stopped run goes on");
   auto list = [&](const char *name, std::vector<std::string> &into,
                   const char *text) {
-    return command->add_option(name, into, text)
-        ->delimiter(',')
-        ->check(notEmpty);
+    return command->add_option(name, into, text);
   };
   command->add_option("--model", o.model, "Hugging Face model directory")
       ->required()
@@ -85,6 +83,9 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
   name("--target", o.target, "host or cuda");
   name("--table", o.table, "Importance of heads");
   command->callback([=, &run] {
+    options->policies = splitList("--policy", options->policies, notEmpty);
+    options->budgets = splitList("--budgets", options->budgets, notEmpty);
+    options->tasks = splitList("--tasks", options->tasks, notEmpty);
     if (options->policies.empty() != options->budgets.empty())
       throw CLI::ValidationError("--policy", "goes with --budgets");
     options->aware = *mode != "agnostic";

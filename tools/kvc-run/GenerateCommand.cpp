@@ -17,6 +17,7 @@ namespace {
 struct Command {
   GenerateOptions options;
   std::string promptFile, json;
+  std::vector<std::string> tokens; // "1,2,3"
 };
 
 void printSummary(const GenerateResult &r) {
@@ -88,9 +89,7 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   auto *prompt = command->add_option_group("prompt");
   prompt->add_option("--prompt", o.prompt, "Text");
   name(prompt, "--prompt-file", state->promptFile, "File of text");
-  prompt->add_option("--tokens", o.tokens, "Token ids, 1,2,3")
-      ->delimiter(',')
-      ->check(wholeNumber(0, UINT32_MAX));
+  prompt->add_option("--tokens", state->tokens, "Token ids, 1,2,3");
   name(prompt, "--load-cache", o.loadCache, "File of --save-cache");
   prompt->require_option(1);
   command
@@ -123,6 +122,9 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
        "File for the prefill's tensors, an input of apply")
       ->excludes(chunk);
   command->callback([=, &o, &run] {
+    for (const std::string &id :
+         splitList("--tokens", state->tokens, wholeNumber(0, UINT32_MAX)))
+      o.tokens.push_back(uint32_t(std::stoul(id)));
     if (*policy && !*budget && !*keep)
       throw CLI::RequiredError("--policy: --budget or --keep");
     if (!o.loadCache.empty() && (*policy || *chunk || !o.dumpLayers.empty()))

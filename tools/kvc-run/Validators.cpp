@@ -4,6 +4,7 @@
 
 #include "runtime/base/Failure.h"
 
+#include <algorithm>
 #include <charconv>
 
 CLI::Validator kvc::rt::wholeNumber(uint64_t least, uint64_t most) {
@@ -26,3 +27,19 @@ const CLI::Validator kvc::rt::notEmpty(
       return text.empty() ? "must not be empty" : "";
     },
     "");
+
+std::vector<std::string>
+kvc::rt::splitList(const std::string &option,
+                   const std::vector<std::string> &given,
+                   CLI::Validator check) {
+  std::vector<std::string> entries;
+  for (const std::string &list : given)
+    for (size_t from = 0, end = 0; from <= list.size(); from = end + 1) {
+      end = std::min(list.find(',', from), list.size());
+      std::string entry = list.substr(from, end - from);
+      if (std::string wrong = check(entry); !wrong.empty())
+        throw CLI::ValidationError(option, wrong);
+      entries.push_back(std::move(entry));
+    }
+  return entries;
+}
