@@ -105,5 +105,11 @@ kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
     return std::nullopt;
   }
   errs() << said;
+  if (output.getNumOccurrences() > 1) {
+    fail("-o is given once, got it " + Twine(output.getNumOccurrences()) +
+             " times",
+         2);
+    return std::nullopt;
+  }
   return InputOutput{input, output};
 }

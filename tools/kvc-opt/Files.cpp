@@ -9,13 +9,15 @@
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/raw_ostream.h"
 
-/// The first line of a message, names of files and symbols in it as they are,
-/// but for what moves the cursor.
-static std::string oneLine(llvm::StringRef message) {
-  std::string line = message.split('\n').first.str();
-  for (char &c : line)
-    if (uint8_t(c) < 0x20 || c == 0x7f)
-      c = '?';
+/// A text on one line, whatever a name in it holds: line breaks as \\n, and
+/// nothing that moves the cursor.
+static std::string oneLine(llvm::StringRef text) {
+  std::string line;
+  for (char c : text)
+    if (c == '\n')
+      line += "\\n";
+    else
+      line += uint8_t(c) < 0x20 || c == 0x7f ? '?' : c;
   return line;
 }
 
@@ -43,7 +45,8 @@ void kvc::print(mlir::Diagnostic &diagnostic, bool remarks) {
   llvm::errs() << (error                           ? "error: "
                    : severity == Severity::Warning ? "warning: "
                                                    : "remark: ")
-               << oneLine(diagnostic.str()) << "\n";
+               << oneLine(llvm::StringRef(diagnostic.str()).split('\n').first)
+               << "\n";
 }
 
 std::unique_ptr<llvm::MemoryBuffer> kvc::readInput(const std::string &path) {

@@ -13,8 +13,11 @@
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
+
+#include <functional>
 
 namespace cl = llvm::cl;
 using kvc::Level;
@@ -37,6 +40,17 @@ static int runPasses(int argc, char **argv, const kvc::InputOutput &files,
   int written =
       good || files.output == "-" ? kvc::writeOutput(text, files.output) : 0;
   return good ? written : 1;
+}
+
+using Options = std::initializer_list<std::reference_wrapper<const cl::Option>>;
+
+/// The values without those given twice.
+static std::vector<std::string> distinct(const cl::list<std::string> &values) {
+  std::vector<std::string> result;
+  for (const std::string &value : values)
+    if (!llvm::is_contained(result, value))
+      result.push_back(value);
+  return result;
 }
 
 int main(int argc, char **argv) {
@@ -90,17 +104,40 @@ int main(int argc, char **argv) {
   auto files = kvc::parseCommandLine(argc, argv, registry);
   if (!files)
     return 2;
-  if (level == Level::None)
+  if (level == Level::None) {
+    for (const cl::Option &option :
+         Options{shapes, models, chips, params, hostCPU, remarks, pruneNorms})
+      if (option.getNumOccurrences())
+        return kvc::fail("--" + option.ArgStr + " goes with --emit", 2);
     return succeeded(kvc::checkPolicyFile(files->input))
                ? runPasses(argc, argv, *files, registry)
                : 1;
+  }
+  for (const cl::Option &option : Options{level, hostCPU})
+    if (option.getNumOccurrences() > 1)
+      return kvc::fail("--" + option.ArgStr + " is given once, got it " +
+                           llvm::Twine(option.getNumOccurrences()) + " times",
+                       2);
+  std::vector<llvm::StringRef> names;
+  for (const std::string &param : params) {
+    llvm::StringRef name = llvm::StringRef(param).split('=').first;
+    if (llvm::is_contained(names, name))
+      return kvc::fail(
+          "--param gives each parameter once, got '" + name + "' twice", 2);
+    names.push_back(name);
+  }
+  std::vector<std::string> distinctChips = distinct(chips);
+  if (distinctChips.size() > 1 && llvm::is_contained(distinctChips, "none"))
+    return kvc::fail("--chip=none goes without other chips, got " +
+                         llvm::Twine(distinctChips.size() - 1),
+                     2);
   kvc::EmitOptions options;
   options.level = level;
   options.input = files->input;
   options.output = files->output;
   options.shapes = {shapes.begin(), shapes.end()};
   options.models = {models.begin(), models.end()};
-  options.chips = {chips.begin(), chips.end()};
+  options.chips = distinctChips;
   options.params = {params.begin(), params.end()};
   options.hostCPU = hostCPU;
   options.remarks = remarks;
