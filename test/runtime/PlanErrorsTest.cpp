@@ -1,0 +1,148 @@
+// What a plan refuses, each by a manifest or an argument of its own.
+
+#include "kvc/kvc.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace {
+
+void nothing(kvc_simt_thread *, const uint64_t *) {}
+const kvc_host_entry kernels[] = {{"score", nothing, 0}};
+
+/// A policy of one kernel.
+std::string manifestOf(const std::string &args = "\"k\"",
+                       const std::string &grid = "1",
+                       const std::string &buffers = "",
+                       const std::string &lse = "null") {
+  return R"({"format": 1, "policy": "test", "queries": 4, "window": 4,
+    "lse_buffer": )" +
+         lse + R"(, "scores": null, "params": {}, "buffers": [)" + buffers +
+         R"(], "variants": [{"head_dim": 64, "group": 2, "dtype": "f32",
+    "vector": 4, "kernels": [{"name": "score", "kind": "columns", "block": 32,
+    "grid": [")" +
+         grid + R"(", "1", "1"], "args": [)" + args +
+         R"(], "skipped_with_lse": false}]}]})";
+}
+
+class Opened {
+public:
+  explicit Opened(const std::string &text) : text(text) {
+    std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
+    artifact.version = KVC_ARTIFACT_VERSION;
+    artifact.kernel_count = 1;
+    artifact.kernels = kernels;
+    artifact.manifest = this->text.data();
+    artifact.manifest_size = this->text.size();
+    kvc_target target = {};
+    target.struct_size = sizeof target;
+    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK) << error();
+    options.struct_size = sizeof options;
+    options.head_dim = 64;
+    options.q_heads = 4;
+    options.kv_heads = 2;
+    options.max_batch = 1;
+    options.max_tokens = 100;
+    layer.struct_size = sizeof layer;
+    layer.batch = layer.layers = 1;
+    layer.tokens = 100;
+    layer.lengths = layer.budgets = &number;
+    layer.k = layer.v = layer.q = {memory, 0, 0, 64};
+    layer.q_rows = 4;
+    layer.indices = layer.counts = layer.past = layer.status = layer.offsets =
+        &number;
+    layer.index_capacity = layer.out_rows = 100;
+    layer.k_out = layer.v_out = memory;
+    layer.scale = 1;
+  }
+  ~Opened() {
+    kvc_plan_destroy(plan);
+    kvc_module_close(module);
+  }
+  Opened(const Opened &) = delete;
+
+  kvc_status create() { return kvc_plan_create(module, &options, &plan); }
+  kvc_status evict() {
+    EXPECT_EQ(create(), KVC_OK) << error();
+    return kvc_layer_evict(plan, &layer, nullptr);
+  }
+  static std::string error() {
+    char message[512];
+    kvc_last_error(message, sizeof message);
+    return message;
+  }
+
+  kvc_plan_options options = {};
+  kvc_layer_args layer = {};
+  alignas(256) char memory[1024];
+
+private:
+  std::string text;
+  kvc_artifact artifact = {};
+  kvc_module *module = nullptr;
+  kvc_plan *plan = nullptr;
+  int32_t number = 1;
+};
+
+} // namespace
+
+TEST(PlanErrors, None) {
+  Opened good(manifestOf());
+  EXPECT_EQ(good.evict(), KVC_OK) << Opened::error();
+}
+
+TEST(PlanErrors, Limits) {
+  Opened large(manifestOf());
+  large.options.max_batch = 65536;
+  EXPECT_EQ(large.create(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(),
+            "max_batch must be below 2^16, kv_heads at most 1024 and "
+            "max_tokens * kv_heads below 2^31, got 65536, 2 and 100 tokens");
+}
+
+TEST(PlanErrors, ScratchBuffers) {
+  Opened large(manifestOf(
+      "\"k\"", "1",
+      R"({"bytes": 4000000000, "dims": ["tokens", "tokens", "tokens"], "live": [0, 0]})"));
+  EXPECT_EQ(large.create(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(), "scratch buffer 0 is too large");
+}
+
+TEST(PlanErrors, Arguments) {
+  Opened unknown(manifestOf("\"k\", \"nothing\""));
+  EXPECT_EQ(unknown.create(), KVC_BAD_ARTIFACT);
+  EXPECT_EQ(Opened::error(), "manifest: unknown kernel argument 'nothing'");
+  Opened lse(manifestOf("\"lse\""));
+  EXPECT_EQ(lse.create(), KVC_BAD_ARTIFACT);
+  EXPECT_EQ(Opened::error(),
+            "manifest: a kernel reads lse, but lse_buffer is null");
+}
+
+TEST(PlanErrors, Grid) {
+  Opened wide(manifestOf("\"k\"", "tokens*tokens*tokens*tokens*tokens"));
+  EXPECT_EQ(wide.evict(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(),
+            "grid of score must fit, got "
+            "'tokens*tokens*tokens*tokens*tokens' = 10000000000");
+}
+
+TEST(PlanErrors, Scale) {
+  Opened infinite(manifestOf());
+  infinite.layer.scale = INFINITY;
+  EXPECT_EQ(infinite.evict(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(), "scale must be finite, got inf");
+}
+
+TEST(PlanErrors, Table) {
+  float importance[4] = {1, 1, 1, 1};
+  Opened deep(manifestOf("\"table\""));
+  deep.layer.table = importance;
+  deep.layer.layers = 10000;
+  EXPECT_EQ(deep.evict(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(),
+            "with a table, layers * kv_heads must be at most 2^14 and tokens "
+            "below 2^21, got 10000 * 2 and 100");
+}
