@@ -83,6 +83,9 @@ Expected<std::string> kvc::linkLibrary(StringRef object) {
         "a library needs the linker ld.lld, which was not found (package "
         "lld-22)");
   MemoryFile input, output, said;
+  if (input.descriptor < 0 || output.descriptor < 0 || said.descriptor < 0)
+    return createStringError("no files in memory for the linker: " +
+                             sys::StrError());
   if (Error error = input.write(object))
     return std::move(error);
   std::string message;
@@ -101,5 +104,7 @@ Expected<std::string> kvc::linkLibrary(StringRef object) {
   Expected<std::string> library = output.read();
   if (!library)
     return library.takeError();
+  if (library->empty())
+    return createStringError(*linker + " must write a library, got 0 bytes");
   return sealLibrary(std::move(*library));
 }

@@ -9,7 +9,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/raw_ostream.h"
 
-/// A text on one line, whatever a name in it holds: line breaks as \\n, and
+/// A text on one line, whatever a name in it holds: line breaks as \n, and
 /// nothing that moves the cursor.
 static std::string oneLine(llvm::StringRef text) {
   std::string line;

@@ -4,6 +4,8 @@
 #include "runtime/report/Report.h"
 #include "tools/kvc-run/Commands.h"
 
+#include <filesystem>
+
 void kvc::rt::addReport(CLI::App &app, std::function<int()> &run) {
   auto results = std::make_shared<std::vector<std::string>>();
   auto output = std::make_shared<std::string>();
@@ -16,6 +18,13 @@ void kvc::rt::addReport(CLI::App &app, std::function<int()> &run) {
       ->required()
       ->check(notEmpty);
   command->callback([=, &run] {
+    // The page in their place would be the end of hours of work.
+    for (const std::string &path : *results) {
+      std::error_code none;
+      if (std::filesystem::equivalent(path, *output, none))
+        throw CLI::ValidationError("--output",
+                                   "must not be one of the results");
+    }
     run = [=] {
       writeFiles({{*output, formatReport(*results)}});
       return 0;
