@@ -1,9 +1,12 @@
 //===- ExpandMath.cpp - kvc-expand-math -----------------------------------===//
 
+#include "codegen/Expr.h"
 #include "codegen/Passes.h"
 
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <cmath>
 
 namespace kvc {
 #define GEN_PASS_DEF_EXPANDMATH
@@ -24,6 +27,50 @@ struct ExpandRsqrt : public OpRewritePattern<math::RsqrtOp> {
     Value one = arith::ConstantOp::create(
         rewriter, op.getLoc(), rewriter.getFloatAttr(op.getType(), 1.0));
     rewriter.replaceOpWithNewOp<arith::DivFOp>(op, one, root);
+    return success();
+  }
+};
+
+/// |x| of an integer; of the smallest one it is that number.
+struct ExpandAbsI : public OpRewritePattern<math::AbsIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::AbsIOp op,
+                                PatternRewriter &rewriter) const override {
+    Value x = op.getOperand();
+    Value zero = arith::ConstantOp::create(
+        rewriter, op.getLoc(), rewriter.getIntegerAttr(op.getType(), 0));
+    Value negative = arith::SubIOp::create(rewriter, op.getLoc(), zero, x);
+    rewriter.replaceOpWithNewOp<arith::MaxSIOp>(op, x, negative);
+    return success();
+  }
+};
+
+/// x to the power of y as IEEE 754 has it: 1 where y is 0 or x is 1, NaN for
+/// negative numbers to a power that is not whole. exp2(y * log2|x|) has an error
+/// of about |y * log2 x| units.
+struct ExpandPower : public OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Expr x(b, op.getLhs()), y(b, op.getRhs());
+    Expr zero = x.same(0), one = x.same(1);
+    auto floorOf = [](Expr value) { return value.unary<math::FloorOp>(); };
+    Expr size = x.unary<math::AbsFOp>();
+    Expr power = (y * size.unary<math::Log2Op>()).unary<math::Exp2Op>();
+    Expr whole = floorOf(y) == y;
+    Expr half = y * x.same(0.5);
+    Expr odd = whole & (floorOf(half) < half);
+    // Also of -0: the sign is that of x.
+    Expr signedPower = odd.select(
+        power.binary<math::CopySignOp>(x), power);
+    Expr root = (x < zero) & (floorOf(y) < y);
+    Expr result = root.select(x.same(NAN), signedPower);
+    // |x| = 1 to any power that is no NaN, infinite ones among them.
+    Expr unit = (size == one) & (y.unary<math::AbsFOp>() == y.same(INFINITY));
+    result = unit.select(one, result);
+    Expr sure = (y == zero) | (x == one);
+    rewriter.replaceOp(op, Value(sure.select(one, result)));
     return success();
   }
 };
@@ -50,7 +97,7 @@ struct ExpandNumber : public OpRewritePattern<Op> {
 };
 
 bool isLeftToTargets(Operation *op) {
-  return isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp,
+  return isa<math::SqrtOp, math::AbsFOp, math::FmaOp,
              math::CopySignOp, math::CtPopOp, math::FloorOp, math::CeilOp,
              math::RoundEvenOp>(op);
 }
@@ -58,11 +105,11 @@ bool isLeftToTargets(Operation *op) {
 struct ExpandMathPass : public kvc::impl::ExpandMathBase<ExpandMathPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpandRsqrt,
+    patterns.add<ExpandRsqrt, ExpandAbsI, ExpandPower,
                  ExpandNumber<arith::MaxNumFOp, arith::MaximumFOp>,
                  ExpandNumber<arith::MinNumFOp, arith::MinimumFOp>>(
         &getContext());
-    math::populateExpansionPatterns(patterns, {"exp2", "powf"});
+    math::populateExpansionPatterns(patterns, {"exp2"});
     auto all = [](StringRef) { return true; };
     populateMathF32ExpansionPatterns(patterns, all);
     populateMathPolynomialApproximationPatterns(patterns, all);

@@ -7,6 +7,7 @@
 
 #include "dialect/KVCDialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -34,7 +35,20 @@ LogicalResult PolicyOp::verifyRegions() {
     InFlightDiagnostic diag = emitOpError("body must end in kvc.keep, got ");
     return last ? diag << last->getName() : diag << "an empty body";
   }
-  return success();
+  // Upstream would fold it to a constant tensor, whose extents nobody knows.
+  WalkResult result = walk([](arith::CmpFOp cmp) {
+    using Predicate = arith::CmpFPredicate;
+    Predicate predicate = cmp.getPredicate();
+    if (!isa<RankedTensorType>(cmp.getType()) ||
+        (predicate != Predicate::AlwaysTrue &&
+         predicate != Predicate::AlwaysFalse))
+      return WalkResult::advance();
+    cmp.emitOpError("on tensors must compare (C3 of kvc.policy), got ") // C3
+        << stringifyCmpFPredicate(predicate)
+        << "; broadcast a constant instead";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult ParamOp::verify() {

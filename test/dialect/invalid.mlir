@@ -189,3 +189,13 @@ kvc.policy @empty_kernel {
   }
   kvc.done
 }
+
+// -----
+
+// PolicyOp C3
+kvc.policy @always {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{on tensors must compare (C3 of kvc.policy), got true; broadcast a constant instead}}
+  %m = arith.cmpf true, %n, %n : tensor<?x?xf32>
+  kvc.keep %m : tensor<?x?xi1>
+}

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -29,7 +30,7 @@ struct Options {
   int64_t count = 1;
   unsigned jobs = 1;
   double seconds = 60;
-  std::string save, file, caseText, ptxas, target = "host";
+  std::string save, file, caseText, replay, ptxas, target = "host";
   bool coverage = false, shrink = false, print = false, verbose = false;
   std::vector<std::string> only;
 };
@@ -80,6 +81,35 @@ public:
       coverage.print(std::cout);
     }
     return verdict.isFault();
+  }
+
+  /// Policies that were wrong once, each with its case in its first line.
+  int found() {
+    std::vector<std::filesystem::path> files;
+    for (const auto &entry :
+         std::filesystem::directory_iterator(options.replay))
+      if (entry.path().extension() == ".mlir")
+        files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    Children children(trial, 1, options.seconds);
+    for (const auto &path : files) {
+      std::string policy = rt::readText(path.string());
+      std::string line = firstLine(policy), mark = "--case ";
+      size_t at = line.find(mark);
+      if (at == std::string::npos)
+        throw rt::fail(KVC_BAD_ARGUMENT, "{}: must have its case in line 1",
+                       path.string());
+      Verdict verdict =
+          children.run(policy, Case::parse(line.substr(at + mark.size())));
+      good += verdict.kind == "ok";
+      faults += verdict.kind != "ok";
+      if (verdict.kind != "ok")
+        std::cout << fmt::format("{}: {}: {}\n", path.stem().string(),
+                                 verdict.kind, firstLine(verdict.message));
+    }
+    std::cout << fmt::format("{} policies: {} ok, {} faults\n", good + faults,
+                             good, faults);
+    return faults > 0 || good == 0;
   }
 
   int seeds() {
@@ -205,6 +235,8 @@ int main(int argc, char **argv) {
   app.add_option("--save", options.save, "A folder for policies with faults");
   app.add_option("--file", options.file, "A policy in the place of seeds");
   app.add_option("--case", options.caseText, "What the file is run on");
+  app.add_option("--replay", options.replay,
+                 "A folder of policies with their cases in their first lines");
   app.add_option("--ptxas", options.ptxas, "Assemble PTX with this program");
   app.add_option("--target", options.target, "host or cuda");
   app.add_flag("--coverage", options.coverage, "Print what was covered");
@@ -221,7 +253,9 @@ int main(int argc, char **argv) {
       return 0;
     }
     Run run(options);
-    return options.file.empty() ? run.seeds() : run.file();
+    return !options.replay.empty() ? run.found()
+           : !options.file.empty() ? run.file()
+                                   : run.seeds();
   } catch (const std::exception &error) {
     std::cerr << "error: " << error.what() << "\n";
     return 2;

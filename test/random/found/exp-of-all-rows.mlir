@@ -1,0 +1,18 @@
+// random_policies --file exp-of-all-rows.mlir --case kv=2,group=2,head_dim=32,seq=100:30
+// Rows of queries that do not see a token were skipped, though exp(0) is not 0.
+!r = tensor<?x?x?xf32>
+!s = tensor<?x?xf32>
+!c = tensor<?xi32>
+!m = tensor<?x?xi1>
+!h = tensor<?xf32>
+!i = tensor<?x?xi32>
+kvc.policy @p {
+  %t = kvc.length
+  %a = kvc.attention last(%t) : !r
+  %e = math.exp %a : !r
+  %x = kvc.reduce sum window %e : !r -> !s
+  %score = kvc.reduce max group %x : !s -> !s
+  %n = kvc.allocate uniform : !c
+  %k = kvc.topk %score, %n : !s, !c -> !m
+  kvc.keep %k : !m
+}
