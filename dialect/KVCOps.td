@@ -42,6 +42,9 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
     - C1: the body ends in `kvc.keep` or `kvc.done`.
     - C2: the name has letters, digits and `_` and does not begin with a digit:
       it becomes a symbol of the artefact.
+    - C3: no comparison of tensors is known beforehand (`arith.cmpf true`,
+      `arith.cmpi` of a value with itself): a mask that is the same for every
+      token is a `kvc.broadcast`.
 
     Example:
     ```mlir
@@ -355,7 +358,8 @@ def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>]> {
       (checked by `kvc-check-policy`).
     - C2: `count_padding` goes with `mean` only.
     - C3: pools of rows reach at most 12 tokens to each side, counted through
-      pools of pools (checked by `kvc-check-policy`).
+      pools of pools, and look at no more than 1024 rows' values for one of
+      theirs: nothing of them is stored (checked by `kvc-check-policy`).
 
     Example: `%p = kvc.pool max %s width(%width) : tensor<?x?xf32>`
   }];

@@ -28,6 +28,19 @@ LogicalResult PolicyOp::verify() {
   return success();
 }
 
+/// A comparison of tensors whose result upstream knows and would fold to a
+/// constant tensor of unknown extents.
+static bool isConstantMask(Operation *op) {
+  if (op->getNumResults() != 1 ||
+      !isa<RankedTensorType>(op->getResult(0).getType()))
+    return false;
+  if (auto cmp = dyn_cast<arith::CmpIOp>(op))
+    return cmp.getLhs() == cmp.getRhs();
+  auto cmp = dyn_cast<arith::CmpFOp>(op);
+  return cmp && (cmp.getPredicate() == arith::CmpFPredicate::AlwaysTrue ||
+                 cmp.getPredicate() == arith::CmpFPredicate::AlwaysFalse);
+}
+
 LogicalResult PolicyOp::verifyRegions() {
   Operation *last =
       getBody().front().empty() ? nullptr : &getBody().front().back();
@@ -35,17 +48,11 @@ LogicalResult PolicyOp::verifyRegions() {
     InFlightDiagnostic diag = emitOpError("body must end in kvc.keep, got ");
     return last ? diag << last->getName() : diag << "an empty body";
   }
-  // Upstream would fold it to a constant tensor, whose extents nobody knows.
-  WalkResult result = walk([](arith::CmpFOp cmp) {
-    using Predicate = arith::CmpFPredicate;
-    Predicate predicate = cmp.getPredicate();
-    if (!isa<RankedTensorType>(cmp.getType()) ||
-        (predicate != Predicate::AlwaysTrue &&
-         predicate != Predicate::AlwaysFalse))
+  WalkResult result = walk([](Operation *op) {
+    if (!isConstantMask(op))
       return WalkResult::advance();
-    cmp.emitOpError("on tensors must compare (C3 of kvc.policy), got ") // C3
-        << stringifyCmpFPredicate(predicate)
-        << "; broadcast a constant instead";
+    op->emitOpError("compares nothing: a mask that is the same for every token " // C3
+                    "is a kvc.broadcast of a constant");
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -14,6 +14,22 @@ constexpr int64_t maxQueries = 1024;
 constexpr int64_t maxWidth = 255;
 constexpr int64_t maxSegment = 1024;
 constexpr int64_t maxRowReach = 12;
+constexpr int64_t maxRowValues = 1024;
+
+/// How often a point of rows or vectors is computed for one of `value`, through
+/// pools of pools.
+int64_t pooledValues(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  Operation *op = value.getDefiningOp();
+  if (!op || !type || type.getRank() != 3)
+    return 1;
+  int64_t most = 1;
+  for (Value operand : op->getOperands())
+    most = std::max(most, pooledValues(operand));
+  auto pool = dyn_cast<PoolOp>(op);
+  return std::min<int64_t>(most * (pool ? constantOf(pool.getWidth()) : 1),
+                           maxRowValues + 1);
+}
 
 /// The types that kernels compute with.
 bool isComputable(Type type) {
@@ -120,6 +136,9 @@ LogicalResult kvc::checkOp(Operation *op) {
     if (int64_t reach = rowReach(pool); reach > maxRowReach)
       return op->emitOpError("pools of rows must reach at most ")
              << maxRowReach << " tokens to each side, got " << reach;
+    if (pooledValues(pool) > maxRowValues)
+      return op->emitOpError("pools of pools of rows must look at no more than ")
+             << maxRowValues << " values for one, got a product of widths above";
   }
   return success();
 }

@@ -195,7 +195,17 @@ kvc.policy @empty_kernel {
 // PolicyOp C3
 kvc.policy @always {
   %n = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-error @+1 {{on tensors must compare (C3 of kvc.policy), got true; broadcast a constant instead}}
+  // expected-error @+1 {{compares nothing: a mask that is the same for every token is a kvc.broadcast of a constant}}
   %m = arith.cmpf true, %n, %n : tensor<?x?xf32>
+  kvc.keep %m : tensor<?x?xi1>
+}
+
+// -----
+
+// PolicyOp C3
+kvc.policy @itself {
+  %p = kvc.position : tensor<?x?xi32>
+  // expected-error @+1 {{compares nothing}}
+  %m = arith.cmpi ult, %p, %p : tensor<?x?xi32>
   kvc.keep %m : tensor<?x?xi1>
 }

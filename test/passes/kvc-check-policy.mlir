@@ -156,3 +156,23 @@ kvc.policy @own_lse {
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// PoolOp C3
+kvc.policy @pools_of_pools {
+  %n = arith.constant 8 : index
+  %w = arith.constant 5 : index
+  %a = kvc.attention last(%n) : tensor<?x?x?xf32>
+  %1 = kvc.pool max %a width(%w) : tensor<?x?x?xf32>
+  %2 = kvc.pool mean %1 width(%w) : tensor<?x?x?xf32>
+  %3 = kvc.pool max %2 width(%w) : tensor<?x?x?xf32>
+  %4 = kvc.pool mean %3 width(%w) : tensor<?x?x?xf32>
+  // expected-error @+1 {{pools of pools of rows must look at no more than 1024 values for one, got a product of widths above}}
+  %5 = kvc.pool max %4 width(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean window %5 : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
