@@ -108,14 +108,14 @@ Case kvc::random::makeCase(uint64_t seed) {
   c.shape.dtype = dtypeOf(random.weighted({50, 25, 25}));
   c.keys = test::Keys(random.weighted({70, 22, 8}));
   c.special = test::Special(random.weighted({82, 8, 5, 5}));
-  c.layers = random.between(2, 4);
+  c.layers = random.between(2, 3);
   c.data = random.next() % 1000000;
   auto sequence = [&] {
     int64_t tokens = random.chance(12)   ? random.between(1, 12)
                      : random.chance(25) ? random.of<int64_t>({32, 33, 64, 65,
                                                                96, 128, 129})
                      : random.chance(10) ? random.between(130, 260)
-                                         : random.between(20, 130);
+                                         : random.between(20, 110);
     int64_t budget = random.chance(8)    ? tokens + random.between(-1, 2)
                      : random.chance(10) ? random.between(1, 8)
                                          : random.between(1, tokens);

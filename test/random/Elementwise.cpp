@@ -25,6 +25,7 @@ Value Generator::binary(const char *op, Value a, Value b, Type type) {
   result.positive = a.positive && b.positive;
   result.bounded = a.bounded && b.bounded;
   result.reach = std::max(a.reach, b.reach);
+  result.points = a.points + b.points;
   result.cut = std::max(a.cut, b.cut);
   return out.add(fmt::format("{} {}, {} : {}", op, a.name, b.name, type.text()),
                  result);
@@ -163,6 +164,7 @@ Value Generator::elementwise(Type type, int spend) {
     result.positive &= a.positive && b.positive;
     result.bounded &= a.bounded && b.bounded;
     result.reach = std::max({a.reach, b.reach, c.reach});
+    result.points = a.points + b.points + c.points;
     result.cut = std::max({a.cut, b.cut, c.cut});
     return out.add(fmt::format("math.fma {}, {}, {} : {}", a.name, b.name,
                                c.name, type.text()),
@@ -189,6 +191,7 @@ Value Generator::selectOf(Type type, int spend) {
                .positive = a.positive && b.positive,
                .bounded = a.bounded && b.bounded,
                .reach = std::max({a.reach, b.reach, mask.reach}),
+               .points = a.points + b.points + mask.points,
                .cut = std::max({a.cut, b.cut, mask.cut})};
   std::string types = mask.type.dims == Dims::Scalar
                           ? type.text()
@@ -451,12 +454,14 @@ Value Generator::makeMasks(Type type, int spend) {
       a = floats(type.of(Element::F32), 0);
     Value result{.type = type};
     result.reach = std::max(a.reach, b.reach);
+    result.points = a.points + b.points;
     result.cut = std::max(a.cut, b.cut);
     return out.add(
         fmt::format("arith.cmpf {}, {}, {} : {}",
-                    random.of({"oeq", "ogt", "oge", "olt", "ole", "one", "ord",
+                    random.chance(1) ? random.of({"true", "false"})
+                    : random.of({"oeq", "ogt", "oge", "olt", "ole", "one", "ord",
                                "ueq", "ugt", "uge", "ult", "ule", "une", "uno",
-                               "ogt", "olt", "true", "false"}),
+                               "ogt", "olt"}),
                     a.name, b.name, a.type.text()),
         result);
   }

@@ -56,6 +56,8 @@ Value Generator::scalarFloat(int spend) {
 
 /// The same number everywhere.
 Value Generator::constantFloats(Type type) {
+  if (type.dims == Dims::Scalar)
+    return scalarFloat(0);
   double value = random.of({0.0, 0.25, 0.5, 1.0, 2.0, -1.0, 0.1, 1e-4, 10.0});
   bool computed = random.chance(15);
   Value result;
@@ -106,7 +108,12 @@ Value Generator::reduce(const char *kinds, const char *axis, Value value,
   std::string kind = random.of(names);
   Value result = value;
   result.type = type;
-  result.reach = result.cut = 0;
+  if (type.dims != Dims::Rows) {
+    result.reach = 0;
+    result.points = 1;
+  }
+  if (type.dims != Dims::Vectors)
+    result.cut = 0;
   if (kind == "std")
     result.positive = true;
   if (kind == "sum")
@@ -138,13 +145,16 @@ Value Generator::pool(Value value, bool ofRows) {
   int64_t width = 1 + 2 * (ofRows ? random.below(3) : random.below(6));
   if (random.chance(5))
     width = ofRows ? 25 : random.of<int64_t>({31, 63, 255});
-  if (ofRows && value.reach + width / 2 > 12)
+  // A pool of pools of rows computes all their points.
+  if (ofRows && (value.reach + width / 2 > 12 ||
+                 value.points * width > (random.chance(3) ? 400 : 50)))
     return value;
   std::string kind = random.of({"max", "mean"});
   std::string padding =
       kind == "mean" && random.chance(40) ? " count_padding" : "";
   std::string size = index(width).name;
   value.reach += ofRows ? width / 2 : 0;
+  value.points *= ofRows ? width : 1;
   return out.add(fmt::format("kvc.pool {} {} width({}){} : {}", kind,
                              value.name, size, padding, value.type.text()),
                  value);

@@ -54,8 +54,9 @@ struct Value {
   bool positive = false, bounded = false;
   /// Counts: at most the past of any sequence.
   bool withinPast = false;
-  /// Rows: how far the pools on the way reach to each side.
-  int64_t reach = 0;
+  /// Rows: how far the pools on the way reach to each side, and of how many
+  /// points one is made.
+  int64_t reach = 0, points = 1;
   /// Vectors: how their segments are cut; 0: made without segments.
   int cut = 0;
 };
