@@ -6,39 +6,92 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 
-/// The first place that is nested too deep, or the end. Text and comments do
-/// not count; a minus in front of a minus does, as an affine expression is read
-/// so.
-static size_t findTooDeep(StringRef text) {
-  size_t depth = 0, signs = 0, i = 0;
-  for (; i < text.size() && depth <= kvc::mostNesting; ++i) {
-    char c = text[i];
-    StringRef rest = text.drop_front(i);
-    if (c == '"') {
-      for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
-        i += text[i] == '\\';
-    } else if (rest.starts_with("//")) {
-      i += rest.find('\n') == StringRef::npos ? rest.size() : rest.find('\n');
-    } else if (rest.starts_with("->") || rest.starts_with(">=")) {
-      ++i;
-    } else if (c == '-') {
-      if (++signs > kvc::mostNesting)
-        break;
-      continue;
-    } else if (StringRef("([{<").contains(c)) {
-      ++depth;
-    } else if (StringRef(")]}>").contains(c) && depth) {
-      --depth;
+namespace {
+
+/// Looks for the first place at which a text goes beyond the limits. Texts in
+/// quotes and comments do not count.
+class Scan {
+public:
+  explicit Scan(StringRef text) : text(text) {}
+
+  /// The rule that is broken at `at`; empty where none is.
+  std::string run() {
+    for (; at < text.size(); ++at) {
+      char c = text[at];
+      StringRef rest = text.drop_front(at);
+      if (alias)
+        ++*alias;
+      if (c == '"')
+        skipQuoted();
+      else if (rest.starts_with("//"))
+        at += std::min(rest.find('\n'), rest.size()) - 1;
+      else if (rest.starts_with("->") || rest.starts_with(">="))
+        ++at;
+      else if (c == '!' || c == '#')
+        readAlias(rest);
+      else if (StringRef("([{<").contains(c))
+        ++depth;
+      else if (StringRef(")]}>").contains(c))
+        depth -= depth != 0;
+      else if (c == '\n' && depth == aliasDepth)
+        alias = nullptr;
+      // A minus in front of a minus: an affine expression is read so.
+      if (c == '-' && !rest.starts_with("->"))
+        ++signs;
+      else if (!isspace(static_cast<unsigned char>(c)))
+        signs = 0;
+      if (depth > kvc::mostNesting || signs > kvc::mostNesting)
+        return llvm::formatv("brackets must be nested at most {0} deep",
+                             kvc::mostNesting);
+      if (alias && *alias > kvc::mostAlias)
+        return llvm::formatv("an alias must stand for at most {0} characters",
+                             kvc::mostAlias);
     }
-    if (!isspace(static_cast<unsigned char>(c)))
-      signs = 0;
+    return "";
   }
-  return std::min(i, text.size());
-}
+  unsigned line() const {
+    return unsigned(text.take_front(at).count('\n')) + 1;
+  }
+  unsigned column() const {
+    return unsigned(at - (text.take_front(at).rfind('\n') + 1)) + 1;
+  }
+
+private:
+  const StringRef text;
+  size_t at = 0, depth = 0, signs = 0;
+  // What aliases of types and attributes stand for; `alias` is being defined.
+  llvm::StringMap<size_t> lengths;
+  size_t *alias = nullptr, aliasDepth = 0;
+
+  void skipQuoted() {
+    for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
+      at += text[at] == '\\';
+  }
+  /// "!name" or "#name", or with a "=" its definition.
+  void readAlias(StringRef rest) {
+    StringRef name = rest.take_front(1 + rest.drop_front().take_while([](char c) {
+      return llvm::isAlnum(c) || StringRef("_$.-").contains(c);
+    }).size());
+    StringRef behind = rest.drop_front(name.size()).ltrim(" \t");
+    if (behind.starts_with("=") && !behind.starts_with("==")) {
+      alias = &lengths[name];
+      *alias = 0;
+      aliasDepth = depth;
+    } else if (alias) {
+      *alias += lengths.lookup(name);
+    }
+    at += name.size() - 1;
+  }
+};
+
+} // namespace
 
 LogicalResult kvc::checkPolicyText(llvm::MemoryBufferRef text,
                                    MLIRContext &context) {
@@ -47,14 +100,13 @@ LogicalResult kvc::checkPolicyText(llvm::MemoryBufferRef text,
     return emitError(FileLineColLoc::get(&context, name, 1, 1))
            << "a policy file must have at most " << mostPolicyBytes
            << " bytes, got " << all.size();
-  size_t at = findTooDeep(all);
-  if (at == all.size())
+  Scan scan(all);
+  std::string rule = scan.run();
+  if (rule.empty())
     return success();
-  StringRef before = all.take_front(at);
-  unsigned line = unsigned(before.count('\n')) + 1;
-  auto column = unsigned(at - (before.rfind('\n') + 1)) + 1;
-  return emitError(FileLineColLoc::get(&context, name, line, column))
-         << "brackets must be nested at most " << mostNesting << " deep";
+  return emitError(
+             FileLineColLoc::get(&context, name, scan.line(), scan.column()))
+         << rule;
 }
 
 LogicalResult kvc::checkPolicyFile(const std::string &path) {

@@ -14,9 +14,10 @@ namespace kvc {
 /// times and more what a policy needs (docs/architecture.md names them).
 constexpr size_t mostPolicyBytes = 1 << 20;
 constexpr size_t mostNesting = 100;
+constexpr size_t mostAlias = 1000; // characters, aliases in it written out
 constexpr size_t mostOps = 2000;
 
-/// Emits an error where `text` is longer or nested deeper; reads no further.
+/// Emits an error where `text` goes beyond; reads no further.
 mlir::LogicalResult checkPolicyText(llvm::MemoryBufferRef text,
                                     mlir::MLIRContext &context);
 
