@@ -42,9 +42,6 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
     - C1: the body ends in `kvc.keep` or `kvc.done`.
     - C2: the name has letters, digits and `_` and does not begin with a digit:
       it becomes a symbol of the artefact.
-    - C3: no comparison of tensors is known beforehand (`arith.cmpf true`,
-      `arith.cmpi` of a value with itself): a mask that is the same for every
-      token is a `kvc.broadcast`.
 
     Example:
     ```mlir

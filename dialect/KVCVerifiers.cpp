@@ -7,7 +7,6 @@
 
 #include "dialect/KVCDialect.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -28,19 +27,6 @@ LogicalResult PolicyOp::verify() {
   return success();
 }
 
-/// A comparison of tensors whose result upstream knows and would fold to a
-/// constant tensor of unknown extents.
-static bool isConstantMask(Operation *op) {
-  if (op->getNumResults() != 1 ||
-      !isa<RankedTensorType>(op->getResult(0).getType()))
-    return false;
-  if (auto cmp = dyn_cast<arith::CmpIOp>(op))
-    return cmp.getLhs() == cmp.getRhs();
-  auto cmp = dyn_cast<arith::CmpFOp>(op);
-  return cmp && (cmp.getPredicate() == arith::CmpFPredicate::AlwaysTrue ||
-                 cmp.getPredicate() == arith::CmpFPredicate::AlwaysFalse);
-}
-
 LogicalResult PolicyOp::verifyRegions() {
   Operation *last =
       getBody().front().empty() ? nullptr : &getBody().front().back();
@@ -48,14 +34,7 @@ LogicalResult PolicyOp::verifyRegions() {
     InFlightDiagnostic diag = emitOpError("body must end in kvc.keep, got ");
     return last ? diag << last->getName() : diag << "an empty body";
   }
-  WalkResult result = walk([](Operation *op) {
-    if (!isConstantMask(op))
-      return WalkResult::advance();
-    op->emitOpError("compares nothing: a mask that is the same for every token " // C3
-                    "is a kvc.broadcast of a constant");
-    return WalkResult::interrupt();
-  });
-  return failure(result.wasInterrupted());
+  return success();
 }
 
 LogicalResult ParamOp::verify() {

@@ -20,6 +20,17 @@ def BindParams : Pass<"kvc-bind-params", "::kvc::PolicyOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def FoldScalars : Pass<"kvc-fold-scalars", "::kvc::PolicyOp"> {
+  let summary = "compute what is known when the policy is compiled";
+  let description = [{
+    Sizes that are computed from parameters become constants, `kvc.fill` becomes
+    a `kvc.broadcast`, and ops without users go. Tensors stay as they are written.
+
+    Example: test/passes/kvc-fold-scalars.mlir
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def CheckPolicy : Pass<"kvc-check-policy", "::kvc::PolicyOp"> {
   let summary = "check what no single op can see";
   let description = [{

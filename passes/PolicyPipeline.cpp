@@ -17,7 +17,7 @@ void kvc::buildPolicyPipeline(OpPassManager &manager,
   options.values.assign(params.begin(), params.end());
   policy.addPass(createBindParams(options));
   // Sizes computed from parameters become constants, which the checks want.
-  policy.addPass(createCanonicalizerPass());
+  policy.addPass(createFoldScalars());
   policy.addPass(createCSEPass());
   policy.addPass(createCheckPolicy());
   if (pruneNorms)

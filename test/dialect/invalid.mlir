@@ -189,23 +189,3 @@ kvc.policy @empty_kernel {
   }
   kvc.done
 }
-
-// -----
-
-// PolicyOp C3
-kvc.policy @always {
-  %n = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-error @+1 {{compares nothing: a mask that is the same for every token is a kvc.broadcast of a constant}}
-  %m = arith.cmpf true, %n, %n : tensor<?x?xf32>
-  kvc.keep %m : tensor<?x?xi1>
-}
-
-// -----
-
-// PolicyOp C3
-kvc.policy @itself {
-  %p = kvc.position : tensor<?x?xi32>
-  // expected-error @+1 {{compares nothing}}
-  %m = arith.cmpi ult, %p, %p : tensor<?x?xi32>
-  kvc.keep %m : tensor<?x?xi1>
-}

@@ -1,4 +1,4 @@
-// RUN: kvc-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(kvc.policy(kvc-bind-params,canonicalize,kvc-check-policy))"
+// RUN: kvc-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(kvc.policy(kvc-bind-params,kvc-fold-scalars,kvc-check-policy))"
 
 // AttentionOp C1: more queries than a kernel can hold.
 kvc.policy @too_many_queries {
