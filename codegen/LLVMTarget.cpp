@@ -47,9 +47,17 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
+  if (quick) {
+    // What makes the rest short: memory into registers, dead code, one of each.
+    ModulePassManager few;
+    cantFail(builder.parsePassPipeline(
+        few, "function(sroa,early-cse,simplifycfg,dce)"));
+    few.run(module, modules);
+    return;
+  }
   builder
-      .buildPerModuleDefaultPipeline(ptx || quick ? OptimizationLevel::O1
-                                                  : OptimizationLevel::O3)
+      .buildPerModuleDefaultPipeline(ptx ? OptimizationLevel::O1
+                                         : OptimizationLevel::O3)
       .run(module, modules);
 }
 

@@ -382,7 +382,7 @@ Value Generator::intBinary(Type type, int spend) {
        {a.least - b.most, a.most - b.least}},
       {"arith.muli", true, {*low, *high}},
       {"arith.divui", natural, {0, a.most}},
-      {"arith.ceildivui", natural, {0, a.most}},
+      {"arith.ceildivui", natural, {0, a.most}, 3},
       {"arith.remui", natural, {0, std::max(a.most, b.most)}},
       {"arith.minui", natural, {0, std::min(a.most, b.most)}},
       {"arith.maxui", natural, {0, std::max(a.most, b.most)}},

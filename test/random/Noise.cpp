@@ -62,7 +62,8 @@ static bool isExact(Operation *op) {
 
 Noise::Noise(PolicyOp policy, const reference::Layer &layer, uint64_t seed,
              double amplitude)
-    : layer(layer), seed(seed), amplitude(amplitude) {
+    : layer(layer), seed(seed), amplitude(amplitude),
+      attentionError(amplitude ? attentionErrorOf(layer) / 2 : 0) {
   for (Operation &op : policy.getBody().front())
     numbers.try_emplace(&op, numbers.size());
 }
@@ -82,13 +83,14 @@ void Noise::install(double (*round)(double)) const {
 }
 
 double Noise::roundNear(double x) {
-  double moved = x * (1 + running->amplitude * running->draw(~0ull, x, 0));
+  double error = running->amplitude * running->attentionError;
+  double moved = x * (1 + error * running->draw(~0ull, x, 0));
   return rounding(moved);
 }
 
 /// Errors of logits, which an exponential makes relative ones of its result: a
 /// dot product's, and the log-sum-exp's.
-double Noise::attentionError(const Tensor &result) const {
+double Noise::attentionErrorOf(const reference::Layer &layer) {
   int64_t d = layer.headDim;
   auto longest = [&](const std::vector<double> &rows) {
     double most = 0;
@@ -189,7 +191,7 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
   } else if (auto attention = dyn_cast<AttentionOp>(op)) {
     if (attention.getRounded())
       return; // moved before it was rounded
-    double error = amplitude / 2 * attentionError(result);
+    double error = amplitude * attentionError;
     bool logits = attention.getLogits();
     int64_t past = result.shape[2];
     for (size_t i = 0; i < result.data.size(); ++i) {

@@ -35,13 +35,15 @@ private:
   const reference::Layer &layer;
   uint64_t seed;
   double amplitude;
+  /// Of a weight, in units of the amplitude.
+  double attentionError;
   llvm::DenseMap<mlir::Operation *, uint64_t> numbers;
 
   double draw(uint64_t op, double value, uint64_t salt) const;
   void moveSum(mlir::Operation *op, const reference::Tensor &operand,
                llvm::ArrayRef<const reference::Tensor *> operands,
                reference::Tensor &result) const;
-  double attentionError(const reference::Tensor &result) const;
+  static double attentionErrorOf(const reference::Layer &layer);
 };
 
 /// The default: a few units of the last place.

@@ -59,7 +59,7 @@ Value Generator::constantFloats(Type type) {
   if (type.dims == Dims::Scalar)
     return scalarFloat(0);
   double value = random.of({0.0, 0.25, 0.5, 1.0, 2.0, -1.0, 0.1, 1e-4, 10.0});
-  bool computed = random.chance(15);
+  bool computed = random.chance(25);
   Value result;
   result.type = type.dims == Dims::Rows ? type.with(Axis::OneHead) : type;
   if (type.dims == Dims::Rows)
