@@ -16,8 +16,9 @@ namespace kvc {
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
 
-/// Runs the default pipeline: -O3, for PTX -O1. `quick` is for those who compile
-/// many policies and run each once: the same IR, with little done to it.
+/// Runs the default pipeline: -O3, for PTX -O1. `quick` is for those who
+/// compile many policies and run each once: the same IR, with little done to
+/// it.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
               bool quick = false);
 

@@ -1,4 +1,4 @@
-//===- Judge.cpp - what kernels kept against what the reference keeps ------===//
+//===- Judge.cpp - what kernels kept against what the reference keeps -----===//
 
 #include "test/matrix/Judge.h"
 
@@ -28,8 +28,8 @@ static void judgeScores(const rt::KeptSequence &got,
                         const reference::Kept &want, int64_t heads,
                         Margin &margin, Faults &faults) {
   if (int64_t(got.scores.size()) != want.past * heads)
-    return faults.add(fmt::format("{} scores, not {}", got.scores.size(),
-                                  want.past * heads));
+    return faults.add(
+        fmt::format("{} scores, not {}", got.scores.size(), want.past * heads));
   for (int64_t g = 0; g < heads; ++g)
     for (int64_t t = 0; t < want.past; ++t)
       if (float score = got.scores[g * want.past + t];
@@ -47,16 +47,17 @@ static void judgeTokens(const std::vector<int64_t> &kept,
       std::adjacent_find(kept.begin(), kept.end()) != kept.end())
     faults.add(fmt::format("head {}: the tokens do not ascend", head));
   if (kept.size() != want.size() && !margin.keepsSoMany(head, kept.size()))
-    faults.add(
-        fmt::format("head {}: {} tokens, not {}", head, kept.size(), want.size()));
+    faults.add(fmt::format("head {}: {} tokens, not {}", head, kept.size(),
+                           want.size()));
   std::vector<int64_t> differ;
   std::set_symmetric_difference(kept.begin(), kept.end(), want.begin(),
                                 want.end(), std::back_inserter(differ));
   for (int64_t t : differ)
     if (!margin.keepsEither(head, t))
-      faults.add(fmt::format(
-          "head {}: token {} is {}", head, t,
-          std::binary_search(want.begin(), want.end(), t) ? "dropped" : "kept"));
+      faults.add(fmt::format("head {}: token {} is {}", head, t,
+                             std::binary_search(want.begin(), want.end(), t)
+                                 ? "dropped"
+                                 : "kept"));
 }
 
 Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
@@ -73,7 +74,8 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
     return faults;
   }
   if (int64_t(got.past) != want.past)
-    faults.add(fmt::format("{} tokens are ranked, not {}", got.past, want.past));
+    faults.add(
+        fmt::format("{} tokens are ranked, not {}", got.past, want.past));
   else
     judgeScores(got, want, layer.kvHeads, margin, faults);
   bool merges = want.merge || !got.members.counts.empty();
@@ -86,9 +88,8 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
       for (auto [name, out, in] : {std::tuple("key", &got.k, &problem.k),
                                    std::tuple("value", &got.v, &problem.v)})
         if (std::memcmp(&(*out)[(at + i) * row], &(*in)[from], row) != 0)
-          faults.add(
-              fmt::format("head {}: row {} is not the {} of token {}", g, i,
-                          name, kept[i]));
+          faults.add(fmt::format("head {}: row {} is not the {} of token {}", g,
+                                 i, name, kept[i]));
     }
     at += kept.size();
   }

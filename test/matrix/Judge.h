@@ -1,4 +1,4 @@
-//===- Judge.h - what kernels kept against what the reference keeps --------===//
+//===- Judge.h - what kernels kept against what the reference keeps -------===//
 //
 // The one judge of all tests that run kernels beside the reference. What fp32
 // cannot tell apart is for a Margin to say.

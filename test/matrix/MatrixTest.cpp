@@ -183,12 +183,10 @@ private:
           ++keptLayers[s][t];
       }
       if (pruned)
-        expectNone(
-            compareRows(first, evict(*pruned, problems, table, false)));
+        expectNone(compareRows(first, evict(*pruned, problems, table, false)));
       // The same bytes whatever the order of threads.
       for (auto &other : seeded)
-        expectNone(
-            compareBytes(first, evict(*other, problems, table, false)));
+        expectNone(compareBytes(first, evict(*other, problems, table, false)));
     }
   }
 

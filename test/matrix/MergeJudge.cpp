@@ -1,4 +1,4 @@
-//===- MergeJudge.cpp - merged rows against the reference ------------------===//
+//===- MergeJudge.cpp - merged rows against the reference -----------------===//
 //
 // The table names tokens that the reference would merge, into rows as similar
 // as the best; rows are the means of the table's members.
@@ -93,8 +93,8 @@ private:
       int64_t position = shared ? kept[row] : token;
       if (token < 0 || token >= layer.tokens ||
           got.members.positions[at] != position)
-        return add("a member at position {}, not {}",
-                   got.members.positions[at], position);
+        return add("a member at position {}, not {}", got.members.positions[at],
+                   position);
       members[row].push_back(token);
       represented.push_back(token);
       double norm = length(token);

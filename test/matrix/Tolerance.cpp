@@ -1,4 +1,4 @@
-//===- Tolerance.cpp - a fixed margin around the reference's scores --------===//
+//===- Tolerance.cpp - a fixed margin around the reference's scores -------===//
 
 #include "test/matrix/Tolerance.h"
 

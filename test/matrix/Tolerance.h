@@ -1,4 +1,4 @@
-//===- Tolerance.h - a fixed margin around the reference's scores ----------===//
+//===- Tolerance.h - a fixed margin around the reference's scores ---------===//
 
 #ifndef KVC_TEST_MATRIX_TOLERANCE_H
 #define KVC_TEST_MATRIX_TOLERANCE_H
@@ -7,8 +7,8 @@
 
 namespace kvc::test {
 
-/// Tokens may be taken for one another if their scores lie within `slack` of the
-/// lowest kept one. For policies whose scores are what fp32 can hold.
+/// Tokens may be taken for one another if their scores lie within `slack` of
+/// the lowest kept one. For policies whose scores are what fp32 can hold.
 class Tolerance : public Margin {
 public:
   /// `swap`: how far a score may move where values that fp32 cannot tell apart

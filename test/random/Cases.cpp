@@ -1,4 +1,4 @@
-//===- Cases.cpp - what a policy is run on ---------------------------------===//
+//===- Cases.cpp - what a policy is run on --------------------------------===//
 
 #include "test/random/Cases.h"
 
@@ -91,14 +91,14 @@ Case kvc::random::makeCase(uint64_t seed) {
   Random random(mix(seed) ^ 0xca5e);
   Case c;
   c.shape.kvHeads = random.of<int64_t>({1, 1, 2, 2, 2, 3, 4});
-  c.shape.group = random.chance(8) ? random.of<int64_t>({8, 13, 16})
-                                   : random.between(1, 7);
+  c.shape.group =
+      random.chance(8) ? random.of<int64_t>({8, 13, 16}) : random.between(1, 7);
   // The most common sizes are small: they show as much, in less time.
-  c.shape.headDim =
-      random.chance(70) ? random.of<int64_t>({8, 16, 16, 32, 32, 64})
-      : random.chance(70)
-          ? random.of<int64_t>({20, 24, 48, 80, 96, 128})
-          : random.of<int64_t>({1, 2, 7, 10, 33, 192, 250, 256});
+  c.shape.headDim = random.chance(70)
+                        ? random.of<int64_t>({8, 16, 16, 32, 32, 64})
+                    : random.chance(70)
+                        ? random.of<int64_t>({20, 24, 48, 80, 96, 128})
+                        : random.of<int64_t>({1, 2, 7, 10, 33, 192, 250, 256});
   while (c.shape.kvHeads * c.shape.group * c.shape.headDim > 512) {
     c.shape.kvHeads = std::max<int64_t>(1, c.shape.kvHeads / 2);
     c.shape.group = std::max<int64_t>(1, c.shape.group / 2);
@@ -111,9 +111,9 @@ Case kvc::random::makeCase(uint64_t seed) {
   c.layers = random.between(2, 3);
   c.data = random.next() % 1000000;
   auto sequence = [&] {
-    int64_t tokens = random.chance(12)   ? random.between(1, 12)
-                     : random.chance(25) ? random.of<int64_t>({32, 33, 64, 65,
-                                                               96, 128, 129})
+    int64_t tokens = random.chance(12) ? random.between(1, 12)
+                     : random.chance(25)
+                         ? random.of<int64_t>({32, 33, 64, 65, 96, 128, 129})
                      : random.chance(10) ? random.between(130, 260)
                                          : random.between(20, 110);
     int64_t budget = random.chance(8)    ? tokens + random.between(-1, 2)

@@ -1,4 +1,4 @@
-//===- Cases.h - what a policy is run on -----------------------------------===//
+//===- Cases.h - what a policy is run on ----------------------------------===//
 
 #ifndef KVC_TEST_RANDOM_CASES_H
 #define KVC_TEST_RANDOM_CASES_H

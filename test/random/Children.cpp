@@ -1,4 +1,4 @@
-//===- Children.cpp - trials in processes of their own ---------------------===//
+//===- Children.cpp - trials in processes of their own --------------------===//
 
 #include "test/random/Children.h"
 

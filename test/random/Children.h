@@ -1,4 +1,4 @@
-//===- Children.h - trials in processes of their own -----------------------===//
+//===- Children.h - trials in processes of their own ----------------------===//
 
 #ifndef KVC_TEST_RANDOM_CHILDREN_H
 #define KVC_TEST_RANDOM_CHILDREN_H

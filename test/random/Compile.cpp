@@ -1,4 +1,4 @@
-//===- Compile.cpp - a policy through the whole compiler, in process -------===//
+//===- Compile.cpp - a policy through the whole compiler, in process ------===//
 
 #include "test/random/Compile.h"
 
@@ -46,8 +46,9 @@ kvc::Shape shapeOf(const test::Shape &shape) {
 void checkPTX(const std::string &ptx, std::vector<std::string> &faults) {
   for (size_t at = 0; (at = ptx.find(".extern .func", at)) != std::string::npos;
        at += 1)
-    faults.push_back("ptx: unresolved " +
-                     ptx.substr(at, std::min(ptx.find('\n', at), at + 90) - at));
+    faults.push_back(
+        "ptx: unresolved " +
+        ptx.substr(at, std::min(ptx.find('\n', at), at + 90) - at));
 }
 
 /// What ptxas has to say, spills included.
@@ -55,16 +56,17 @@ void assemble(const std::string &ptx, const std::string &ptxas,
               const std::string &library, std::vector<std::string> &faults) {
   std::string file = library + ".ptx";
   std::ofstream(file) << ptx;
-  std::string command = ptxas + " -v -arch=sm_90 -o /dev/null " + file + " 2>&1";
+  std::string command =
+      ptxas + " -v -arch=sm_90 -o /dev/null " + file + " 2>&1";
   FILE *pipe = popen(command.c_str(), "r");
   if (!pipe)
     return faults.push_back("ptxas: cannot be started");
   char line[1024];
   while (fgets(line, sizeof line, pipe)) {
     std::string text = line;
-    bool spills = text.find("spill") != std::string::npos &&
-                  text.find(" 0 bytes spill stores, 0 bytes") ==
-                      std::string::npos;
+    bool spills =
+        text.find("spill") != std::string::npos &&
+        text.find(" 0 bytes spill stores, 0 bytes") == std::string::npos;
     if (spills || text.find("fatal") != std::string::npos ||
         text.find("error") != std::string::npos)
       faults.push_back((spills ? "spill: " : "ptxas: ") +
@@ -84,8 +86,9 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
   auto refuse = [&](const std::string &fallback) {
     result.refused = errors.lines.empty() ? fallback : errors.lines.front();
     if (errors.lines.size() != 1)
-      result.faults.push_back("refusal: " + std::to_string(errors.lines.size()) +
-                              " errors for one: " + result.refused);
+      result.faults.push_back(
+          "refusal: " + std::to_string(errors.lines.size()) +
+          " errors for one: " + result.refused);
     return result;
   };
   OwningOpRef<ModuleOp> module =
@@ -113,16 +116,17 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
 
   auto start = std::chrono::steady_clock::now();
   if (options.ptx) {
-    llvm::Expected<std::string> ptx = emitPTX(*module, "sm_90", options.ptxas.empty());
+    llvm::Expected<std::string> ptx =
+        emitPTX(*module, "sm_90", options.ptxas.empty());
     if (!ptx)
       return refuse(llvm::toString(ptx.takeError()));
     checkPTX(*ptx, result.faults);
     if (!options.ptxas.empty())
       assemble(*ptx, options.ptxas, options.library, result.faults);
   }
-  result.ptxSeconds = std::chrono::duration<double>(
-                          std::chrono::steady_clock::now() - start)
-                          .count();
+  result.ptxSeconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
   ObjectOptions object;
   object.library = object.quick = true;
   if (!options.chip.empty())

@@ -1,4 +1,4 @@
-//===- Compile.h - a policy through the whole compiler, in process ---------===//
+//===- Compile.h - a policy through the whole compiler, in process --------===//
 
 #ifndef KVC_TEST_RANDOM_COMPILE_H
 #define KVC_TEST_RANDOM_COMPILE_H

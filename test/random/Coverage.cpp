@@ -1,4 +1,4 @@
-//===- Coverage.cpp - what policies have made the compiler do --------------===//
+//===- Coverage.cpp - what policies have made the compiler do -------------===//
 
 #include "test/random/Coverage.h"
 
@@ -96,16 +96,17 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
                                       : op.getResult(0).getType();
       if (!isa<ReduceOp, PoolOp, SegmentOp>(op) && op.getNumResults())
         type = op.getResult(0).getType();
-      cells.ops.insert(fmt::format("{} | {} | {}", name, axesText(type),
-                                   stringifyKernelKind(kernel.getKind()).str()));
+      cells.ops.insert(
+          fmt::format("{} | {} | {}", name, axesText(type),
+                      stringifyKernelKind(kernel.getKind()).str()));
       names.insert(name);
     }
     for (const std::string &a : names)
       for (const std::string &b : names)
         if (a < b)
-          cells.pairs.insert(fmt::format(
-              "{} + {} | {}", a, b,
-              stringifyKernelKind(kernel.getKind()).str()));
+          cells.pairs.insert(
+              fmt::format("{} + {} | {}", a, b,
+                          stringifyKernelKind(kernel.getKind()).str()));
   }
   return cells;
 }
@@ -125,8 +126,8 @@ static std::vector<std::string> expected() {
       if (kind != std::string("std") || axis == std::string("tokens") ||
           axis == std::string("channels"))
         names.push_back(fmt::format("reduce {} {}", kind, axis));
-  for (const char *kind : {"max", "min", "sum", "mean", "minmax", "softmax",
-                           "rank"})
+  for (const char *kind :
+       {"max", "min", "sum", "mean", "minmax", "softmax", "rank"})
     for (const char *next : {"", " next"})
       names.push_back(fmt::format("segment {}{}", kind, next));
   for (const char *side : {"key", "value", "raw_key"}) {
@@ -137,17 +138,40 @@ static std::vector<std::string> expected() {
     for (const char *times : {"key", "value", "raw_key"})
       names.push_back(fmt::format("nearest {} times {}", side, times));
   }
-  for (const char *name :
-       {"pool max", "pool mean", "pool mean count_padding",
-        "projected_norm l1", "projected_norm l2", "projected_norm l1 where",
-        "projected_norm l1 bound", "attention last", "attention all",
-        "attention last logits", "attention all logits",
-        "attention last rounded", "attention all rounded", "position",
-        "position from_end", "kept_layers", "kept_layers share", "broadcast",
-        "select_heads lowest", "select_heads highest", "scale_count by",
-        "scale_count over", "allocate", "allocate_layers", "allocate_heads",
-        "allocate_table", "count_mass", "topk", "budget", "length", "layer",
-        "layers", "list_members", "list_members share_positions"})
+  for (const char *name : {"pool max",
+                           "pool mean",
+                           "pool mean count_padding",
+                           "projected_norm l1",
+                           "projected_norm l2",
+                           "projected_norm l1 where",
+                           "projected_norm l1 bound",
+                           "attention last",
+                           "attention all",
+                           "attention last logits",
+                           "attention all logits",
+                           "attention last rounded",
+                           "attention all rounded",
+                           "position",
+                           "position from_end",
+                           "kept_layers",
+                           "kept_layers share",
+                           "broadcast",
+                           "select_heads lowest",
+                           "select_heads highest",
+                           "scale_count by",
+                           "scale_count over",
+                           "allocate",
+                           "allocate_layers",
+                           "allocate_heads",
+                           "allocate_table",
+                           "count_mass",
+                           "topk",
+                           "budget",
+                           "length",
+                           "layer",
+                           "layers",
+                           "list_members",
+                           "list_members share_positions"})
     names.push_back(name);
   for (unsigned i = 0; i <= arith::getMaxEnumValForCmpFPredicate(); ++i)
     if (auto p = arith::symbolizeCmpFPredicate(i);
@@ -158,14 +182,16 @@ static std::vector<std::string> expected() {
     if (auto p = arith::symbolizeCmpIPredicate(i))
       names.push_back("cmpi " + arith::stringifyCmpIPredicate(*p).str());
   for (const char *name :
-       {"addf", "subf", "mulf", "divf", "negf", "maximumf", "minimumf",
-        "maxnumf", "minnumf", "absf", "exp", "exp2", "expm1", "log", "log2",
-        "log1p", "sqrt", "rsqrt", "tanh", "floor", "ceil", "roundeven", "powf",
-        "copysign", "fma", "select", "addi", "subi", "muli", "divui",
-        "ceildivui", "remui", "maxsi", "minsi", "maxui", "minui", "andi", "ori",
-        "xori", "absi", "extui", "extsi", "trunci",
-        "sitofp", "uitofp", "fptosi", "fptoui", "index_cast",
-        "index_castui"})
+       {"addf",      "subf",      "mulf",       "divf",        "negf",
+        "maximumf",  "minimumf",  "maxnumf",    "minnumf",     "absf",
+        "exp",       "exp2",      "expm1",      "log",         "log2",
+        "log1p",     "sqrt",      "rsqrt",      "tanh",        "floor",
+        "ceil",      "roundeven", "powf",       "copysign",    "fma",
+        "select",    "addi",      "subi",       "muli",        "divui",
+        "ceildivui", "remui",     "maxsi",      "minsi",       "maxui",
+        "minui",     "andi",      "ori",        "xori",        "absi",
+        "extui",     "extsi",     "trunci",     "sitofp",      "uitofp",
+        "fptosi",    "fptoui",    "index_cast", "index_castui"})
     names.push_back(name);
   return names;
 }

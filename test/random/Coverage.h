@@ -1,4 +1,4 @@
-//===- Coverage.h - what policies have made the compiler do ----------------===//
+//===- Coverage.h - what policies have made the compiler do ---------------===//
 
 #ifndef KVC_TEST_RANDOM_COVERAGE_H
 #define KVC_TEST_RANDOM_COVERAGE_H

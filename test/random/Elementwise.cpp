@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - arith and math on floats, integers and masks ------===//
+//===- Elementwise.cpp - arith and math on floats, integers and masks -----===//
 
 #include "test/random/Generator.h"
 
@@ -108,8 +108,8 @@ Value Generator::elementwise(Type type, int spend) {
   auto [ta, tb] = operandTypes(type);
   Value a = floats(ta, left);
   // Rows beside a number (repeated rows).
-  Value b = rows && random.chance(15) ? repeatedRows(type, right)
-                                      : floats(tb, right);
+  Value b =
+      rows && random.chance(15) ? repeatedRows(type, right) : floats(tb, right);
   if (rows && a.type.heads != type.heads && b.type.heads != type.heads)
     a = floats(type, 0);
   switch (random.weighted({6, 4, 6, 3, taste[OddMath], 2, 2, taste[OddMath],
@@ -231,12 +231,12 @@ Value Generator::intLeaf(Type type) {
                    {.type = type, .most = 300});
   if (type.heads != Axis::OneHead)
     return makeInts(type, 1);
-  Value scalar = intLeaf({random.of({Element::I32, Element::Index}),
-                          Dims::Scalar});
-  std::string body = fmt::format("kvc.broadcast {}{} : {} to {}", scalar.name,
-                                 type.dims == Dims::Vectors ? " along channels"
-                                                            : "",
-                                 scalar.type.text(), type.text());
+  Value scalar =
+      intLeaf({random.of({Element::I32, Element::Index}), Dims::Scalar});
+  std::string body =
+      fmt::format("kvc.broadcast {}{} : {} to {}", scalar.name,
+                  type.dims == Dims::Vectors ? " along channels" : "",
+                  scalar.type.text(), type.text());
   scalar.type = type;
   return out.add(body, scalar);
 }
@@ -257,10 +257,10 @@ Value Generator::makeInts(Type type, int spend) {
     if (count.most > 100000)
       return count;
     bool over = random.chance(30);
-    std::string by = over ? fraction(random.of<std::string>({"0.5", "1.5", "2",
-                                                             "4", "1.2"}))
-                                .name
-                          : share().name;
+    std::string by =
+        over ? fraction(random.of<std::string>({"0.5", "1.5", "2", "4", "1.2"}))
+                   .name
+             : share().name;
     Value result = count;
     result.most = over ? count.most * 2 : count.most;
     result.least = 0;
@@ -322,10 +322,10 @@ Value Generator::makeInts(Type type, int spend) {
   wide = unary("math.tanh", wide);
   std::string number = (this->number)(50).name;
   bool vectors = like.dims == Dims::Vectors;
-  Value fifty = out.add(fmt::format("kvc.broadcast {}{} : f32 to {}", number,
-                                    vectors ? " along channels" : "", ty),
-                        {.type = like.with(vectors ? like.heads
-                                                   : Axis::OneHead)});
+  Value fifty =
+      out.add(fmt::format("kvc.broadcast {}{} : f32 to {}", number,
+                          vectors ? " along channels" : "", ty),
+              {.type = like.with(vectors ? like.heads : Axis::OneHead)});
   Value scaled = binary("arith.mulf", wide, fifty, like);
   std::string valid = out.add(fmt::format("arith.cmpf ord, {}, {} : {}",
                                           scaled.name, scaled.name, ty),
@@ -343,13 +343,13 @@ Value Generator::makeInts(Type type, int spend) {
   if (random.chance(40)) {
     real = unary("math.absf", real);
     result.least = 0;
-    return out.add(fmt::format("arith.fptoui {} : {} to {}", real.name, ty,
-                               type.text()),
-                   result);
+    return out.add(
+        fmt::format("arith.fptoui {} : {} to {}", real.name, ty, type.text()),
+        result);
   }
-  return out.add(fmt::format("arith.fptosi {} : {} to {}", real.name, ty,
-                             type.text()),
-                 result);
+  return out.add(
+      fmt::format("arith.fptosi {} : {} to {}", real.name, ty, type.text()),
+      result);
 }
 
 Value Generator::intBinary(Type type, int spend) {
@@ -378,7 +378,8 @@ Value Generator::intBinary(Type type, int spend) {
   std::vector<Choice> choices{
       {"arith.addi", true, {a.least + b.least, a.most + b.most}},
       // A number below 0 of type index is a very large one.
-      {"arith.subi", !index || a.least >= b.most,
+      {"arith.subi",
+       !index || a.least >= b.most,
        {a.least - b.most, a.most - b.least}},
       {"arith.muli", true, {*low, *high}},
       {"arith.divui", natural, {0, a.most}},
@@ -386,8 +387,12 @@ Value Generator::intBinary(Type type, int spend) {
       {"arith.remui", natural, {0, std::max(a.most, b.most)}},
       {"arith.minui", natural, {0, std::min(a.most, b.most)}},
       {"arith.maxui", natural, {0, std::max(a.most, b.most)}},
-      {"arith.minsi", true, {std::min(a.least, b.least), std::min(a.most, b.most)}},
-      {"arith.maxsi", true, {std::max(a.least, b.least), std::max(a.most, b.most)}},
+      {"arith.minsi",
+       true,
+       {std::min(a.least, b.least), std::min(a.most, b.most)}},
+      {"arith.maxsi",
+       true,
+       {std::max(a.least, b.least), std::max(a.most, b.most)}},
       {"arith.andi", natural, {0, std::min(a.most, b.most)}, 1},
       {"arith.ori", natural, {0, bits}, 1},
       {"arith.xori", natural, {0, bits}, 1},
@@ -431,11 +436,11 @@ Value Generator::makeMasks(Type type, int spend) {
       return param(random.of<std::string>({"true", "false"}), type, {});
     Type index{Element::Index, Dims::Scalar};
     Value a = ints(index, left), b = ints(index, right);
-    return out.add(fmt::format("arith.cmpi {}, {}, {} : index",
-                               random.of({"ult", "ule", "ugt", "uge", "eq",
-                                          "ne", "slt"}),
-                               a.name, b.name),
-                   {.type = type});
+    return out.add(
+        fmt::format("arith.cmpi {}, {}, {} : index",
+                    random.of({"ult", "ule", "ugt", "uge", "eq", "ne", "slt"}),
+                    a.name, b.name),
+        {.type = type});
   }
   bool more = spend > 1;
   switch (random.weighted({4, (heads || tokens) * (1 + taste[Integers]),
@@ -446,9 +451,8 @@ Value Generator::makeMasks(Type type, int spend) {
   case 0: {
     auto [ta, tb] = operandTypes(type.of(Element::F32));
     Value a = floats(ta, left);
-    Value b = random.chance(40) && type.dims != Dims::Rows
-                  ? constantFloats(tb)
-                  : floats(tb, right);
+    Value b = random.chance(40) && type.dims != Dims::Rows ? constantFloats(tb)
+                                                           : floats(tb, right);
     if (type.heads != Axis::OneHead && a.type.heads != type.heads &&
         b.type.heads != type.heads)
       a = floats(type.of(Element::F32), 0);
@@ -458,10 +462,11 @@ Value Generator::makeMasks(Type type, int spend) {
     result.cut = std::max(a.cut, b.cut);
     return out.add(
         fmt::format("arith.cmpf {}, {}, {} : {}",
-                    random.chance(1) ? random.of({"true", "false"})
-                    : random.of({"oeq", "ogt", "oge", "olt", "ole", "one", "ord",
-                               "ueq", "ugt", "uge", "ult", "ule", "une", "uno",
-                               "ogt", "olt"}),
+                    random.chance(1)
+                        ? random.of({"true", "false"})
+                        : random.of({"oeq", "ogt", "oge", "olt", "ole", "one",
+                                     "ord", "ueq", "ugt", "uge", "ult", "ule",
+                                     "une", "uno", "ogt", "olt"}),
                     a.name, b.name, a.type.text()),
         result);
   }
@@ -470,10 +475,10 @@ Value Generator::makeMasks(Type type, int spend) {
     Value a = ints(ta, left), b = ints(tb, right);
     bool natural = a.least >= 0 && b.least >= 0;
     std::string predicate =
-        natural ? random.of<std::string>({"ult", "ule", "ugt", "uge", "slt",
-                                          "sle", "sgt", "sge", "eq", "ne"})
-                : random.of<std::string>({"slt", "sle", "sgt", "sge", "eq",
-                                          "ne"});
+        natural
+            ? random.of<std::string>({"ult", "ule", "ugt", "uge", "slt", "sle",
+                                      "sgt", "sge", "eq", "ne"})
+            : random.of<std::string>({"slt", "sle", "sgt", "sge", "eq", "ne"});
     return out.add(fmt::format("arith.cmpi {}, {}, {} : {}", predicate, a.name,
                                b.name, a.type.text()),
                    {.type = type});
@@ -482,17 +487,17 @@ Value Generator::makeMasks(Type type, int spend) {
     auto [ta, tb] = operandTypes(type);
     Value a = masks(ta, left), b = masks(tb, right);
     if (random.chance(15))
-      return binary(random.of({"arith.cmpi ult,", "arith.cmpi ne,",
-                               "arith.cmpi uge,"}),
-                    a, b, type);
+      return binary(
+          random.of({"arith.cmpi ult,", "arith.cmpi ne,", "arith.cmpi uge,"}),
+          a, b, type);
     return binary(random.of({"arith.ori", "arith.andi", "arith.xori"}), a, b,
                   type);
   }
   case 3: {
-    Value score = floats({Element::F32, Dims::Tokens,
-                          random.of({Axis::KVHeads, Axis::KVHeads,
-                                     Axis::OneHead})},
-                         left);
+    Value score =
+        floats({Element::F32, Dims::Tokens,
+                random.of({Axis::KVHeads, Axis::KVHeads, Axis::OneHead})},
+               left);
     return topk(score, counts(right));
   }
   case 4: {
@@ -517,11 +522,11 @@ Value Generator::makeMasks(Type type, int spend) {
                    {.type = type, .reach = value.reach, .cut = value.cut});
   }
   default: {
-    Value truth = param(random.of<std::string>({"true", "true", "false"}),
-                        scalarI1, {});
-    return out.add(fmt::format("kvc.broadcast {} : i1 to {}", truth.name,
-                               type.text()),
-                   {.type = type});
+    Value truth =
+        param(random.of<std::string>({"true", "true", "false"}), scalarI1, {});
+    return out.add(
+        fmt::format("kvc.broadcast {} : i1 to {}", truth.name, type.text()),
+        {.type = type});
   }
   }
 }

@@ -1,4 +1,4 @@
-//===- Generator.cpp - a random policy that is well typed ------------------===//
+//===- Generator.cpp - a random policy that is well typed -----------------===//
 
 #include "test/random/Generator.h"
 
@@ -69,8 +69,8 @@ std::pair<int, int> Generator::split(int spend) {
 
 Axis Generator::headsUpTo(Axis most) {
   if (most == Axis::QueryHeads)
-    return random.of({Axis::QueryHeads, Axis::QueryHeads, Axis::KVHeads,
-                      Axis::OneHead});
+    return random.of(
+        {Axis::QueryHeads, Axis::QueryHeads, Axis::KVHeads, Axis::OneHead});
   return most == Axis::KVHeads
              ? random.of({Axis::KVHeads, Axis::KVHeads, Axis::OneHead})
              : Axis::OneHead;
@@ -84,8 +84,8 @@ std::pair<Type, Type> Generator::operandTypes(Type result) {
   // Rows of all heads must be reduced before they meet rows per head.
   if (result.dims == Dims::Rows && result.heads == Axis::QueryHeads &&
       random.chance(25))
-    other.heads = result.window > 0 && random.chance(3) ? Axis::OneHead
-                                                        : Axis::KVHeads;
+    other.heads =
+        result.window > 0 && random.chance(3) ? Axis::OneHead : Axis::KVHeads;
   std::pair types(result, other);
   if (random.chance(50))
     std::swap(types.first, types.second);

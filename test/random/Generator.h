@@ -1,4 +1,4 @@
-//===- Generator.h - a random policy that is well typed --------------------===//
+//===- Generator.h - a random policy that is well typed -------------------===//
 //
 // Top down: a value of a type is asked for, with a number of ops to spend on
 // it, and an op that gives this type is drawn. Axes and what ops ask of their
@@ -60,7 +60,8 @@ private:
   Value number(double value);
   Value fraction(const std::string &text);
   Value share();
-  Value earlierOr(const Type &type, int spend, Value (Generator::*make)(Type, int));
+  Value earlierOr(const Type &type, int spend,
+                  Value (Generator::*make)(Type, int));
   std::pair<int, int> split(int spend);
   Axis headsUpTo(Axis most);
   std::pair<Type, Type> operandTypes(Type result);

@@ -1,4 +1,4 @@
-//===- GeneratorTest.cpp - policies, cases and what is left of them --------===//
+//===- GeneratorTest.cpp - policies, cases and what is left of them -------===//
 
 #include "test/random/Coverage.h"
 #include "test/random/Generator.h"

@@ -1,4 +1,4 @@
-//===- JudgeTest.cpp - does the judge see what is wrong? -------------------===//
+//===- JudgeTest.cpp - does the judge see what is wrong? ------------------===//
 //
 // Results are made of the reference's own answer, so that nothing is wrong with
 // them, and are then damaged.
@@ -223,8 +223,8 @@ TEST_F(JudgeTest, SeesRowsThatAreShiftedOrDisordered) {
 }
 
 TEST_F(JudgeTest, SeesWrongScores) {
-  auto text = faults(byNorm,
-                     [](rt::KeptSequence &got) { got.scores[5] *= 1.0001f; });
+  auto text =
+      faults(byNorm, [](rt::KeptSequence &got) { got.scores[5] *= 1.0001f; });
   EXPECT_TRUE(contains(text, "the score of token 5")) << text;
   text = faults(byNorm, [](rt::KeptSequence &got) { got.scores[5] = NAN; });
   EXPECT_TRUE(contains(text, "the score of token 5 is nan")) << text;

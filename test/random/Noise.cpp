@@ -1,4 +1,4 @@
-//===- Noise.cpp - what rounding may do to a policy ------------------------===//
+//===- Noise.cpp - what rounding may do to a policy -----------------------===//
 
 #include "test/random/Noise.h"
 

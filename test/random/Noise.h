@@ -1,10 +1,10 @@
-//===- Noise.h - what rounding may do to a policy --------------------------===//
+//===- Noise.h - what rounding may do to a policy -------------------------===//
 //
 // Monte Carlo arithmetic: the reference is run with every float that an op
-// rounds moved by a few units of fp32, in proportion to what the op sums up. The
-// noise is a hash of the op and of the number itself, so that exact ties stay
-// exact ties, and numbers of few bits, which fp32 holds exactly, stay as they
-// are.
+// rounds moved by a few units of fp32, in proportion to what the op sums up.
+// The noise is a hash of the op and of the number itself, so that exact ties
+// stay exact ties, and numbers of few bits, which fp32 holds exactly, stay as
+// they are.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- NoiseTest.cpp - ties stay ties, sums are disturbed as sums ----------===//
+//===- NoiseTest.cpp - ties stay ties, sums are disturbed as sums ---------===//
 
 #include "test/random/Noise.h"
 

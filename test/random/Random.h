@@ -1,4 +1,4 @@
-//===- Random.h - seeded choices, the same on every platform ---------------===//
+//===- Random.h - seeded choices, the same on every platform --------------===//
 
 #ifndef KVC_TEST_RANDOM_RANDOM_H
 #define KVC_TEST_RANDOM_RANDOM_H

@@ -1,4 +1,4 @@
-//===- Selection.cpp - counts, kept tokens, merges -------------------------===//
+//===- Selection.cpp - counts, kept tokens, merges ------------------------===//
 
 #include "test/random/Generator.h"
 
@@ -22,15 +22,14 @@ Value Generator::uniform() {
 Value Generator::tableCounts() {
   Value budget = out.add("kvc.budget", {.type = indexType, .most = 300});
   Value part = out.add(
-      fmt::format("kvc.scale_count {} by({}) : index", budget.name,
-                  fraction(random.of<std::string>({"0.1", "0.25", "0.5"}))
-                      .name),
+      fmt::format(
+          "kvc.scale_count {} by({}) : index", budget.name,
+          fraction(random.of<std::string>({"0.1", "0.25", "0.5"})).name),
       {.type = indexType, .most = 300});
   // A part of the budget may still be more than the past holds.
   Value four = index(4);
-  part = out.add(fmt::format("arith.divui {}, {} : index", part.name,
-                             four.name),
-                 part);
+  part = out.add(
+      fmt::format("arith.divui {}, {} : index", part.name, four.name), part);
   Value least = random.chance(40) ? index(0) : part;
   return out.add(fmt::format("kvc.allocate_table base({}) shared({}) : {}",
                              least.name, part.name, countType.text()),
@@ -69,9 +68,9 @@ Value Generator::makeCounts(Type type, int spend) {
   case 1: {
     std::string ratio =
         fraction(random.of<std::string>({"1", "2", "1.5", "20", "4.25"})).name;
-    return out.add(fmt::format("kvc.allocate_layers ratio({}) : {}", ratio,
-                               type.text()),
-                   {.type = type, .most = 600, .withinPast = true});
+    return out.add(
+        fmt::format("kvc.allocate_layers ratio({}) : {}", ratio, type.text()),
+        {.type = type, .most = 600, .withinPast = true});
   }
   case 2: {
     auto [left, right] = split(spend);
@@ -120,12 +119,12 @@ Value Generator::makeCounts(Type type, int spend) {
     if (a.type != countType || a.least < 0 || b.least < 0 ||
         a.most + b.most > 100000)
       return uniform();
-    std::string op = random.of<std::string>({"addi", "minui", "maxui", "divui",
-                                             "minsi", "remui"});
+    std::string op = random.of<std::string>(
+        {"addi", "minui", "maxui", "divui", "minsi", "remui"});
     Value result = binary(("arith." + op).c_str(), a, b, type);
     result.most = a.most + b.most;
-    result.withinPast = op != "addi" && op != "remui" && a.withinPast &&
-                        b.withinPast;
+    result.withinPast =
+        op != "addi" && op != "remui" && a.withinPast && b.withinPast;
     return result;
   }
   default: {
@@ -162,8 +161,7 @@ Value Generator::protectedTokens() {
     return add(fmt::format("kvc.scale_count {} by({}) : index",
                            add("kvc.budget").name, share().name));
   case 2:
-    return add(fmt::format("arith.divui {}, {} : index",
-                           add("kvc.length").name,
+    return add(fmt::format("arith.divui {}, {} : index", add("kvc.length").name,
                            index(random.between(2, 20)).name));
   case 3:
     return add(fmt::format("arith.minui {}, {} : index",
@@ -189,9 +187,8 @@ Value Generator::forced(Value mask, Value score) {
 }
 
 Value Generator::rankable(int spend) {
-  Value score = floats(random.chance(90) ? scoreType
-                                         : scoreType.with(Axis::OneHead),
-                       spend);
+  Value score = floats(
+      random.chance(90) ? scoreType : scoreType.with(Axis::OneHead), spend);
   // What kvc-prune-norms looks for: a factor times norms.
   if (taste[ProjectedNorms] > 1 && random.chance(40)) {
     Type queryHeads = scoreType.with(Axis::QueryHeads);
@@ -217,14 +214,15 @@ Value Generator::keptMask(int spend) {
   }
   case 2:
   case 3: {
-    Value a = topk(rankable(left), counts(1)), b = topk(rankable(right), counts(1));
-    return binary(random.of({"arith.ori", "arith.ori", "arith.andi",
-                             "arith.xori"}),
-                  a, b, maskType);
+    Value a = topk(rankable(left), counts(1)),
+          b = topk(rankable(right), counts(1));
+    return binary(
+        random.of({"arith.ori", "arith.ori", "arith.andi", "arith.xori"}), a, b,
+        maskType);
   }
   case 4: {
-    Value a = masks(maskType.with(random.of({Axis::OneHead, Axis::KVHeads})),
-                    left);
+    Value a =
+        masks(maskType.with(random.of({Axis::OneHead, Axis::KVHeads})), left);
     Value b = topk(rankable(right), counts(1));
     return binary(random.of({"arith.ori", "arith.andi"}), a, b, maskType);
   }
@@ -261,8 +259,8 @@ void Generator::keepMerged(int spend, const std::string &protect) {
   }
   std::string side = random.of<std::string>({"key", "value", "raw_key"});
   if (random.chance(40))
-    side += random.of<std::string>({" times value", " times key",
-                                    " times raw_key"});
+    side += random.of<std::string>(
+        {" times value", " times key", " times raw_key"});
   Value least = number(random.of({-1.0, -0.5, 0.0, 0.2, 0.6, 0.95, 2.0}));
   Type ints = maskType.of(Element::I32);
   Value to = out.add(fmt::format("kvc.nearest {} in {} of {} at_least({}) : "
@@ -270,17 +268,17 @@ void Generator::keepMerged(int spend, const std::string &protect) {
                                  sources.name, open.name, side, least.name,
                                  maskType.text(), maskType.text(), ints.text()),
                      // Nothing else reads it.
-                 {.type = {Element::I32, Dims::Tokens, Axis::KVHeads, 1}});
-  Value weight = random.chance(30) ? constantFloats(scoreType)
-                                   : floats(scoreType.with(random.of(
-                                                {Axis::KVHeads, Axis::KVHeads,
-                                                 Axis::OneHead})),
-                                            right / 2);
+                     {.type = {Element::I32, Dims::Tokens, Axis::KVHeads, 1}});
+  Value weight =
+      random.chance(30)
+          ? constantFloats(scoreType)
+          : floats(scoreType.with(random.of(
+                       {Axis::KVHeads, Axis::KVHeads, Axis::OneHead})),
+                   right / 2);
   if (!weight.positive)
     weight = unary("math.absf", weight);
-  out.line(fmt::format("kvc.keep {} merge({}, {} : {}, {}){}{} : {}",
-                       centres.name, to.name, weight.name, ints.text(),
-                       weight.type.text(),
-                       random.chance(30) ? " share_positions" : "", protect,
-                       maskType.text()));
+  out.line(fmt::format(
+      "kvc.keep {} merge({}, {} : {}, {}){}{} : {}", centres.name, to.name,
+      weight.name, ints.text(), weight.type.text(),
+      random.chance(30) ? " share_positions" : "", protect, maskType.text()));
 }

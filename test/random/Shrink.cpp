@@ -1,4 +1,4 @@
-//===- Shrink.cpp - a small policy and case with the same fault ------------===//
+//===- Shrink.cpp - a small policy and case with the same fault -----------===//
 
 #include "test/random/Shrink.h"
 
@@ -79,9 +79,8 @@ private:
     bool any = false;
     for (size_t s = failing.c.sequences.size(); s-- > 0;)
       if (failing.c.sequences.size() > 1)
-        any |= accept([&](Case &c) {
-          c.sequences.erase(c.sequences.begin() + long(s));
-        });
+        any |= accept(
+            [&](Case &c) { c.sequences.erase(c.sequences.begin() + long(s)); });
     any |= accept([](Case &c) { c.special = test::Special::None; });
     any |= accept([](Case &c) { c.keys = test::Keys::Random; });
     any |= accept([](Case &c) { c.shape.dtype = KVC_F32; });
@@ -168,38 +167,38 @@ private:
     // In the place of its result: an operand, or an earlier value.
     for (size_t i = 0; i < 4; ++i)
       if (acceptPolicy([&](PolicyOp policy) {
-        Operation *op = opAt(policy, at);
-        if (op->getNumResults() != 1 || i >= op->getNumOperands() ||
-            op->getOperand(unsigned(i)).getType() !=
-                op->getResult(0).getType())
-          return false;
-        op->getResult(0).replaceAllUsesWith(op->getOperand(unsigned(i)));
-        return true;
-      }))
+            Operation *op = opAt(policy, at);
+            if (op->getNumResults() != 1 || i >= op->getNumOperands() ||
+                op->getOperand(unsigned(i)).getType() !=
+                    op->getResult(0).getType())
+              return false;
+            op->getResult(0).replaceAllUsesWith(op->getOperand(unsigned(i)));
+            return true;
+          }))
         return true;
     if (acceptPolicy([&](PolicyOp policy) {
-      Operation *op = opAt(policy, at);
-      if (op->getNumResults() != 1 || op->getNumOperands() == 0)
-        return false;
-      for (Operation &before : policy.getBody().front()) {
-        if (&before == op)
+          Operation *op = opAt(policy, at);
+          if (op->getNumResults() != 1 || op->getNumOperands() == 0)
+            return false;
+          for (Operation &before : policy.getBody().front()) {
+            if (&before == op)
+              return false;
+            if (before.getNumResults() == 1 &&
+                before.getResult(0).getType() == op->getResult(0).getType()) {
+              op->getResult(0).replaceAllUsesWith(before.getResult(0));
+              return true;
+            }
+          }
           return false;
-        if (before.getNumResults() == 1 &&
-            before.getResult(0).getType() == op->getResult(0).getType()) {
-          op->getResult(0).replaceAllUsesWith(before.getResult(0));
+        }))
+      return true;
+    if (acceptPolicy([&](PolicyOp policy) {
+          Value simple = simplest(opAt(policy, at));
+          if (!simple)
+            return false;
+          opAt(policy, at + 1)->getResult(0).replaceAllUsesWith(simple);
           return true;
-        }
-      }
-      return false;
-    }))
-      return true;
-    if (acceptPolicy([&](PolicyOp policy) {
-      Value simple = simplest(opAt(policy, at));
-      if (!simple)
-        return false;
-      opAt(policy, at + 1)->getResult(0).replaceAllUsesWith(simple);
-      return true;
-    }))
+        }))
       return true;
     // Smaller numbers; plain constants in the place of parameters.
     for (int64_t number : {0, 1, 2, 5})

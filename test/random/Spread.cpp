@@ -1,4 +1,4 @@
-//===- Spread.cpp - a margin by Monte Carlo arithmetic ---------------------===//
+//===- Spread.cpp - a margin by Monte Carlo arithmetic --------------------===//
 
 #include "test/random/Spread.h"
 

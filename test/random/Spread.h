@@ -1,4 +1,4 @@
-//===- Spread.h - a margin by Monte Carlo arithmetic -----------------------===//
+//===- Spread.h - a margin by Monte Carlo arithmetic ----------------------===//
 
 #ifndef KVC_TEST_RANDOM_SPREAD_H
 #define KVC_TEST_RANDOM_SPREAD_H

@@ -1,4 +1,4 @@
-//===- Trial.cpp - one policy, compiled, run and judged --------------------===//
+//===- Trial.cpp - one policy, compiled, run and judged -------------------===//
 
 #include "test/random/Trial.h"
 
@@ -297,9 +297,8 @@ private:
           judge(problems[s], withLse.sequences[s], *want, margin,
                 which + "log-sum-exp given: ");
         verdict.disturbedRuns += margin.runsMade();
-        for (int32_t t :
-             std::set<int32_t>(first.sequences[s].indices.begin(),
-                               first.sequences[s].indices.end()))
+        for (int32_t t : std::set<int32_t>(first.sequences[s].indices.begin(),
+                                           first.sequences[s].indices.end()))
           ++keptLayers[s][t];
       }
       verdict.judgeSeconds += clock();
@@ -315,9 +314,9 @@ private:
         if (uint32_t(got.indices[at]) < got.past)
           marked.push_back(got.indices[at]);
       auto from = got.scores.begin() + long(g * got.past);
-      faults.append(
-          test::judgeRanking({from, from + got.past}, marked),
-          "head " + std::to_string(g) + ", by the kernels' own scores: ");
+      faults.append(test::judgeRanking({from, from + got.past}, marked),
+                    "head " + std::to_string(g) +
+                        ", by the kernels' own scores: ");
     }
   }
 

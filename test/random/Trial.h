@@ -1,4 +1,4 @@
-//===- Trial.h - one policy, compiled, run and judged ----------------------===//
+//===- Trial.h - one policy, compiled, run and judged ---------------------===//
 
 #ifndef KVC_TEST_RANDOM_TRIAL_H
 #define KVC_TEST_RANDOM_TRIAL_H

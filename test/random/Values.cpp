@@ -1,4 +1,4 @@
-//===- Values.cpp - floats of every axis -----------------------------------===//
+//===- Values.cpp - floats of every axis ----------------------------------===//
 
 #include "test/random/Generator.h"
 
@@ -35,8 +35,8 @@ Value Generator::leaf(Type type) { return makeFloats(type, 0); }
 Value Generator::scalarFloat(int spend) {
   Type type{Element::F32, Dims::Scalar};
   if (spend <= 0 || random.chance(30))
-    return number(random.of({0.0, 0.25, 0.5, 1.0, 2.0, -1.0, 0.1, 1e-4, 3.7,
-                             -0.3, 1e-10}));
+    return number(random.of(
+        {0.0, 0.25, 0.5, 1.0, 2.0, -1.0, 0.1, 1e-4, 3.7, -0.3, 1e-10}));
   if (random.chance(50))
     return elementwise(type, spend);
   Value whole = ints(type.of(Element::Index), spend - 1);
@@ -69,25 +69,24 @@ Value Generator::constantFloats(Type type) {
   if (type.dims == Dims::Tokens || type.dims == Dims::Heads)
     result.type.heads = Axis::OneHead;
   if (type.dims != Dims::Vectors && !computed && random.chance(60))
-    return out.add(fmt::format("kvc.fill {:e} : {}", value,
-                               type.text()),
+    return out.add(fmt::format("kvc.fill {:e} : {}", value, type.text()),
                    result);
   Value scalar = computed ? scalarFloat(2) : number(value);
   result.positive = scalar.positive;
   result.bounded = scalar.bounded;
-  return out.add(fmt::format("kvc.broadcast {}{} : f32 to {}", scalar.name,
-                             type.dims == Dims::Vectors ? " along channels"
-                                                        : "",
-                             type.text()),
-                 result);
+  return out.add(
+      fmt::format("kvc.broadcast {}{} : f32 to {}", scalar.name,
+                  type.dims == Dims::Vectors ? " along channels" : "",
+                  type.text()),
+      result);
 }
 
 /// Something that is the same for every query: a number, or a value per token.
 Value Generator::repeatedRows(Type type, int spend) {
   if (random.chance(40))
     return constantFloats(type);
-  Value value = floats({Element::F32, Dims::Tokens, headsUpTo(type.heads)},
-                       spend);
+  Value value =
+      floats({Element::F32, Dims::Tokens, headsUpTo(type.heads)}, spend);
   std::string body = fmt::format("kvc.broadcast {} : {} to {}", value.name,
                                  value.type.text(), type.text());
   value.type = type.with(value.type.heads);
@@ -174,7 +173,10 @@ Value Generator::segment(Value value) {
   bool next = random.chance(30) && !(ofVectors && value.cut);
   std::string size = index(length).name, first = index(from).name;
   if (!ofVectors && random.chance(15)) {
-    std::string all = out.add("kvc.length", {.type = {Element::Index, Dims::Scalar}, .most = 300}).name;
+    std::string all =
+        out.add("kvc.length",
+                {.type = {Element::Index, Dims::Scalar}, .most = 300})
+            .name;
     first = out.add(fmt::format("arith.remui {}, {} : index", all, size),
                     {.type = {Element::Index, Dims::Scalar}, .most = 300})
                 .name;
@@ -270,8 +272,9 @@ Value Generator::scores(Type type, int spend) {
     return selectOf(type, spend);
   case FromInts: {
     Value value = ints(type.of(Element::I32), spend - 1);
-    std::string op =
-        value.least < 0 ? "sitofp" : random.of<std::string>({"uitofp", "sitofp"});
+    std::string op = value.least < 0
+                         ? "sitofp"
+                         : random.of<std::string>({"uitofp", "sitofp"});
     return out.add(fmt::format("arith.{} {} : {} to {}", op, value.name,
                                value.type.text(), type.text()),
                    {.type = type, .positive = value.least >= 0});
@@ -295,10 +298,10 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
                            taste[RowHeads]})) {
   case Position: {
     bool end = random.chance(40);
-    Value position = out.add(
-        fmt::format("kvc.position{} : {}", end ? " from_end" : "",
-                    type.of(Element::I32).text()),
-        {.type = type.of(Element::I32), .most = 300});
+    Value position =
+        out.add(fmt::format("kvc.position{} : {}", end ? " from_end" : "",
+                            type.of(Element::I32).text()),
+                {.type = type.of(Element::I32), .most = 300});
     return out.add(fmt::format("arith.uitofp {} : {} to {}", position.name,
                                position.type.text(), type.text()),
                    {.type = type, .positive = true});
@@ -309,8 +312,8 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
                    {.type = type, .positive = true, .bounded = true});
   case Heads:
     return reduce("msxn", "heads",
-                  floats(type.with(random.of({Axis::QueryHeads, Axis::KVHeads,
-                                              Axis::KVHeads})),
+                  floats(type.with(random.of(
+                             {Axis::QueryHeads, Axis::KVHeads, Axis::KVHeads})),
                          spend - 1),
                   type);
   case Window:
@@ -350,8 +353,8 @@ Value Generator::rows(Type type, int spend) {
   bool logits = random.chance(12 * taste[Logits]);
   bool rounded = !logits && random.chance(15 * taste[Rounded]);
   return out.add(fmt::format("kvc.attention last({}){}{} : {}", last,
-                             rounded ? " rounded" : "",
-                             logits ? " logits" : "", type.text()),
+                             rounded ? " rounded" : "", logits ? " logits" : "",
+                             type.text()),
                  {.type = type, .positive = !logits, .bounded = !logits});
 }
 
@@ -363,9 +366,8 @@ Value Generator::vectors(Type type, int spend) {
     return elementwise(type, spend);
   if (spend > 1 && random.chance(12)) {
     Value value = floats({Element::F32, Dims::Tokens, type.heads}, spend - 1);
-    std::string body =
-        fmt::format("kvc.broadcast {} along channels : {} to {}", value.name,
-                    value.type.text(), type.text());
+    std::string body = fmt::format("kvc.broadcast {} along channels : {} to {}",
+                                   value.name, value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
   }
@@ -376,8 +378,8 @@ Value Generator::vectors(Type type, int spend) {
     return reduce("msxn", "heads", value, type);
   }
   if (spend > 1 && random.chance(15)) {
-    Value value = floats({Element::F32, Dims::HeadChannels, Axis::KVHeads},
-                         spend - 1);
+    Value value =
+        floats({Element::F32, Dims::HeadChannels, Axis::KVHeads}, spend - 1);
     std::string body = fmt::format("kvc.broadcast {} : {} to {}", value.name,
                                    value.type.text(), type.text());
     value.type = type;

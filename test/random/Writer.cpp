@@ -1,4 +1,4 @@
-//===- Writer.cpp - a policy's text, and the values it has so far ----------===//
+//===- Writer.cpp - a policy's text, and the values it has so far ---------===//
 
 #include "test/random/Writer.h"
 

@@ -1,4 +1,4 @@
-//===- Writer.h - a policy's text, and the values it has so far ------------===//
+//===- Writer.h - a policy's text, and the values it has so far -----------===//
 
 #ifndef KVC_TEST_RANDOM_WRITER_H
 #define KVC_TEST_RANDOM_WRITER_H

@@ -1,4 +1,4 @@
-//===- random_policies.cpp - the compiler against random policies ----------===//
+//===- random_policies.cpp - the compiler against random policies ---------===//
 //
 // docs/random-policies.md says how to use it.
 //
