@@ -456,6 +456,9 @@ Value Generator::makeMasks(Type type, int spend) {
     if (type.heads != Axis::OneHead && a.type.heads != type.heads &&
         b.type.heads != type.heads)
       a = floats(type.of(Element::F32), 0);
+    // What compares with itself is folded, or refused.
+    if (a.name == b.name && !random.chance(3))
+      b = type.dims == Dims::Rows ? unary("arith.negf", a) : constantFloats(tb);
     Value result{.type = type};
     result.reach = std::max(a.reach, b.reach);
     result.points = a.points + b.points;
@@ -473,6 +476,8 @@ Value Generator::makeMasks(Type type, int spend) {
   case 1: {
     auto [ta, tb] = operandTypes(type.of(Element::I32));
     Value a = ints(ta, left), b = ints(tb, right);
+    if (a.name == b.name && !random.chance(3))
+      b = binary("arith.addi", a, ints(tb, 0), a.type);
     bool natural = a.least >= 0 && b.least >= 0;
     std::string predicate =
         natural
