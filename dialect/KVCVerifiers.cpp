@@ -129,7 +129,7 @@ LogicalResult KernelOp::verifyRegions() {
   Block &block = getBody().front();
   if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) // C1
     return emitOpError("body arguments must have the operands' types");
-  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
+  auto yield = dyn_cast<YieldOp>(block.back());
   if (!yield || !llvm::equal(yield.getValues().getTypes(),
                              getOutputs().getTypes())) // C2
     return emitOpError("body must end in kvc.yield of the results' types");

@@ -7,7 +7,7 @@ import lit.formats
 config.name = "kvc"
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["variants", "Inputs"]
+config.excludes = ["variants", "Inputs", "random", "fuzz"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.kvc_build, "test", "lit")
 path = [config.kvc_bin, config.llvm_tools]

@@ -183,8 +183,7 @@ kvc.policy @kernel_name {
 // -----
 
 kvc.policy @empty_kernel {
-  // KernelOp C2
-  // expected-error @+1 {{body must end in kvc.yield of the results' types}}
+  // expected-error @+1 {{expects a non-empty block}}
   kvc.kernel compact "compact"() : () -> () {
   }
   kvc.done

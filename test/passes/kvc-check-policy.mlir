@@ -66,10 +66,10 @@ kvc.policy @sine {
 
 // -----
 
-// A type that no kernel computes with.
+// Types that no kernel computes with cannot be made.
 kvc.policy @double {
   %n = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-error @+1 {{got 'tensor<?x?xf64>'}}
+  // expected-error @+1 {{no lowering for arith.extf}}
   %d = arith.extf %n : tensor<?x?xf32> to tensor<?x?xf64>
   %e = arith.mulf %d, %d : tensor<?x?xf64>
   %f = arith.truncf %e : tensor<?x?xf64> to tensor<?x?xf32>
