@@ -68,9 +68,12 @@ Noise::Noise(PolicyOp policy, const reference::Layer &layer, uint64_t seed,
     numbers.try_emplace(&op, numbers.size());
 }
 
-/// -1 to 1.
+/// -1 to 1. Every other run moves all results of an op together: near its limit
+/// a function of fp32 is its limit for many arguments at once, which draws for
+/// each of them would never show.
 double Noise::draw(uint64_t op, double value, uint64_t salt) const {
-  uint64_t hash = mix(mix(mix(seed) ^ op) ^ mix(bitsOf(value)) ^ salt * 0x9e37);
+  uint64_t own = seed & 1 ? 0 : mix(bitsOf(value)) ^ salt * 0x9e37;
+  uint64_t hash = mix(mix(mix(seed) ^ op) ^ own);
   return double(int64_t(hash >> 11)) / double(1ull << 52) - 1;
 }
 
