@@ -83,7 +83,8 @@ void kvc::rt::checkSeal(const std::string &path) {
 
   boost::crc_32_type checksum;
   std::vector<char> piece(1 << 16);
-  for (done = 0; done < size - sizeof seal;)
+  done = 0;
+  while (done < size - sizeof seal)
     checksum.process_bytes(
         piece.data(),
         read(piece.data(),
