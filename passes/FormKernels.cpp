@@ -242,11 +242,15 @@ private:
       if (auto norm = dyn_cast<ProjectedNormOp>(op))
         usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
-      for (Value result : op->getResults())
+      for (Value result : op->getResults()) {
         Stages::forUsers(result, [&](Operation *user) {
           if (stages.of(user) > stage)
             outputs.insert(result);
         });
+        // The kernel behind the last stage reads it.
+        if (result == keep.getWeight())
+          outputs.insert(result);
+      }
     }
     SmallVector<Value> operands;
     for (Value input : inputs)

@@ -175,7 +175,7 @@ private:
       for (int64_t t : members) {
         double w = sum == 0 ? 1.0 / double(members.size()) : weight(t) / sum;
         double norm = length(t);
-        key += norm == 0 ? 0 : w * layer.kRaw[(g * T + t) * d + e] / norm;
+        key += w * (norm == 0 ? 0 : layer.kRaw[(g * T + t) * d + e] / norm);
         value += w * layer.v[(g * T + t) * d + e];
       }
       if (!close(rowK[e], key, unit))
