@@ -331,8 +331,6 @@ LogicalResult checkEnd(PolicyOp policy) {
   if (!listed || !read)
     return compact.emitOpError("must read the lists that the kernel in front "
                                "of it yields last");
-  if (merges && !members[0]->isBeforeInBlock(&rows.getBody().front().back()))
-    return failure();
   if (merges && members[0]->isBeforeInBlock(lists[0]))
     return members[0]->emitOpError("must come behind kvc.list_kept");
   return success();
