@@ -30,11 +30,27 @@ function(kvc_tablegen target td)
   add_public_tablegen_target(${target})
 endfunction()
 
+# kvc_precompile_mlir(target kind) takes cmake/mlir-headers.h as it was parsed for the
+# first target of that kind: kinds differ in compile flags. The headers are two
+# thirds of the compiler's build.
+function(kvc_precompile_mlir target kind)
+  get_property(first GLOBAL PROPERTY KVC_MLIR_HEADERS_${kind})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY KVC_MLIR_HEADERS_${kind} ${target})
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/mlir-headers.h)
+    target_compile_options(${target} PRIVATE
+      $<$<CXX_COMPILER_ID:Clang>:-fpch-instantiate-templates>)
+  endif()
+endfunction()
+
 # kvc_compiler_library(name DEPENDS targets... SOURCES files... LINK libs...)
 function(kvc_compiler_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;LINK" ${ARGN})
   kvc_library(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE -fno-exceptions)
+  kvc_precompile_mlir(${name} compiler)
   target_link_libraries(${name} PUBLIC kvc_llvm ${ARG_LINK})
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
