@@ -15,8 +15,8 @@ include(AddMLIR)
 add_library(kvc_llvm INTERFACE)
 target_include_directories(kvc_llvm SYSTEM INTERFACE
   ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-target_include_directories(kvc_llvm INTERFACE
-  ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+# What mlir-tblgen writes.
+target_include_directories(kvc_llvm INTERFACE ${PROJECT_BINARY_DIR})
 target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
 
 # kvc_tablegen(target td (gen-flag output)...) runs mlir-tblgen over one file.

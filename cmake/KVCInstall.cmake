@@ -5,7 +5,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/kvc
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/policies
   DESTINATION ${CMAKE_INSTALL_DATADIR}/kvc FILES_MATCHING PATTERN "*.mlir")
-install(TARGETS kvc_runtime EXPORT kvcTargets
+install(TARGETS kvc_runtime kvc_host EXPORT kvcTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/kvc)
 install(EXPORT kvcTargets NAMESPACE kvc:: DESTINATION ${package})

@@ -1,8 +1,21 @@
-# The only wrapper around add_library: warnings, sanitizers and the include root.
+# The only wrapper around add_library: warnings, sanitizers, and which headers a target
+# can include.
 
+# kvc_headers(name scope folder) lets a target and those that link it include the files
+# of one folder by their names from the project's root. The root itself is on nobody's
+# path: what a target does not link it cannot include, so the link lines are the layers.
+function(kvc_headers name scope folder)
+  set(room ${PROJECT_BINARY_DIR}/rooms/${name})
+  get_filename_component(parent ${room}/${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${room}/${folder} SYMBOLIC)
+  target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${room}>)
+endfunction()
+
+# The options of a library or program of the folder it stands in.
 function(kvc_target_options name)
-  target_include_directories(${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  kvc_headers(${name} PUBLIC ${folder})
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter
     $<$<BOOL:${KVC_WERROR}>:-Werror>)
   if(KVC_SANITIZE OR KVC_FUZZ)

@@ -3,7 +3,7 @@
 #ifndef KVC_CODEGEN_PASSES_H
 #define KVC_CODEGEN_PASSES_H
 
-#include "codegen/SIMT.h"
+#include "codegen/simt/SIMT.h"
 #include "dialect/KVCDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

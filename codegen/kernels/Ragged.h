@@ -3,7 +3,7 @@
 #ifndef KVC_CODEGEN_KERNELS_RAGGED_H
 #define KVC_CODEGEN_KERNELS_RAGGED_H
 
-#include "codegen/KernelBuilder.h"
+#include "codegen/edsl/KernelBuilder.h"
 
 namespace kvc {
 

@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/PointEval.h"
+#include "codegen/kernels/PointEval.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LogitTile.h"
 

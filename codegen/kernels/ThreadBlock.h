@@ -4,7 +4,7 @@
 #ifndef KVC_CODEGEN_KERNELS_THREADBLOCK_H
 #define KVC_CODEGEN_KERNELS_THREADBLOCK_H
 
-#include "codegen/PointEval.h"
+#include "codegen/kernels/PointEval.h"
 
 namespace kvc {
 

@@ -2,7 +2,7 @@
 
 #include "codegen/kernels/WarpProduct.h"
 
-#include "codegen/SIMT.h"
+#include "codegen/simt/SIMT.h"
 
 using namespace mlir;
 using namespace kvc;

@@ -12,7 +12,7 @@
 #ifndef KVC_CODEGEN_KERNELS_WARPPRODUCT_H
 #define KVC_CODEGEN_KERNELS_WARPPRODUCT_H
 
-#include "codegen/KernelBuilder.h"
+#include "codegen/edsl/KernelBuilder.h"
 
 namespace kvc {
 

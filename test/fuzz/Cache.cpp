@@ -2,7 +2,8 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/executor/CacheFile.h"
+#include "executor/session/CacheFile.h"
+#include "executor/session/OpenEngine.h"
 
 using namespace kvc;
 

@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/executor/Engine.h"
+#include "executor/session/OpenEngine.h"
 
 using namespace kvc;
 

@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/base/Budget.h"
+#include "executor/eviction/Budget.h"
 #include "runtime/base/Extent.h"
 #include "runtime/base/Failure.h"
 

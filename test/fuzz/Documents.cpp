@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/eval/Tasks.h"
+#include "eval/Tasks.h"
 
 #include <algorithm>
 

@@ -3,9 +3,9 @@
 #include "test/fuzz/Target.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/eval/Evaluate.h"
-#include "runtime/eval/Journal.h"
-#include "runtime/eval/Results.h"
+#include "eval/Evaluate.h"
+#include "eval/Journal.h"
+#include "eval/Results.h"
 
 using namespace kvc;
 using nlohmann::json;

@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/executor/LayerFile.h"
+#include "executor/io/LayerFile.h"
 
 using namespace kvc;
 

@@ -2,8 +2,8 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/eval/Scores.h"
-#include "runtime/eval/Tasks.h"
+#include "eval/Scores.h"
+#include "eval/Tasks.h"
 
 using namespace kvc;
 

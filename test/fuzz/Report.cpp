@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/report/Report.h"
+#include "eval/report/Report.h"
 
 using namespace kvc;
 

@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/io/Safetensors.h"
+#include "executor/io/Safetensors.h"
 
 using namespace kvc;
 

@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "runtime/executor/HeadTable.h"
+#include "executor/eviction/HeadTable.h"
 
 using namespace kvc;
 

@@ -3,8 +3,8 @@
 #include "test/fuzz/Target.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/eval/Tasks.h"
-#include "runtime/model/Tokenizer.h"
+#include "eval/Tasks.h"
+#include "executor/model/Tokenizer.h"
 
 #include <vector>
 

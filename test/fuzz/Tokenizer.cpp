@@ -3,7 +3,7 @@
 #include "test/fuzz/Target.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/model/Tokenizer.h"
+#include "executor/model/Tokenizer.h"
 
 using namespace kvc;
 

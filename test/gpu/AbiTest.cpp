@@ -1,6 +1,6 @@
 // What CudaDriver.h and CublasLt.h write out, compared with NVIDIA's headers.
 
-#include "runtime/gpu/CublasLt.h"
+#include "executor/cuda/CublasLt.h"
 
 #include <cublasLt.h>
 #include <cuda.h>

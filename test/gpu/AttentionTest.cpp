@@ -2,9 +2,9 @@
 // that are padded, groups, ragged and merged caches, keys split between blocks.
 
 #include "runtime/base/Half.h"
-#include "runtime/gpu/Queue.h"
-#include "runtime/gpu/kernels/Args.h"
-#include "runtime/model/RaggedCache.h"
+#include "executor/cuda/Queue.h"
+#include "executor/cuda/kernels/Args.h"
+#include "executor/model/RaggedCache.h"
 #include "runtime/plan/Manifest.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Ragged caches on a GPU: what goes in comes out, wherever it moved in between.
 
-#include "runtime/executor/Session.h"
+#include "executor/session/OpenEngine.h"
+#include "executor/session/Session.h"
 #include "test/models/Parity.h"
 
 using namespace kvc::rt;

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/base/Half.h"
-#include "runtime/gpu/CublasLt.h"
+#include "executor/cuda/CublasLt.h"
 #include "test/gpu/FakeQueue.h"
 
 #include <vector>

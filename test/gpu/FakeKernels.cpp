@@ -7,8 +7,8 @@
 
 #include "kvc/artifact.h"
 #include "runtime/base/Failure.h"
-#include "runtime/gpu/kernels/HostKernels.h"
-#include "runtime/simt/Emulator.h"
+#include "executor/cuda/kernels/HostKernels.h"
+#include "emulator/Emulator.h"
 #include "test/gpu/FakeQueue.h"
 
 #include <cstring>

@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/reference/Interpreter.h"
-#include "runtime/io/MappedFile.h"
+#include "executor/io/MappedFile.h"
 #include "test/matrix/Tolerance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

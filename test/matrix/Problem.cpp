@@ -3,8 +3,8 @@
 #include "test/matrix/Problem.h"
 
 #include "runtime/base/Half.h"
-#include "runtime/executor/Metrics.h"
-#include "runtime/model/RaggedCache.h"
+#include "executor/eviction/Metrics.h"
+#include "executor/model/RaggedCache.h"
 
 #include <cmath>
 #include <cstring>

@@ -4,7 +4,7 @@
 #define KVC_TEST_MATRIX_PROBLEM_H
 
 #include "dialect/reference/Meaning.h"
-#include "runtime/executor/Evictor.h"
+#include "executor/eviction/Evictor.h"
 
 #include <random>
 

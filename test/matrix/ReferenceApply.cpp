@@ -10,7 +10,7 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "runtime/base/Half.h"
-#include "runtime/executor/MetricsReport.h"
+#include "executor/eviction/MetricsReport.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

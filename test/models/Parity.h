@@ -3,8 +3,8 @@
 #ifndef KVC_TEST_MODELS_PARITY_H
 #define KVC_TEST_MODELS_PARITY_H
 
-#include "runtime/executor/Engine.h"
-#include "runtime/io/Safetensors.h"
+#include "executor/session/OpenEngine.h"
+#include "executor/io/Safetensors.h"
 
 #include <gtest/gtest.h>
 

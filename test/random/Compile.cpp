@@ -2,8 +2,8 @@
 
 #include "test/random/Compile.h"
 
-#include "codegen/EmitObject.h"
-#include "codegen/EmitPTX.h"
+#include "codegen/emit/EmitObject.h"
+#include "codegen/emit/EmitPTX.h"
 #include "codegen/Pipelines.h"
 #include "passes/PolicyPipeline.h"
 

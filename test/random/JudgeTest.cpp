@@ -13,7 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 
-#include "runtime/model/RaggedCache.h"
+#include "executor/model/RaggedCache.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/base/Failure.h"
-#include "runtime/io/MappedFile.h"
+#include "executor/io/MappedFile.h"
 #include "test/random/Children.h"
 #include "test/random/Generator.h"
 #include "test/random/Shrink.h"

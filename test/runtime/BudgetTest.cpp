@@ -1,4 +1,4 @@
-#include "runtime/base/Budget.h"
+#include "executor/eviction/Budget.h"
 
 #include "runtime/base/Failure.h"
 

@@ -1,8 +1,8 @@
-#include "runtime/simt/Emulator.h"
+#include "emulator/Emulator.h"
 
 #include "runtime/base/Failure.h"
 #include "runtime/base/Half.h"
-#include "runtime/simt/Mma.h"
+#include "emulator/Mma.h"
 
 #include <gtest/gtest.h>
 

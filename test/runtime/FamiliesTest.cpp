@@ -1,8 +1,8 @@
 // Tiny random models and tokenizers of each family against what the reference
 // framework made of them (test/models/make.py).
 
-#include "runtime/io/MappedFile.h"
-#include "runtime/model/Tokenizer.h"
+#include "executor/io/MappedFile.h"
+#include "executor/model/Tokenizer.h"
 #include "test/models/Parity.h"
 
 #include <nlohmann/json.hpp>

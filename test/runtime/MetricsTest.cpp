@@ -1,6 +1,6 @@
 //===- MetricsTest.cpp ----------------------------------------------------===//
 
-#include "runtime/executor/Metrics.h"
+#include "executor/eviction/Metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/model/RaggedCache.h"
+#include "executor/model/RaggedCache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/io/Safetensors.h"
+#include "executor/io/Safetensors.h"
 
 #include "runtime/base/Failure.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/eval/Scores.h"
+#include "eval/Scores.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-#include "runtime/eval/Tasks.h"
+#include "eval/Tasks.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/model/Tokenizer.h"
+#include "executor/model/Tokenizer.h"
 
 #include <gtest/gtest.h>
 

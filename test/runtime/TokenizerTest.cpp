@@ -1,4 +1,4 @@
-#include "runtime/model/Tokenizer.h"
+#include "executor/model/Tokenizer.h"
 
 #include "runtime/base/Failure.h"
 

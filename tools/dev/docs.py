@@ -1,7 +1,7 @@
 """docs.py BUILD [--check]: writes the generated pages, or fails where they are stale.
 
 docs/dialect.md and docs/passes.md come from ODS (the build has them), the argument
-table of docs/manifest.md from codegen/KernelArgs.cpp, the table of policies/README.md from
+table of docs/manifest.md from codegen/kernels/KernelArgs.cpp, the table of policies/README.md from
 the policies' manifests."""
 import json
 import pathlib
@@ -23,11 +23,11 @@ def generated(*parts):
 def manifest():
     page = (root / "docs/manifest.md").read_text()
     table = re.findall(r'\{"(\w+)", ArgKind::(\w+), (?:true|false),\s*"([^"]+)"\}',
-                       (root / "codegen/KernelArgs.cpp").read_text())
+                       (root / "codegen/kernels/KernelArgs.cpp").read_text())
     assert table, "no argument found"
     kinds = {"Elements": "pointer to elements", "Floats": "pointer to f32",
              "Integers": "pointer to i32", "Index": "int64", "Float": "f32"}
-    marker = "<!-- arguments: generated from codegen/KernelArgs.cpp -->"
+    marker = "<!-- arguments: generated from codegen/kernels/KernelArgs.cpp -->"
     lines = [marker, "", "| argument | type | |", "|---|---|---|"]
     lines += [f"| `{name}` | {kinds[kind]} | {meaning} |" for name, kind, meaning in table]
     lines.append("| `scratch.N` | pointer | buffer N of the plan |")

@@ -1,7 +1,7 @@
 //===- CommandLine.h - options of mlir-opt, errors of this project --------===//
 
-#ifndef KVC_TOOLS_KVCOPT_COMMANDLINE_H
-#define KVC_TOOLS_KVCOPT_COMMANDLINE_H
+#ifndef KVC_TOOLS_KVC_OPT_COMMANDLINE_H
+#define KVC_TOOLS_KVC_OPT_COMMANDLINE_H
 
 #include <optional>
 #include <string>
@@ -23,4 +23,4 @@ std::optional<InputOutput> parseCommandLine(int argc, char **argv,
 
 } // namespace kvc
 
-#endif // KVC_TOOLS_KVCOPT_COMMANDLINE_H
+#endif // KVC_TOOLS_KVC_OPT_COMMANDLINE_H

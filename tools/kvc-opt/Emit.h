@@ -1,7 +1,7 @@
 //===- Emit.h - kvc-opt as a compiler: --emit -----------------------------===//
 
-#ifndef KVC_TOOLS_KVCOPT_EMIT_H
-#define KVC_TOOLS_KVCOPT_EMIT_H
+#ifndef KVC_TOOLS_KVC_OPT_EMIT_H
+#define KVC_TOOLS_KVC_OPT_EMIT_H
 
 #include <string>
 #include <vector>
@@ -40,4 +40,4 @@ int emit(const EmitOptions &options, mlir::DialectRegistry &registry);
 
 } // namespace kvc
 
-#endif // KVC_TOOLS_KVCOPT_EMIT_H
+#endif // KVC_TOOLS_KVC_OPT_EMIT_H

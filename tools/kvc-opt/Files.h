@@ -1,7 +1,7 @@
 //===- Files.h - what kvc-opt reads, writes and says ----------------------===//
 
-#ifndef KVC_TOOLS_KVCOPT_FILES_H
-#define KVC_TOOLS_KVCOPT_FILES_H
+#ifndef KVC_TOOLS_KVC_OPT_FILES_H
+#define KVC_TOOLS_KVC_OPT_FILES_H
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringRef.h"
@@ -31,4 +31,4 @@ int writeOutput(llvm::StringRef text, const std::string &path);
 
 } // namespace kvc
 
-#endif // KVC_TOOLS_KVCOPT_FILES_H
+#endif // KVC_TOOLS_KVC_OPT_FILES_H

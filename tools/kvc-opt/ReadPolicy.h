@@ -1,7 +1,7 @@
 //===- ReadPolicy.h - the text of a policy, within limits -----------------===//
 
-#ifndef KVC_TOOLS_KVCOPT_READPOLICY_H
-#define KVC_TOOLS_KVCOPT_READPOLICY_H
+#ifndef KVC_TOOLS_KVC_OPT_READPOLICY_H
+#define KVC_TOOLS_KVC_OPT_READPOLICY_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -32,4 +32,4 @@ readPolicy(std::unique_ptr<llvm::MemoryBuffer> text,
 
 } // namespace kvc
 
-#endif // KVC_TOOLS_KVCOPT_READPOLICY_H
+#endif // KVC_TOOLS_KVC_OPT_READPOLICY_H

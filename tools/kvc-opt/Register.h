@@ -1,7 +1,7 @@
 //===- Register.h - everything that a policy or a pass may name -----------===//
 
-#ifndef KVC_TOOLS_KVCOPT_REGISTER_H
-#define KVC_TOOLS_KVCOPT_REGISTER_H
+#ifndef KVC_TOOLS_KVC_OPT_REGISTER_H
+#define KVC_TOOLS_KVC_OPT_REGISTER_H
 
 namespace mlir {
 class DialectRegistry;
@@ -12,4 +12,4 @@ void registerDialects(mlir::DialectRegistry &registry);
 void registerPasses();
 } // namespace kvc
 
-#endif // KVC_TOOLS_KVCOPT_REGISTER_H
+#endif // KVC_TOOLS_KVC_OPT_REGISTER_H

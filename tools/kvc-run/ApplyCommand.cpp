@@ -1,6 +1,6 @@
 //===- ApplyCommand.cpp - kvc-run apply -----------------------------------===//
 
-#include "runtime/executor/Apply.h"
+#include "executor/eviction/Apply.h"
 #include "tools/kvc-run/Commands.h"
 
 #include <iostream>

@@ -1,7 +1,7 @@
 //===- Commands.h - the subcommands of kvc-run ----------------------------===//
 
-#ifndef KVC_TOOLS_KVCRUN_COMMANDS_H
-#define KVC_TOOLS_KVCRUN_COMMANDS_H
+#ifndef KVC_TOOLS_KVC_RUN_COMMANDS_H
+#define KVC_TOOLS_KVC_RUN_COMMANDS_H
 
 #include <CLI/CLI.hpp>
 
@@ -29,4 +29,4 @@ std::vector<std::string> splitList(const std::string &option,
 
 } // namespace kvc::rt
 
-#endif // KVC_TOOLS_KVCRUN_COMMANDS_H
+#endif // KVC_TOOLS_KVC_RUN_COMMANDS_H

@@ -1,7 +1,7 @@
 //===- EvalCommand.cpp - kvc-run eval -------------------------------------===//
 
 #include "runtime/base/Failure.h"
-#include "runtime/eval/Evaluate.h"
+#include "eval/Evaluate.h"
 #include "tools/kvc-run/Commands.h"
 
 #include <chrono>

@@ -1,9 +1,9 @@
 //===- GenerateCommand.cpp - kvc-run generate -----------------------------===//
 
 #include "runtime/base/Failure.h"
-#include "runtime/executor/Generate.h"
-#include "runtime/io/MappedFile.h"
-#include "runtime/io/Safetensors.h"
+#include "executor/session/Generate.h"
+#include "executor/io/MappedFile.h"
+#include "executor/io/Safetensors.h"
 #include "tools/kvc-run/Commands.h"
 
 #include <iostream>

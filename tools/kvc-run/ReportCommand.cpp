@@ -1,7 +1,7 @@
 //===- ReportCommand.cpp - kvc-run report ---------------------------------===//
 
-#include "runtime/io/Safetensors.h"
-#include "runtime/report/Report.h"
+#include "executor/io/Safetensors.h"
+#include "eval/report/Report.h"
 #include "tools/kvc-run/Commands.h"
 
 #include <filesystem>

@@ -3,7 +3,7 @@
 #include "tools/kvc-run/Commands.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/model/Blas.h"
+#include "executor/model/Blas.h"
 #include "support/OutputFiles.h"
 
 #include <cerrno>

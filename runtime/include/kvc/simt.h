@@ -1,7 +1,7 @@
 /*===- simt.h - what a host kernel knows of its thread --------------------===*\
  *
- * The contract between host kernels (codegen/GPUToHost.cpp) and the emulation
- * that runs them (runtime/simt). A kernel is the very GPU kernel: one call is
+ * The contract between host kernels (codegen/lower/GPUToHost.cpp) and the emulation
+ * that runs them (emulator). A kernel is the very GPU kernel: one call is
  * one thread. Offsets are compiled into artefacts: change nothing here without
  * raising KVC_ARTIFACT_VERSION.
  *

@@ -1,0 +1,318 @@
+//===- KernelBuilder.cpp - one gpu.func under construction ----------------===//
+
+#include "codegen/edsl/KernelBuilder.h"
+
+#include "codegen/kernels/KernelArgs.h"
+#include "codegen/simt/SIMT.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static Attribute space(MLIRContext *context, gpu::AddressSpace space) {
+  return gpu::AddressSpaceAttr::get(context, space);
+}
+
+KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
+                             const Shape &shape, const LaunchSpec &spec,
+                             const llvm::StringMap<Type> &scratchTypes)
+    : b(builder), shape(shape) {
+  MLIRContext *context = b.getContext();
+  SmallVector<Type> types;
+  SmallVector<bool> readOnly;
+  for (const std::string &arg : spec.args) {
+    const ArgSpec *known = findArg(arg);
+    Type element;
+    if (!known)
+      element = scratchTypes.lookup(arg);
+    else if (known->kind == ArgKind::Index)
+      types.push_back(b.getI64Type());
+    else if (known->kind == ArgKind::Float)
+      types.push_back(b.getF32Type());
+    else
+      element = known->kind == ArgKind::Elements ? shape.elementType(context)
+                : known->kind == ArgKind::Floats ? Type(b.getF32Type())
+                                                 : Type(b.getI32Type());
+    assert((element || known) && "argument without a type");
+    if (element)
+      types.push_back(
+          MemRefType::get({}, element, MemRefLayoutAttrInterface{},
+                          space(context, gpu::AddressSpace::Global)));
+    readOnly.push_back(known && known->readOnly && element);
+  }
+  func = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
+  func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  func.setKnownBlockSizeAttr(
+      b.getDenseI32ArrayAttr({int32_t(spec.blockSize), 1, 1}));
+  // One block per multiprocessor may be enough: registers come before a second
+  // block, else the assembler spills a few to fit two.
+  func->setAttr("nvvm.minctasm", b.getI32IntegerAttr(1));
+  SmallVector<Attribute> names, grid;
+  for (auto [i, arg] : llvm::enumerate(spec.args)) {
+    names.push_back(b.getStringAttr(arg));
+    // Nothing a kernel writes is read through these, so the compiler may use
+    // the read-only path.
+    if (readOnly[i]) {
+      func.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
+      func.setArgAttr(i, "llvm.readonly", b.getUnitAttr());
+    }
+  }
+  for (const std::string &extent : spec.grid)
+    grid.push_back(b.getStringAttr(extent));
+  func->setAttr("kvc.args", b.getArrayAttr(names));
+  func->setAttr("kvc.grid", b.getArrayAttr(grid));
+  b.setInsertionPointToStart(&func.getBody().front());
+  for (auto [arg, value] : llvm::zip(spec.args, func.getArguments())) {
+    Value v = value;
+    if (v.getType().isInteger(64))
+      v = arith::IndexCastOp::create(b, b.getIndexType(), v);
+    arguments[arg] = v;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Constants and arguments
+//===----------------------------------------------------------------------===//
+
+Expr KernelBuilder::index(int64_t n) {
+  return {b, arith::ConstantIndexOp::create(b, n)};
+}
+Expr KernelBuilder::i32(int64_t n) {
+  return {b, arith::ConstantIntOp::create(b, n, 32)};
+}
+Expr KernelBuilder::f32(double x) {
+  return {b, arith::ConstantOp::create(b, b.getF32FloatAttr(x))};
+}
+Expr KernelBuilder::boolean(bool x) {
+  return {b, arith::ConstantIntOp::create(b, x, 1)};
+}
+Expr KernelBuilder::zero(Type type) {
+  return {b, arith::ConstantOp::create(b, b.getZeroAttr(type))};
+}
+
+Expr KernelBuilder::arg(StringRef name) {
+  assert(arguments.count(name) && "argument not in the launch spec");
+  return {b, arguments.lookup(name)};
+}
+
+Buffer KernelBuilder::buffer(StringRef name, ArrayRef<Expr> outerStrides) {
+  Value pointer = arg(name);
+  auto type = cast<MemRefType>(pointer.getType());
+  auto flat =
+      MemRefType::get({ShapedType::kDynamic}, type.getElementType(),
+                      MemRefLayoutAttrInterface{}, type.getMemorySpace());
+  // The extent is the launcher's business; no access is checked against it.
+  Value extent = index(std::numeric_limits<int64_t>::max());
+  Value view = memref::ReinterpretCastOp::create(
+      b, flat, pointer, OpFoldResult(b.getIndexAttr(0)),
+      SmallVector<OpFoldResult>{extent},
+      SmallVector<OpFoldResult>{b.getIndexAttr(1)});
+  Buffer result{view, {}};
+  result.strides.append(outerStrides.begin(), outerStrides.end());
+  result.strides.push_back(index(1));
+  return result;
+}
+
+Buffer KernelBuilder::shared(Type element, int64_t count,
+                             ArrayRef<Expr> outerStrides) {
+  auto type =
+      MemRefType::get({count}, element, MemRefLayoutAttrInterface{},
+                      space(b.getContext(), gpu::AddressSpace::Workgroup));
+  Value memory = func.addWorkgroupAttribution(type, b.getLoc());
+  func.setWorkgroupAttributionAttr(func.getNumWorkgroupAttributions() - 1,
+                                   b.getStringAttr("llvm.align"),
+                                   b.getI64IntegerAttr(16));
+  Buffer result{memory, {}};
+  result.strides.append(outerStrides.begin(), outerStrides.end());
+  result.strides.push_back(index(1));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Coordinates
+//===----------------------------------------------------------------------===//
+
+Expr KernelBuilder::thread() {
+  return {b, gpu::ThreadIdOp::create(b, gpu::Dimension::x)};
+}
+Expr KernelBuilder::lane() { return thread() % warpSize; }
+Expr KernelBuilder::warp() { return thread() / warpSize; }
+Expr KernelBuilder::block(gpu::Dimension dimension) {
+  return {b, gpu::BlockIdOp::create(b, dimension)};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::address(const Buffer &buffer, ArrayRef<Expr> at) {
+  assert(at.size() == buffer.strides.size() && "one index per stride");
+  Expr sum = at.back();
+  for (size_t i = 0; i + 1 < at.size(); ++i)
+    sum = sum + at[i] * buffer.strides[i];
+  return sum;
+}
+
+Expr KernelBuilder::load(const Buffer &buffer, ArrayRef<Expr> at) {
+  return {b, memref::LoadOp::create(b, buffer.memref, address(buffer, at))};
+}
+
+void KernelBuilder::store(Expr value, const Buffer &buffer, ArrayRef<Expr> at) {
+  memref::StoreOp::create(b, value, buffer.memref, address(buffer, at));
+}
+
+static llvm::MaybeAlign alignmentOf(VectorType type) {
+  return llvm::MaybeAlign(type.getNumElements() *
+                          type.getElementTypeBitWidth() / 8);
+}
+
+Expr KernelBuilder::loadVector(const Buffer &buffer, ArrayRef<Expr> at,
+                               int64_t width) {
+  Type element = cast<MemRefType>(buffer.memref.getType()).getElementType();
+  auto type = VectorType::get({width}, element);
+  return {b, vector::LoadOp::create(b, type, buffer.memref, address(buffer, at),
+                                    /*nontemporal=*/false, alignmentOf(type))};
+}
+
+void KernelBuilder::storeVector(Expr value, const Buffer &buffer,
+                                ArrayRef<Expr> at) {
+  vector::StoreOp::create(b, value, buffer.memref, address(buffer, at),
+                          /*nontemporal=*/false,
+                          alignmentOf(cast<VectorType>(value.type())));
+}
+
+Expr KernelBuilder::element(Expr vector, int64_t i) {
+  return {b, vector::ExtractOp::create(b, vector, i)};
+}
+
+SmallVector<Expr> KernelBuilder::registers(Expr vector) {
+  auto type = cast<VectorType>(vector.type());
+  int64_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;
+  Value bits = vector::BitCastOp::create(
+      b, VectorType::get({count}, b.getI32Type()), vector);
+  SmallVector<Expr> result;
+  for (int64_t i = 0; i < count; ++i)
+    result.push_back(element({b, bits}, i));
+  return result;
+}
+
+void KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
+                              ArrayRef<Expr> at) {
+  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, value,
+                              buffer.memref, address(buffer, at));
+}
+
+void KernelBuilder::atomicOr(Expr value, const Buffer &buffer,
+                             ArrayRef<Expr> at) {
+  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::ori, value,
+                              buffer.memref, address(buffer, at));
+}
+
+//===----------------------------------------------------------------------===//
+// Control
+//===----------------------------------------------------------------------===//
+
+static SmallVector<Value> plain(ArrayRef<Expr> exprs) {
+  return SmallVector<Value>(exprs.begin(), exprs.end());
+}
+
+KernelBuilder::Values
+KernelBuilder::loop(Expr from, Expr to, Expr step, ArrayRef<Expr> carried,
+                    llvm::function_ref<Values(Expr, ArrayRef<Expr>)> body) {
+  auto op = scf::ForOp::create(b, from, to, step, plain(carried));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    if (carried.empty()) // the builder has added a terminator already
+      b.setInsertionPoint(op.getBody()->getTerminator());
+    else
+      b.setInsertionPointToStart(op.getBody());
+    Values iter;
+    for (Value value : op.getRegionIterArgs())
+      iter.push_back(expr(value));
+    Values next = body(expr(op.getInductionVar()), iter);
+    if (!carried.empty())
+      scf::YieldOp::create(b, plain(next));
+  }
+  Values results;
+  for (Value value : op.getResults())
+    results.push_back(expr(value));
+  return results;
+}
+
+void KernelBuilder::loop(Expr from, Expr to, Expr step,
+                         llvm::function_ref<void(Expr)> body) {
+  loop(from, to, step, {}, [&](Expr i, ArrayRef<Expr>) {
+    body(i);
+    return Values();
+  });
+}
+
+void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {
+  auto op = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(op.thenBlock()->getTerminator());
+  then();
+}
+
+KernelBuilder::Values KernelBuilder::choose(Expr condition,
+                                            llvm::function_ref<Values()> yes,
+                                            llvm::function_ref<Values()> no) {
+  // The result types are known once the first branch is built.
+  Block scratch;
+  Values first;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&scratch);
+    first = yes();
+  }
+  SmallVector<Type> types;
+  for (Expr e : first)
+    types.push_back(e.type());
+  auto op = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true,
+                              /*addElseBlock=*/true);
+  op.thenBlock()->getOperations().splice(op.thenBlock()->begin(),
+                                         scratch.getOperations());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(op.thenBlock());
+  scf::YieldOp::create(b, plain(first));
+  b.setInsertionPointToEnd(op.elseBlock());
+  scf::YieldOp::create(b, plain(no()));
+  Values results;
+  for (Value value : op.getResults())
+    results.push_back(expr(value));
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Threads together
+//===----------------------------------------------------------------------===//
+
+void KernelBuilder::barrier() { gpu::BarrierOp::create(b); }
+void KernelBuilder::syncWarp() { simt::SyncWarpOp::create(b); }
+
+Expr KernelBuilder::shuffleXor(Expr value, int64_t mask) {
+  auto op =
+      gpu::ShuffleOp::create(b, value, mask, warpSize, gpu::ShuffleMode::XOR);
+  return {b, op.getShuffleResult()};
+}
+
+Expr KernelBuilder::shuffleUp(Expr value, int64_t distance) {
+  auto op = gpu::ShuffleOp::create(b, value, distance, warpSize,
+                                   gpu::ShuffleMode::UP);
+  return {b, op.getShuffleResult()};
+}
+
+Expr KernelBuilder::ballot(Expr bit) {
+  return {b, simt::BallotOp::create(b, b.getI32Type(), bit)};
+}
+Expr KernelBuilder::popcount(Expr bits) { return bits.unary<math::CtPopOp>(); }
+Expr KernelBuilder::exp2(Expr x) {
+  return {b, simt::Exp2Op::create(b, b.getF32Type(), x)};
+}
+Expr KernelBuilder::log2(Expr x) {
+  return {b, simt::Log2Op::create(b, b.getF32Type(), x)};
+}
+Expr KernelBuilder::sqrt(Expr x) { return x.unary<math::SqrtOp>(); }

@@ -1,0 +1,120 @@
+//===- KernelBuilder.h - one gpu.func under construction ------------------===//
+//
+// Gives kernel builders their arguments by name, loops, memory and the block
+// and warp coordinates. Knows nothing of what a kernel computes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_EDSL_KERNELBUILDER_H
+#define KVC_CODEGEN_EDSL_KERNELBUILDER_H
+
+#include "codegen/edsl/Expr.h"
+#include "codegen/Shape.h"
+#include "dialect/KVCDialect.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <functional>
+
+namespace kvc {
+
+constexpr int64_t warpSize = 32;
+
+/// Memory with strides, innermost last. Addresses are computed in index.
+struct Buffer {
+  mlir::Value memref;
+  llvm::SmallVector<Expr, 5> strides;
+};
+
+/// What a kernel is launched with.
+struct LaunchSpec {
+  /// Names of KernelArgs.h, or "scratch.N".
+  std::vector<std::string> args;
+  int64_t blockSize = 0;
+  /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,
+  /// numbers and ceildiv(a,b), as the manifest has them.
+  std::array<std::string, 3> grid;
+};
+
+class KernelBuilder {
+public:
+  /// Opens a gpu.func named `name` at the builder's place. `spec` is recorded
+  /// on the function for the manifest.
+  KernelBuilder(mlir::ImplicitLocOpBuilder &builder, llvm::StringRef name,
+                const Shape &shape, const LaunchSpec &spec,
+                const llvm::StringMap<mlir::Type> &scratchTypes);
+
+  mlir::ImplicitLocOpBuilder &b;
+  const Shape shape;
+
+  //===--- constants and arguments ---------------------------------------===//
+  Expr index(int64_t n);
+  Expr i32(int64_t n);
+  Expr f32(double x);
+  Expr boolean(bool x);
+  Expr zero(mlir::Type type);
+  /// A scalar argument.
+  Expr arg(llvm::StringRef name);
+  /// A pointer argument with strides; the innermost stride 1 is implied.
+  Buffer buffer(llvm::StringRef name, llvm::ArrayRef<Expr> outerStrides);
+  /// Memory of the block, `count` elements, 16-byte aligned.
+  Buffer shared(mlir::Type element, int64_t count,
+                llvm::ArrayRef<Expr> outerStrides = {});
+
+  //===--- coordinates ----------------------------------------------------===//
+  Expr thread();
+  Expr lane();
+  Expr warp();
+  Expr block(mlir::gpu::Dimension dimension);
+
+  //===--- memory
+  //----------------------------------------------------------===//
+  Expr load(const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  void store(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// `width` consecutive elements, aligned to their size.
+  Expr loadVector(const Buffer &buffer, llvm::ArrayRef<Expr> at, int64_t width);
+  void storeVector(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// Element `i` of a vector.
+  Expr element(Expr vector, int64_t i);
+  /// The vector's bits as 32-bit registers.
+  llvm::SmallVector<Expr> registers(Expr vector);
+  void atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  void atomicOr(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+
+  //===--- control
+  //---------------------------------------------------------===//
+  using Values = llvm::SmallVector<Expr>;
+  /// for (i = from; i < to; i += step) with values carried around.
+  Values loop(Expr from, Expr to, Expr step, llvm::ArrayRef<Expr> carried,
+              llvm::function_ref<Values(Expr, llvm::ArrayRef<Expr>)> body);
+  void loop(Expr from, Expr to, Expr step, llvm::function_ref<void(Expr)> body);
+  void when(Expr condition, llvm::function_ref<void()> then);
+  Values choose(Expr condition, llvm::function_ref<Values()> yes,
+                llvm::function_ref<Values()> no);
+
+  //===--- threads together
+  //------------------------------------------------===//
+  /// Orders all memory of the block.
+  void barrier();
+  void syncWarp();
+  Expr shuffleXor(Expr value, int64_t mask);
+  /// The value of lane - distance; the lane's own below it.
+  Expr shuffleUp(Expr value, int64_t distance);
+  Expr ballot(Expr bit);
+  Expr popcount(Expr bits);
+  Expr exp2(Expr x);
+  Expr log2(Expr x);
+  Expr sqrt(Expr x);
+
+  Expr expr(mlir::Value value) { return {b, value}; }
+  mlir::gpu::GPUFuncOp func;
+
+private:
+  mlir::Value address(const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  llvm::StringMap<mlir::Value> arguments;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_EDSL_KERNELBUILDER_H

@@ -1,0 +1,188 @@
+//===- EmitObject.cpp - the artefact as an object file --------------------===//
+
+#include "codegen/emit/EmitObject.h"
+
+#include "codegen/emit/EmitPTX.h"
+#include "codegen/emit/LLVMTarget.h"
+#include "codegen/emit/Manifest.h"
+#include "codegen/Pipelines.h"
+#include "kvc/artifact.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static gpu::GPUModuleOp targetOf(ModuleOp module) {
+  return *module.getOps<gpu::GPUModuleOp>().begin();
+}
+
+std::string kvc::manifestOf(ModuleOp module) {
+  return targetOf(module)
+      ->getAttrOfType<StringAttr>(manifestAttr)
+      .getValue()
+      .str();
+}
+
+namespace {
+
+/// The host kernels as LLVM IR, with the shared bytes of each.
+struct HostModule {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  SmallVector<std::pair<std::string, int64_t>> kernels;
+};
+
+llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
+                      HostModule &host) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PassManager manager(module.getContext());
+  buildHostPipeline(manager);
+  if (failed(manager.run(*copy)))
+    return llvm::createStringError("lowering to the host failed");
+  for (Operation &op : copy->getOps())
+    if (auto bytes = op.getAttrOfType<IntegerAttr>("kvc.shared_bytes"))
+      host.kernels.push_back(
+          {SymbolTable::getSymbolName(&op).str(), bytes.getInt()});
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string cpu = options.hostCPU == "native"
+                        ? llvm::sys::getHostCPUName().str()
+                        : options.hostCPU;
+  if (cpu == "generic" && triple.isX86())
+    cpu = "x86-64";
+  auto machine = makeTargetMachine(triple, cpu);
+  if (!machine)
+    return machine.takeError();
+  host.machine = std::move(*machine);
+  host.module = translateModuleToLLVMIR(*copy, host.context, "kvc");
+  if (!host.module)
+    return llvm::createStringError("translation to LLVM IR failed");
+  host.module->setTargetTriple(triple);
+  host.module->setDataLayout(host.machine->createDataLayout());
+  return llvm::Error::success();
+}
+
+/// Builds the constants of kvc/artifact.h.
+class ArtifactBuilder {
+public:
+  explicit ArtifactBuilder(llvm::Module &module)
+      : module(module), context(module.getContext()),
+        pointer(llvm::PointerType::get(context, 0)),
+        i32(llvm::Type::getInt32Ty(context)),
+        i64(llvm::Type::getInt64Ty(context)) {}
+
+  llvm::Constant *text(StringRef string) {
+    return constant(llvm::ConstantDataArray::getString(context, string));
+  }
+  llvm::Constant *number(uint64_t n) { return llvm::ConstantInt::get(i64, n); }
+  llvm::Constant *structure(ArrayRef<llvm::Constant *> fields) {
+    return llvm::ConstantStruct::getAnon(context, fields);
+  }
+  llvm::Constant *array(ArrayRef<llvm::Constant *> items) {
+    if (items.empty())
+      return llvm::ConstantPointerNull::get(pointer);
+    return constant(llvm::ConstantArray::get(
+        llvm::ArrayType::get(items.front()->getType(), items.size()), items));
+  }
+
+  llvm::GlobalVariable *artifact(StringRef name, StringRef manifest,
+                                 ArrayRef<llvm::Constant *> images,
+                                 ArrayRef<llvm::Constant *> kernels) {
+    SmallString<8> magic(KVC_ARTIFACT_MAGIC);
+    magic.resize(7);
+    llvm::Constant *value =
+        structure({llvm::ConstantDataArray::getString(context, magic),
+                   llvm::ConstantInt::get(i32, KVC_ARTIFACT_VERSION),
+                   llvm::ConstantInt::get(i32, images.size()),
+                   number(kernels.size()), text(manifest),
+                   number(manifest.size()), array(images), array(kernels)});
+    return new llvm::GlobalVariable(module, value->getType(), true,
+                                    llvm::GlobalValue::ExternalLinkage, value,
+                                    name);
+  }
+
+private:
+  llvm::Constant *constant(llvm::Constant *value) {
+    auto *global =
+        new llvm::GlobalVariable(module, value->getType(), true,
+                                 llvm::GlobalValue::PrivateLinkage, value);
+    return global;
+  }
+
+  llvm::Module &module;
+  llvm::LLVMContext &context;
+  llvm::PointerType *pointer;
+  llvm::Type *i32, *i64;
+};
+
+} // namespace
+
+llvm::Expected<std::string> kvc::emitHostIR(ModuleOp module,
+                                            const ObjectOptions &options) {
+  HostModule host;
+  if (llvm::Error error = lowerHost(module, options, host))
+    return error;
+  optimize(*host.module, *host.machine, options.quick);
+  std::string text;
+  llvm::raw_string_ostream(text) << *host.module;
+  return text;
+}
+
+llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
+                                            const ObjectOptions &options) {
+  HostModule host;
+  if (llvm::Error error = lowerHost(module, options, host))
+    return error;
+  ArtifactBuilder builder(*host.module);
+  SmallVector<llvm::Constant *> images, kernels;
+  for (const std::string &chip : options.chips) {
+    llvm::Expected<std::string> ptx = emitPTX(module, chip);
+    if (!ptx)
+      return ptx.takeError();
+    images.push_back(builder.structure(
+        {builder.text(chip), builder.text(*ptx), builder.number(ptx->size())}));
+  }
+  for (auto &[name, bytes] : host.kernels) {
+    llvm::Function *kernel = host.module->getFunction(name);
+    kernel->setLinkage(llvm::GlobalValue::InternalLinkage);
+    kernels.push_back(
+        builder.structure({builder.text(name), kernel, builder.number(bytes)}));
+  }
+  std::string symbol = ("kvc_policy_" + targetOf(module).getName()).str();
+  llvm::GlobalVariable *artifact =
+      builder.artifact(symbol, manifestOf(module), images, kernels);
+  if (options.library)
+    llvm::GlobalAlias::create("kvc_artifact", artifact);
+  optimize(*host.module, *host.machine, options.quick);
+  return emit(*host.module, *host.machine, llvm::CodeGenFileType::ObjectFile);
+}
+
+std::string kvc::emitHeader(ModuleOp module) {
+  std::string name = targetOf(module).getName().str();
+  std::string guard = "KVC_POLICY_" + StringRef(name).upper() + "_H";
+  return "/* The policy '" + name +
+         "', compiled by kvc-opt --emit=object. */\n#ifndef " + guard +
+         "\n#define " + guard +
+         "\n\n#include \"kvc/artifact.h\"\n\n#ifdef __cplusplus\nextern \"C\" "
+         "{\n#endif\n\n/* Pass its address to kvc_module_open. */\nextern "
+         "const "
+         "kvc_artifact kvc_policy_" +
+         name + ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* " + guard +
+         " */\n";
+}

@@ -1,0 +1,48 @@
+//===- EmitObject.h - the artefact as an object file ----------------------===//
+
+#ifndef KVC_CODEGEN_EMIT_EMITOBJECT_H
+#define KVC_CODEGEN_EMIT_EMITOBJECT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+struct ObjectOptions {
+  /// Processor of the host kernels; "generic" runs everywhere.
+  std::string hostCPU = "generic";
+  /// Chips whose PTX is put in.
+  std::vector<std::string> chips;
+  /// Also export the artefact as kvc_artifact, for dlopen.
+  bool library = false;
+  /// Optimise the host kernels little: for tests that run each once.
+  bool quick = false;
+};
+
+/// Level gpu to LLVM IR text of the host kernels.
+llvm::Expected<std::string> emitHostIR(mlir::ModuleOp module,
+                                       const ObjectOptions &options);
+
+/// Level gpu to an ELF object that holds the constant kvc_policy_<name>
+/// (kvc/artifact.h): manifest, PTX of each chip, host kernels.
+llvm::Expected<std::string> emitObject(mlir::ModuleOp module,
+                                       const ObjectOptions &options);
+
+/// The C header that declares the constant.
+std::string emitHeader(mlir::ModuleOp module);
+
+/// The manifest's text.
+std::string manifestOf(mlir::ModuleOp module);
+
+/// `library` with the seal of kvc/artifact.h behind it.
+std::string sealLibrary(std::string library);
+
+/// The shared library of `object`, made by ld.lld and sealed.
+llvm::Expected<std::string> linkLibrary(llvm::StringRef object);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_EMIT_EMITOBJECT_H

@@ -1,0 +1,24 @@
+//===- EmitPTX.h - level gpu to PTX text ----------------------------------===//
+
+#ifndef KVC_CODEGEN_EMIT_EMITPTX_H
+#define KVC_CODEGEN_EMIT_EMITPTX_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace kvc {
+
+/// PTX of the only gpu.module of `module` (level gpu, left unchanged) for one
+/// chip: "sm_80" to "sm_90" and what the NVPTX backend knows above. `quick`:
+/// hardly optimised, for those who only look what is in it.
+llvm::Expected<std::string> emitPTX(mlir::ModuleOp module, llvm::StringRef chip,
+                                    bool quick = false);
+
+/// True if the backend knows the chip.
+bool isKnownChip(llvm::StringRef chip);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_EMIT_EMITPTX_H

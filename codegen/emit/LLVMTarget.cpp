@@ -1,0 +1,86 @@
+//===- LLVMTarget.cpp - what both emitters ask of LLVM --------------------===//
+
+#include "codegen/emit/LLVMTarget.h"
+
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+
+using namespace llvm;
+
+Expected<std::unique_ptr<TargetMachine>>
+kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(message);
+  TargetOptions options;
+  std::unique_ptr<TargetMachine> machine(
+      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
+                                  std::nullopt, CodeGenOptLevel::Aggressive));
+  if (!machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
+    return createStringError("unknown processor '" + cpu + "' for " +
+                             triple.str());
+  return machine;
+}
+
+/// True where a value of 16 bits goes from block to block. Without optimisation
+/// x86 widens it on the way and narrows it by a call that nobody links.
+static bool passesOnBF16(const Module &module) {
+  for (const Function &function : module)
+    for (const BasicBlock &block : function)
+      for (const Instruction &op : block)
+        if (op.getType()->getScalarType()->isBFloatTy() &&
+            (isa<PHINode>(op) || op.isUsedOutsideOfBlock(&block)))
+          return true;
+  return false;
+}
+
+void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  // PTX is optimised once more by its assembler, which knows the registers:
+  // what LLVM unrolls and hoists beyond the first level costs compile time and
+  // has been seen to end in spills. Warps are the vectors of a GPU.
+  bool ptx = machine.getTargetTriple().isNVPTX();
+  if (quick)
+    machine.setOptLevel(CodeGenOptLevel::None);
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling =
+      tuning.LoopInterleaving = !ptx && !quick;
+  PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  if (quick) {
+    // What makes the rest short: memory into registers, dead code, one of each.
+    ModulePassManager few;
+    cantFail(builder.parsePassPipeline(
+        few, "function(sroa,early-cse,simplifycfg,dce)"));
+    few.run(module, modules);
+    if (ptx || !passesOnBF16(module))
+      return;
+  }
+  builder
+      .buildPerModuleDefaultPipeline(ptx || quick ? OptimizationLevel::O1
+                                                  : OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+Expected<std::string> kvc::emit(Module &module, TargetMachine &machine,
+                                CodeGenFileType type) {
+  SmallString<0> text;
+  raw_svector_ostream stream(text);
+  legacy::PassManager manager;
+  if (machine.addPassesToEmitFile(manager, stream, nullptr, type))
+    return createStringError("the target cannot emit this kind of file");
+  manager.run(module);
+  return text.str().str();
+}

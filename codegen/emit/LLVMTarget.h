@@ -1,0 +1,32 @@
+//===- LLVMTarget.h - what both emitters ask of LLVM ----------------------===//
+
+#ifndef KVC_CODEGEN_EMIT_LLVMTARGET_H
+#define KVC_CODEGEN_EMIT_LLVMTARGET_H
+
+#include "llvm/IR/Module.h"
+#include "llvm/Support/CodeGen.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+
+namespace kvc {
+
+/// A target machine at -O3. An unknown triple or processor is an error.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
+
+/// Runs the default pipeline: -O3, for PTX -O1. `quick` is for those who
+/// compile many policies and run each once: the same IR, with little done to
+/// it.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+              bool quick = false);
+
+/// Text or object file.
+llvm::Expected<std::string> emit(llvm::Module &module,
+                                 llvm::TargetMachine &machine,
+                                 llvm::CodeGenFileType type);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_EMIT_LLVMTARGET_H

@@ -1,0 +1,318 @@
+//===- PointEval.cpp - a kernel's body at one point -----------------------===//
+
+#include "codegen/kernels/PointEval.h"
+
+#include "codegen/kernels/Allocation.h"
+#include "codegen/kernels/Kernels.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kvc;
+
+Expr kvc::reductionStart(KernelBuilder &k, ReduceKind kind) {
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case ReduceKind::Max:
+    return k.f32(-infinity);
+  case ReduceKind::Min:
+    return k.f32(infinity);
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return k.f32(0);
+  case ReduceKind::Std:
+    break;
+  }
+  llvm_unreachable("a deviation is made of two sums");
+}
+
+Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
+  switch (kind) {
+  case ReduceKind::Max:
+    return sum.max(value);
+  case ReduceKind::Min:
+    return sum.min(value);
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return sum + value;
+  case ReduceKind::Std:
+    break;
+  }
+  llvm_unreachable("a deviation is made of two sums");
+}
+
+/// Gives a policy's op a result where the target would trap or have none: an
+/// integer division by 0 divides by 1; a float that no integer holds becomes
+/// the nearest one that exists, NaN 0.
+static void guardOperands(KernelBuilder &k, Operation *op) {
+  OpBuilder::InsertionGuard guard(k.b);
+  k.b.setInsertionPoint(op);
+  if (isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op)) {
+    Expr divisor = k.expr(op->getOperand(1));
+    op->setOperand(1, (divisor == 0).select(divisor.same(1), divisor));
+  }
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
+    Type type = op->getResult(0).getType();
+    unsigned bits = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+    bool isSigned = isa<arith::FPToSIOp>(op);
+    double least = isSigned ? -std::ldexp(1.0, bits - 1) : 0;
+    double above = std::ldexp(1.0, isSigned ? bits - 1 : bits);
+    // The largest float below the first number that does not fit.
+    double most = bits == 1 ? above - 1 : above * (1 - 0x1p-24);
+    Expr x = k.expr(op->getOperand(0));
+    Expr number = x.isNaN().select(x.same(0), x);
+    op->setOperand(0, number.max(x.same(least)).min(x.same(most)));
+  }
+}
+
+/// True for counts that no arithmetic can have brought below 0.
+static bool isNeverNegative(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op) // of another kernel
+    return false;
+  if (isa<BudgetOp, LengthOp, LayerOp, LayersOp, AllocateOp, AllocateLayersOp,
+          AllocateHeadsOp, AllocateTableOp, CountMassOp, ScaleCountOp>(op))
+    return true;
+  if (isa<arith::ConstantOp>(op))
+    return constantOf(value) >= 0;
+  return isa<arith::AddIOp, arith::MulIOp, arith::DivUIOp, arith::CeilDivUIOp,
+             arith::RemUIOp, arith::MinSIOp, arith::IndexCastOp, BroadcastOp>(
+             op) &&
+         llvm::all_of(op->getOperands(), isNeverNegative);
+}
+
+Expr kvc::atLeastNone(KernelBuilder &k, Expr count, Value source) {
+  return isNeverNegative(source) ? count : count.max(k.index(0));
+}
+
+Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa<BudgetOp>(op))
+    return s.budget;
+  if (isa<LengthOp>(op))
+    return s.length;
+  if (isa<LayerOp>(op))
+    return k.arg("layer");
+  if (isa<LayersOp>(op))
+    return k.arg("layers");
+  if (auto scale = dyn_cast<ScaleCountOp>(op)) {
+    auto [numerator, denominator] = scale.getFactor();
+    Expr count =
+        atLeastNone(k, evalScalar(k, s, scale.getCount()), scale.getCount());
+    return count * numerator / denominator;
+  }
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, evalScalar(k, s, operand));
+  Operation *clone = k.b.clone(*op, mapping);
+  guardOperands(k, clone);
+  return k.expr(clone->getResult(0));
+}
+
+static Buffer stateBuffer(KernelBuilder &k) {
+  return k.buffer("state", {k.arg("state_rows")});
+}
+
+/// The high half of the state says which layer has counted last: blocks of the
+/// running layer may or may not have been here.
+static Expr keptLayers(KernelBuilder &k, const SequenceScalars &s, Expr token) {
+  Expr word = k.load(stateBuffer(k), {s.sequence, token});
+  Expr counted = (word >> 16) == (k.arg("layer") + 1).toI32();
+  return (word & 0xffff) - counted.toI32();
+}
+
+void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr token) {
+  Expr layer = (k.arg("layer") + 1).toI32() << 16;
+  k.store(layer | (keptLayers(k, s, token) + 1), stateBuffer(k),
+          {s.sequence, token});
+}
+
+SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
+                                  YieldOp yield) {
+  Value protectLast = yield ? yield.getProtectLast() : Value();
+  SequenceScalars s;
+  s.sequence = sequence;
+  s.length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
+  s.budget = k.load(k.buffer("budgets", {}), {sequence}).toIndex();
+  s.window = protectLast
+                 ? atLeastNone(k, evalScalar(k, s, protectLast), protectLast)
+                       .min(s.budget)
+                       .min(s.length)
+                 : k.index(0);
+  s.past = s.length - s.window;
+  if (yield)
+    for (auto op : yield->getBlock()->getOps<AllocateLayersOp>())
+      s.shares[op] = allocateLayers(k, s, op);
+  return s;
+}
+
+Expr PointEval::operator()(Value value, int member) {
+  if (headsOf(value.getType()) != Axis::QueryHeads)
+    member = -1;
+  auto key = std::make_pair(value, member);
+  if (auto it = known.find(key); it != known.end())
+    return it->second;
+  Expr result = compute(value, member);
+  known[key] = result;
+  return result;
+}
+
+Expr PointEval::compute(Value value, int member) {
+  Point at = point;
+  at.member = member;
+  if (std::optional<Expr> stored = leaf(value, at))
+    return *stored;
+  Operation *op = value.getDefiningOp();
+  assert(op && "kernel argument without a leaf");
+  if (!isa<RankedTensorType>(value.getType()))
+    return evalScalar(k, s, value);
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    Expr inner = (*this)(broadcast.getValue(), member);
+    return inner.type().isIndex() ? inner.toI32() : inner;
+  }
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getAxis() == ReduceAxis::Channels
+               ? reduceChannels(reduce, member)
+               : reduceHeads(reduce);
+  if (auto vectors = dyn_cast<VectorsOp>(op))
+    return k
+        .load(sideBuffer(k, vectors.getSide()),
+              {s.sequence, point.kvHead, point.token, point.channel})
+        .widen();
+  if (auto pooled = dyn_cast<PoolOp>(op))
+    return pool(pooled, member);
+  if (auto norms = dyn_cast<NormOp>(op))
+    return norm(norms);
+  if (auto position = dyn_cast<PositionOp>(op))
+    return position.getFromEnd() ? (s.length - 1 - point.token).toI32()
+                                 : point.token.toI32();
+  if (auto kept = dyn_cast<KeptLayersOp>(op)) {
+    Expr count = keptLayers(k, s, point.token).toFloat();
+    return kept.getShare() ? count / (k.arg("layer") + 1).toFloat() : count;
+  }
+  if (isa<AllocateOp>(op))
+    return (s.budget - s.window).toI32();
+  if (isa<AllocateLayersOp>(op))
+    return s.shares.lookup(op);
+  if (auto scale = dyn_cast<ScaleCountOp>(op)) {
+    auto [numerator, denominator] = scale.getFactor();
+    Expr count = atLeastNone(
+        k, (*this)(scale.getCount(), member).toIndex(), scale.getCount());
+    return (count * numerator / denominator).toI32();
+  }
+  return cloneScalar(op, member);
+}
+
+/// Over the group: the members in ascending order. Over all heads: KV head by
+/// KV head, reading stored values.
+Expr PointEval::reduceHeads(ReduceOp reduce) {
+  bool perQueryHead = headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
+  int64_t members = perQueryHead ? k.shape.group : 1;
+  auto overMembers = [&](PointEval &eval, Expr sum) {
+    for (int64_t j = 0; j < members; ++j)
+      sum = reductionStep(reduce.getKind(), sum, eval(reduce.getValue(), j));
+    return sum;
+  };
+  Expr start = reductionStart(k, reduce.getKind());
+  Expr sum, count = k.f32(members);
+  if (reduce.getAxis() == ReduceAxis::Group) {
+    sum = overMembers(*this, start);
+  } else {
+    Expr heads = headsOf(reduce.getValue().getType()) == Axis::OneHead
+                     ? k.index(1)
+                     : k.arg("kv_heads");
+    sum = k.loop(k.index(0), heads, k.index(1), {start},
+                 [&](Expr head, ArrayRef<Expr> carried) {
+                   Point other = point;
+                   other.kvHead = head;
+                   PointEval eval(k, s, leaf, other);
+                   return KernelBuilder::Values{overMembers(eval, carried[0])};
+                 })[0];
+    count = count * heads.toFloat();
+  }
+  return reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
+}
+
+/// The channels in ascending order, by one thread.
+Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
+  int64_t d = k.shape.headDim;
+  auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+    return k.loop(k.index(0), k.index(d), k.index(1), {reductionStart(k, kind)},
+                  [&](Expr channel, ArrayRef<Expr> carried) {
+                    Point at = point;
+                    at.channel = channel;
+                    PointEval eval(k, s, leaf, at);
+                    Expr x = value(eval(reduce.getValue(), member));
+                    return KernelBuilder::Values{
+                        reductionStep(kind, carried[0], x)};
+                  })[0];
+  };
+  ReduceKind kind = reduce.getKind();
+  if (kind != ReduceKind::Std) {
+    Expr result = over(kind, [](Expr x) { return x; });
+    return kind == ReduceKind::Mean ? result / k.f32(d) : result;
+  }
+  Expr mean = over(ReduceKind::Sum, [](Expr x) { return x; }) / k.f32(d);
+  Expr squares = over(ReduceKind::Sum, [&](Expr x) {
+    Expr distance = x - mean;
+    return distance * distance;
+  });
+  return k.sqrt(squares / k.f32(d));
+}
+
+/// Neighbours in ascending order; the pooled value must be stored.
+Expr PointEval::pool(PoolOp op, int member) {
+  int64_t width = constantOf(op.getWidth()), half = width / 2;
+  Expr from = (point.token - half).max(k.index(0));
+  Expr to = (point.token + (half + 1)).min(s.past);
+  bool mean = op.getKind() == PoolKind::Mean;
+  Expr start = reductionStart(k, mean ? ReduceKind::Sum : ReduceKind::Max);
+  Expr sum = k.loop(
+      from, to, k.index(1), {start}, [&](Expr token, ArrayRef<Expr> carried) {
+        Point near = point;
+        near.token = token;
+        PointEval eval(k, s, leaf, near);
+        Expr value = eval(op.getValue(), member);
+        return KernelBuilder::Values{reductionStep(
+            mean ? ReduceKind::Sum : ReduceKind::Max, carried[0], value)};
+      })[0];
+  if (!mean)
+    return sum;
+  return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());
+}
+
+/// One thread walks the row, a vector at a time.
+Expr PointEval::norm(NormOp op) {
+  Buffer rows = sideBuffer(k, op.getSide());
+  bool l2 = op.getKind() == NormKind::L2;
+  int64_t width = k.shape.vectorWidth();
+  Expr sum =
+      k.loop(k.index(0), k.index(k.shape.headDim), k.index(width), {k.f32(0)},
+             [&](Expr dim, ArrayRef<Expr> carried) {
+               Expr chunk = k.loadVector(
+                   rows, {s.sequence, point.kvHead, point.token, dim}, width);
+               Expr total = carried[0];
+               for (int64_t e = 0; e < width; ++e) {
+                 Expr x = k.element(chunk, e).widen();
+                 total = l2 ? x.multiplyAdd(x, total)
+                            : total + x.unary<math::AbsFOp>();
+               }
+               return KernelBuilder::Values{total};
+             })[0];
+  return l2 ? k.sqrt(sum) : sum;
+}
+
+/// An elementwise op of arith or math, on scalars.
+Expr PointEval::cloneScalar(Operation *op, int member) {
+  OperationState state(op->getLoc(), op->getName());
+  for (Value operand : op->getOperands())
+    state.addOperands(Value((*this)(operand, member)));
+  for (Type type : op->getResultTypes())
+    state.addTypes(cast<RankedTensorType>(type).getElementType());
+  state.addAttributes(op->getAttrs());
+  Operation *scalar = k.b.create(state);
+  guardOperands(k, scalar);
+  return k.expr(scalar->getResult(0));
+}

@@ -1,0 +1,94 @@
+//===- PointEval.h - a kernel's body at one point -------------------------===//
+//
+// Tensor ops of a fused kernel become scalar code at one (head, window, token)
+// point, pulled from the values that are stored. This is what makes fusion
+// general: a kernel builder provides the loops and the leaves, never the
+// formula.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_POINTEVAL_H
+#define KVC_CODEGEN_KERNELS_POINTEVAL_H
+
+#include "codegen/edsl/KernelBuilder.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+
+namespace kvc {
+
+/// Sequence-wide scalars of the running block.
+struct SequenceScalars {
+  Expr sequence; // index into the batch
+  Expr length;   // T
+  Expr budget;   // B
+  Expr window;   // w' = min(w, B)
+  Expr past;     // T - w'
+  /// Each kvc.allocate_layers of the kernel: a warp's lanes make it together,
+  /// so it is known before they part.
+  llvm::SmallDenseMap<mlir::Operation *, Expr, 2> shares;
+};
+
+/// A point of the iteration space. `member` is the query head within its
+/// group, -1 where the value has no query heads.
+struct Point {
+  Expr kvHead;
+  int member = -1;
+  Expr query; // row of the window, for values with that axis
+  Expr token;
+  Expr channel = {}; // of a vector, for values with that axis
+};
+
+/// Reads a value that is in memory or in registers.
+using LeafReader =
+    std::function<std::optional<Expr>(mlir::Value value, const Point &point)>;
+
+class PointEval {
+public:
+  PointEval(KernelBuilder &kernel, const SequenceScalars &scalars,
+            LeafReader leaf, Point point)
+      : k(kernel), s(scalars), leaf(std::move(leaf)), point(point) {}
+
+  /// The value at the point, per query head `member` where it has query heads.
+  Expr operator()(mlir::Value value, int member = -1);
+
+private:
+  Expr compute(mlir::Value value, int member);
+  Expr reduceHeads(class ReduceOp reduce);
+  Expr reduceChannels(class ReduceOp reduce, int member);
+  Expr pool(class PoolOp pool, int member);
+  Expr norm(class NormOp norm);
+  Expr cloneScalar(mlir::Operation *op, int member);
+
+  KernelBuilder &k;
+  const SequenceScalars &s;
+  LeafReader leaf;
+  Point point;
+  llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
+};
+
+/// Start value and step of a reduction; `mean` starts like `sum`.
+Expr reductionStart(KernelBuilder &k, ReduceKind kind);
+Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
+
+/// Counts a token as kept by some head of the running layer. Every head that
+/// keeps it writes the same number, whatever the others have done, so no order
+/// is needed.
+void countKept(KernelBuilder &k, const SequenceScalars &s, Expr token);
+
+/// `count`, of type index, as the number of tokens that `source` stands for:
+/// what may be below 0 counts as 0.
+Expr atLeastNone(KernelBuilder &k, Expr count, mlir::Value source);
+
+/// A policy scalar (budget, length, constants, arithmetic on them).
+Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);
+
+/// Reads T and B, evaluates what a kernel's yield protects and what whole warps
+/// compute of its body. Without a yield nothing is protected.
+SequenceScalars openSequence(KernelBuilder &k, Expr sequence,
+                             YieldOp yield = {});
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_POINTEVAL_H

@@ -1,0 +1,151 @@
+//===- ConvertKVCToGPU.cpp - convert-kvc-to-gpu ---------------------------===//
+
+#include "codegen/emit/Manifest.h"
+#include "codegen/Passes.h"
+#include "codegen/kernels/Kernels.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_CONVERTKVCTOGPU
+#include "codegen/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+void buildKernel(KernelOp kernel, const KernelSite &site) {
+  switch (kernel.getKind()) {
+  case KernelKind::Statistics:
+    return buildStatistics(kernel, site);
+  case KernelKind::Combine:
+    return buildCombine(kernel, site);
+  case KernelKind::Columns:
+    return buildColumns(kernel, site);
+  case KernelKind::Segments:
+    return buildSegments(kernel, site);
+  case KernelKind::Rows:
+    return buildRows(kernel, site);
+  case KernelKind::Sequence:
+    return buildSequence(kernel, site);
+  case KernelKind::Gram:
+    return buildGram(kernel, site);
+  case KernelKind::Nearest:
+    return buildNearest(kernel, site);
+  case KernelKind::Compact:
+    if (!kernel.getBody().getOps<MergeOp>().empty())
+      return buildMerge(kernel, site);
+    return buildCompact(kernel, site);
+  }
+}
+
+/// Matrices over channels are in the model's type, all else as the policy says.
+llvm::StringMap<Type> scratchFor(const llvm::StringMap<Type> &tensors,
+                                 const Shape &shape) {
+  llvm::StringMap<Type> elements;
+  for (auto &[name, type] : tensors) {
+    bool matrix = llvm::count(axesOf(type), Axis::Channel) == 2;
+    elements[name] = matrix ? shape.elementType(type.getContext())
+                            : cast<RankedTensorType>(type).getElementType();
+  }
+  return elements;
+}
+
+int64_t sharedBytes(gpu::GPUFuncOp func) {
+  int64_t bytes = 0;
+  for (BlockArgument memory : func.getWorkgroupAttributions()) {
+    auto type = cast<MemRefType>(memory.getType());
+    bytes += llvm::alignTo(
+        type.getNumElements() * type.getElementTypeBitWidth() / 8, 16);
+  }
+  return bytes;
+}
+
+struct ConvertKVCToGPUPass
+    : public kvc::impl::ConvertKVCToGPUBase<ConvertKVCToGPUPass> {
+  using ConvertKVCToGPUBase::ConvertKVCToGPUBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<PolicyOp> policies(module.getOps<PolicyOp>());
+    if (policies.size() != 1) {
+      module.emitError("a module must have one policy, got ")
+          << policies.size();
+      return signalPassFailure();
+    }
+    PolicyOp policy = policies.front();
+    if (!isa<DoneOp>(policy.getBody().front().back())) {
+      policy.emitError("kernels must be formed first (kvc-form-kernels)");
+      return signalPassFailure();
+    }
+    SmallVector<Shape> parsed;
+    SmallVector<StringRef> texts;
+    StringRef(shapes).split(texts, ';', -1, false);
+    for (StringRef text : texts) {
+      llvm::Expected<Shape> shape = Shape::parse(text);
+      if (!shape) {
+        module.emitError(llvm::toString(shape.takeError()));
+        return signalPassFailure();
+      }
+      if (!llvm::is_contained(parsed, *shape))
+        parsed.push_back(*shape);
+    }
+    if (parsed.empty()) {
+      module.emitError("a shape must be given (head_dim=N,group=N,dtype=T)");
+      return signalPassFailure();
+    }
+    if (failed(convert(policy, parsed)))
+      signalPassFailure();
+  }
+
+  LogicalResult convert(PolicyOp policy, ArrayRef<Shape> shapes) {
+    llvm::StringMap<Type> scratch;
+    llvm::DenseMap<Value, std::string> holder;
+    for (auto kernel : policy.getOps<KernelOp>()) {
+      if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
+        for (auto [attr, result] : llvm::zip(buffers, kernel.getOutputs())) {
+          std::string name = scratchName(cast<BufferAttr>(attr));
+          scratch[name] = result.getType();
+          holder[result] = name;
+        }
+      kernel.getBody().walk([&](Operation *op) {
+        if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
+          scratch[scratchName(buffer)] = op->getResult(0).getType();
+      });
+    }
+
+    ImplicitLocOpBuilder builder(policy.getLoc(), policy);
+    auto target = gpu::GPUModuleOp::create(builder, policy.getSymName());
+    for (const Shape &shape : shapes)
+      for (auto kernel : policy.getOps<KernelOp>()) {
+        builder.setInsertionPointToEnd(target.getBody());
+        builder.setLoc(kernel.getLoc());
+        KernelSite site{builder,
+                        kernelName(policy, kernel, shape),
+                        shape,
+                        scratchFor(scratch, shape),
+                        {}};
+        for (Value input : kernel.getInputs())
+          site.inputs.push_back(holder.lookup(input));
+        // The log-sum-exp has an argument of its own: it may be the caller's.
+        if (llvm::any_of(kernel.getBody().getOps<AttentionOp>(),
+                         [](AttentionOp op) { return bool(op.getLse()); }))
+          site.inputs.pop_back();
+        buildKernel(kernel, site);
+        auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
+        builder.setInsertionPointToEnd(&func.getBody().front());
+        gpu::ReturnOp::create(builder);
+        if (sharedBytes(func) > maxSharedBytes)
+          return kernel.emitError("a kernel may use ")
+                 << maxSharedBytes << " bytes of shared memory, "
+                 << kernel.getName() << " needs " << sharedBytes(func)
+                 << "; use a smaller window";
+      }
+    target->setAttr(manifestAttr, builder.getStringAttr(
+                                      writeManifest(policy, shapes, target)));
+    policy.erase();
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,90 @@
+//===- GpuCache.h - keys and values of one sequence, on a GPU -------------===//
+//
+// Each layer as RaggedCache has it: head after head, kept rows and free ones
+// behind them. What a policy has kept differs by head; what is appended then is
+// as much for every head, so that appending tells the GPU one number.
+//
+// To a merged layer tokens are appended as they are, after RoPE, behind the
+// rows that have members.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_EXECUTOR_CUDA_GPUCACHE_H
+#define KVC_EXECUTOR_CUDA_GPUCACHE_H
+
+#include "executor/cuda/GpuActivations.h"
+#include "executor/cuda/kernels/Args.h"
+
+namespace kvc::gpu {
+
+/// What a policy has kept of a layer.
+struct KeptRows {
+  const void *k, *v;               // rows, head after head
+  const int32_t *offsets, *counts; // device [Hkv]
+  std::vector<int32_t> hostCounts;
+  // Of policies that merge: device [Hkv, memberCapacity], and how many.
+  const int32_t *memberRows, *memberPositions;
+  const float *memberNorms;
+  const int32_t *memberCounts;
+  std::vector<int32_t> hostMemberCounts;
+  uint32_t memberCapacity;
+};
+
+class GpuCache : public rt::Cache {
+public:
+  GpuCache(Queue &queue, const rt::Config &config);
+
+  std::unique_ptr<Cache> copy() const override;
+  void append(uint32_t layer, const rt::Activations &activations,
+              uint32_t position) override;
+  rt::RaggedCache::Contents contents(uint32_t layer) const override;
+  void restore(uint32_t layer,
+               const rt::RaggedCache::Contents &contents) override;
+  uint32_t rows(uint32_t layer, uint32_t head) const override;
+  size_t usedBytes() const override;
+
+  /// Appends to a layer; the members' positions are behind `position`.
+  void append(uint32_t layer, const KeptRows &kept, uint32_t position);
+  /// Gives every layer room for `tokens` more.
+  void reserve(uint32_t tokens);
+  /// Takes keys and values out of a layer that no policy has touched.
+  void take(uint32_t layer, GpuActivations &to);
+
+  /// For the attention; `rope` is the table of all positions so far.
+  CacheArgs args(uint32_t layer, const float *rope) const;
+  /// The most keys that a head of the layer attends to.
+  uint32_t longest(uint32_t layer) const;
+
+private:
+  struct Members {
+    Buffer rows, positions, norms;   // head after head
+    Buffer offsets, counts;          // [Hkv]
+    std::vector<int32_t> hostCounts; // [Hkv]; empty if not merged
+  };
+  struct Layer {
+    Buffer k, v;
+    Buffer offsets, counts; // [Hkv]
+    std::vector<int32_t> hostOffsets, hostCounts;
+    uint32_t extra = 0; // rows behind the counted ones
+    uint32_t room = 0;  // for so many
+    Members members;
+  };
+
+  Queue &queue;
+  const rt::Config &config;
+  const size_t rowBytes;
+  std::vector<Layer> layers;
+
+  void empty(Layer &layer) const;
+  /// Launches move_rows; no head has more than `longest` rows to move.
+  void move(MoveRowsArgs args, uint32_t longest);
+  /// Lays a layer out anew: counts plus `more` rows, the extra ones among them,
+  /// and room for `room`. `more` may be empty.
+  void layOut(Layer &layer, const std::vector<int32_t> &more, uint32_t room);
+  void appendMembers(Layer &layer, const KeptRows &kept,
+                     const Buffer &oldCounts, uint32_t position);
+};
+
+} // namespace kvc::gpu
+
+#endif // KVC_EXECUTOR_CUDA_GPUCACHE_H

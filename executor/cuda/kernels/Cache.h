@@ -1,0 +1,47 @@
+//===- Cache.h - rows of a ragged cache on their way ----------------------===//
+
+#ifndef KVC_EXECUTOR_CUDA_KERNELS_CACHE_H
+#define KVC_EXECUTOR_CUDA_KERNELS_CACHE_H
+
+#include "executor/cuda/kernels/Args.h"
+#include "executor/cuda/kernels/Simt.h"
+
+namespace kvc::gpu {
+
+inline uint64_t placeOf(const PlacesArgs &p, uint32_t head) {
+  uint64_t at =
+      p.at ? uint64_t(uint32_t(p.at[head])) : uint64_t(head) * p.stride;
+  return at + (p.plus ? uint32_t(p.plus[head]) : 0) + p.extra;
+}
+
+/// A warp moves a row.
+inline void moveRows(const Simt &simt, const MoveRowsArgs &a) {
+  uint32_t head = simt.blockY();
+  uint32_t count = (a.counts ? uint32_t(a.counts[head]) : 0) + a.extra;
+  uint32_t row = simt.blockX() * movedRows + simt.thread() / warpSize;
+  if (row >= count)
+    return;
+  uint64_t from = (placeOf(a.from, head) + row) * a.rowWords;
+  uint64_t to = (placeOf(a.to, head) + row) * a.rowWords;
+  for (uint32_t i = simt.thread() % warpSize; i < a.rowWords; i += warpSize) {
+    static_cast<uint32_t *>(a.toK)[to + i] =
+        static_cast<const uint32_t *>(a.fromK)[from + i];
+    static_cast<uint32_t *>(a.toV)[to + i] =
+        static_cast<const uint32_t *>(a.fromV)[from + i];
+  }
+}
+
+inline void moveMembers(const Simt &simt, const MoveMembersArgs &a) {
+  uint32_t head = simt.blockY();
+  uint32_t i = simt.blockX() * moveThreads + simt.thread();
+  if (i >= uint32_t(a.counts[head]))
+    return;
+  uint64_t from = placeOf(a.from, head) + i, to = placeOf(a.to, head) + i;
+  a.toRows[to] = a.fromRows[from] + (a.addRows ? a.addRows[head] : 0);
+  a.toPositions[to] = a.fromPositions[from] + a.addPosition;
+  a.toNorms[to] = a.fromNorms[from];
+}
+
+} // namespace kvc::gpu
+
+#endif // KVC_EXECUTOR_CUDA_KERNELS_CACHE_H

@@ -1,0 +1,78 @@
+//===- Elements.h - the element types of the executor's kernels -----------===//
+//
+// float, F16 and BF16. Arithmetic is in fp32. Freestanding: no standard library
+// where the target is NVPTX.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_EXECUTOR_CUDA_KERNELS_ELEMENTS_H
+#define KVC_EXECUTOR_CUDA_KERNELS_ELEMENTS_H
+
+#include <stdint.h>
+
+#ifndef __NVPTX__
+#include "runtime/base/Half.h"
+#endif
+
+namespace kvc::gpu {
+
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+template <typename A, typename B> constexpr bool isSame = false;
+template <typename A> constexpr bool isSame<A, A> = true;
+
+inline float widen(float x) { return x; }
+template <typename E> E narrow(float x);
+template <> inline float narrow<float>(float x) { return x; }
+
+#ifdef __NVPTX__
+inline float widen(F16 x) { return float(__builtin_bit_cast(_Float16, x)); }
+inline float widen(BF16 x) {
+  return __builtin_bit_cast(float, uint32_t(x.bits) << 16);
+}
+template <> inline F16 narrow<F16>(float x) {
+  return __builtin_bit_cast(F16, _Float16(x));
+}
+template <> inline BF16 narrow<BF16>(float x) {
+  return __builtin_bit_cast(BF16, __bf16(x));
+}
+#else
+inline float widen(F16 x) { return rt::fromF16(x.bits); }
+inline float widen(BF16 x) { return rt::fromBF16(x.bits); }
+template <> inline F16 narrow<F16>(float x) { return {rt::toF16(x)}; }
+template <> inline BF16 narrow<BF16>(float x) { return {rt::toBF16(x)}; }
+#endif
+
+/// Two elements in one register, the first in its low half.
+template <typename E> uint32_t pack(E low, E high) {
+  return uint32_t(low.bits) | uint32_t(high.bits) << 16;
+}
+
+/// Eight neighbours, moved 16 bytes at a time.
+template <typename E> struct alignas(16) Eight { E at[8]; };
+
+/// Element i of a row of `width`; zero behind its end.
+template <typename E> E loadOne(const E *row, uint32_t i, uint32_t width) {
+  if (i < width)
+    return row[i];
+  return {};
+}
+/// Elements [first, first + 8).
+template <typename E>
+Eight<E> loadEight(const E *row, uint32_t first, uint32_t width) {
+  if (width % 8 == 0 && first < width)
+    return *reinterpret_cast<const Eight<E> *>(row + first);
+  Eight<E> result;
+  for (uint32_t i = 0; i < 8; ++i)
+    result.at[i] = loadOne(row, first + i, width);
+  return result;
+}
+
+} // namespace kvc::gpu
+
+#endif // KVC_EXECUTOR_CUDA_KERNELS_ELEMENTS_H

@@ -1,0 +1,196 @@
+//===- Apply.cpp - one policy on given tensors, no model ------------------===//
+
+#include "executor/eviction/Apply.h"
+
+#include "executor/eviction/Budget.h"
+#include "runtime/base/Failure.h"
+#include "executor/eviction/Evictor.h"
+#include "executor/eviction/HeadTable.h"
+#include "executor/io/LayerFile.h"
+#include "executor/eviction/MetricsReport.h"
+
+#include <algorithm>
+
+using namespace kvc::rt;
+
+namespace {
+
+/// All files of a batch have one shape but for T and the number of queries.
+void checkBatch(const std::vector<LayerFile> &files) {
+  const LayerFile &first = files.front();
+  for (const LayerFile &file : files) {
+    auto same = [&](auto a, auto b, const char *what) {
+      if (a != b)
+        throw fail(KVC_BAD_ARGUMENT, "{}: {} must be as in {} ({}), got {}",
+                   file.path(), what, first.path(), a, b);
+    };
+    same(first.layers.size(), file.layers.size(), "the number of layers");
+    same(first.kvHeads, file.kvHeads, "the number of KV heads");
+    same(first.headDim, file.headDim, "the head size");
+    same(std::string(dtypeName(first.dtype)),
+         std::string(dtypeName(file.dtype)), "the element type");
+    same(first.scale, file.scale, "the scale");
+    if (first.hidden && file.hidden)
+      same(first.hidden, file.hidden, "the hidden size");
+    if (first.qHeads && file.qHeads)
+      same(first.qHeads, file.qHeads, "the number of query heads");
+  }
+}
+
+/// Query heads of the batch. Without queries any compiled group will do, since
+/// nothing is scored.
+uint32_t queryHeads(const std::vector<LayerFile> &files,
+                    const Manifest &manifest) {
+  for (const LayerFile &file : files)
+    if (file.qHeads)
+      return file.qHeads;
+  for (const Variant &variant : manifest.variants)
+    if (variant.headDim == files[0].headDim && variant.dtype == files[0].dtype)
+      return variant.group * files[0].kvHeads;
+  return files[0].kvHeads;
+}
+
+/// What scoring reads must be there, unless nothing is scored.
+void checkInputs(const LayerFile &file, uint32_t budget,
+                 const Manifest &manifest) {
+  bool scored =
+      file.tokens > budget && !(manifest.window && budget <= *manifest.window);
+  for (size_t layer = 0; layer < file.layers.size(); ++layer) {
+    const LayerTensors &tensors = file.layers[layer];
+    for (auto [name, wanted, tensor] :
+         {std::tuple{"q", scored && manifest.queries > 0, tensors.q},
+          std::tuple{"wo", scored && manifest.reads("wo"), tensors.wo},
+          // Merging policies write keys before RoPE, also of what they just
+          // keep.
+          std::tuple{"k_raw", manifest.reads("k_raw"), tensors.kRaw}})
+      if (wanted && !tensor)
+        throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' is missing",
+                   file.path(), layer, name);
+  }
+  if (!scored)
+    return;
+  // In front of the first token there are none: policies see rows of zeros
+  // there, here as in a prompt that is as short.
+  uint32_t wanted = std::min(manifest.queries, file.tokens);
+  if (file.queries < wanted)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: policy '{}' reads the last {} queries, got {}", file.path(),
+               manifest.policy, wanted, file.queries);
+}
+
+void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
+                const LayerFile &file, const KeptSequence &kept) {
+  std::string prefix = fmt::format("layers.{}.", layer);
+  uint64_t heads = file.kvHeads, rows = kept.indices.size();
+  const std::string &type = file.layers[0].k->dtype;
+  out[prefix + "counts"] = TensorData::of("I32", {heads}, kept.counts);
+  out[prefix + "indices"] = TensorData::of("I32", {rows}, kept.indices);
+  out[prefix + "k"] = {type, {rows, file.headDim}, kept.k};
+  out[prefix + "v"] = {type, {rows, file.headDim}, kept.v};
+  if (const MemberTable &members = kept.members; !members.counts.empty()) {
+    uint64_t entries = members.rows.size();
+    out[prefix + "members.counts"] =
+        TensorData::of("I32", {heads}, members.counts);
+    out[prefix + "members.row"] =
+        TensorData::of("I32", {entries}, members.rows);
+    out[prefix + "members.position"] =
+        TensorData::of("I32", {entries}, members.positions);
+    out[prefix + "members.norm"] =
+        TensorData::of("F32", {entries}, members.norms);
+  }
+  if (!kept.scores.empty())
+    out[prefix + "scores"] =
+        TensorData::of("F32", {heads, kept.past}, kept.scores);
+}
+
+} // namespace
+
+std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
+  std::vector<std::string> notes;
+  Budget budget = Budget::parse(options.budget, options.keep);
+  std::vector<std::string> written = options.outputs;
+  if (!options.metrics.empty())
+    written.push_back(options.metrics);
+  checkWritable(written);
+  kvc_target target = chooseTarget(options.target, options.seed);
+  Evictor evictor(options.policy, target);
+  notes.push_back(fmt::format("target: {}", targetName(target)));
+  const Manifest &manifest = evictor.manifest();
+  std::vector<LayerFile> files;
+  files.reserve(options.inputs.size());
+  for (const std::string &input : options.inputs)
+    files.emplace_back(input);
+  checkBatch(files);
+
+  kvc_plan_options plan = {};
+  plan.struct_size = sizeof plan;
+  plan.head_dim = files[0].headDim;
+  plan.kv_heads = files[0].kvHeads;
+  plan.q_heads = queryHeads(files, manifest);
+  evictor.setTable(readTable(evictor.manifest(), options.table,
+                             uint32_t(files[0].layers.size()), plan.q_heads));
+  plan.dtype = files[0].dtype;
+  plan.max_batch = uint32_t(files.size());
+  std::vector<uint32_t> budgets;
+  for (const LayerFile &file : files) {
+    plan.max_tokens = std::max(plan.max_tokens, file.tokens);
+    budgets.push_back(budget.of(file.tokens));
+    checkInputs(file, budgets.back(), manifest);
+  }
+  evictor.plan(plan);
+
+  std::vector<std::map<std::string, TensorData>> outputs(files.size());
+  std::vector<SequenceMetrics> metrics;
+  for (size_t s = 0; s < files.size(); ++s)
+    metrics.push_back({options.inputs[s],
+                       files[s].tokens,
+                       budgets[s],
+                       files[s].cacheBytes(),
+                       {}});
+  for (size_t layer = 0; layer < files[0].layers.size(); ++layer) {
+    std::vector<LayerSequence> batch;
+    for (size_t s = 0; s < files.size(); ++s) {
+      const LayerTensors &tensors = files[s].layers[layer];
+      LayerSequence sequence;
+      sequence.tokens = files[s].tokens;
+      sequence.k = tensors.k->data;
+      sequence.v = tensors.v->data;
+      sequence.kRaw = tensors.kRaw ? tensors.kRaw->data : nullptr;
+      sequence.budget = budgets[s];
+      if (tensors.q) {
+        sequence.q = tensors.q->data;
+        sequence.queries = files[s].queries;
+        if (tensors.lse)
+          sequence.lse = reinterpret_cast<const float *>(tensors.lse->data);
+      }
+      if (tensors.wo) {
+        sequence.wo = tensors.wo->data;
+        sequence.hidden = files[s].hidden;
+      }
+      batch.push_back(sequence);
+    }
+    KeptLayer kept =
+        evictor.evict(batch, files[0].scale, options.scores, uint32_t(layer),
+                      uint32_t(files[0].layers.size()));
+    if (kept.nanScores)
+      notes.push_back(fmt::format("warning: layer {}: some scores are NaN; "
+                                  "they rank below every number",
+                                  layer));
+    for (size_t s = 0; s < files.size(); ++s) {
+      addOutputs(outputs[s], layer, files[s], kept.sequences[s]);
+      if (!options.metrics.empty())
+        metrics[s].layers.push_back(measure(metricsLayer(files[s], layer),
+                                            kept.sequences[s], files[s].dtype,
+                                            options.metricsQueries));
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (size_t s = 0; s < files.size(); ++s)
+    texts.emplace_back(options.outputs[s], formatSafetensors(outputs[s]));
+  if (!options.metrics.empty())
+    texts.emplace_back(
+        options.metrics,
+        formatMetrics(manifest.policy, options.metricsQueries, metrics));
+  writeFiles(texts);
+  return notes;
+}

@@ -1,0 +1,30 @@
+//===- Apply.h - one policy on given tensors, no model --------------------===//
+
+#ifndef KVC_EXECUTOR_EVICTION_APPLY_H
+#define KVC_EXECUTOR_EVICTION_APPLY_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvc::rt {
+
+struct ApplyOptions {
+  std::string policy;
+  std::vector<std::string> inputs, outputs; // as many outputs as inputs
+  std::string budget, keep;                 // exactly one is given
+  std::string target;                       // "", "host", "cuda"
+  std::string table;
+  std::string metrics;         // file for metrics, JSON; empty: none
+  uint32_t metricsQueries = 1; // of the last so many queries
+  bool scores = false;
+  uint64_t seed = 0; // order of emulated threads, 0 = ascending
+};
+
+/// Reads all inputs as one batch, evicts layer by layer, writes all outputs or
+/// none. Returns what should be said on stderr. Throws Failure.
+std::vector<std::string> apply(const ApplyOptions &options);
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_EVICTION_APPLY_H

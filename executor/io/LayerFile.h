@@ -1,0 +1,50 @@
+//===- LayerFile.h - the input of `apply`: layers of one sequence ---------===//
+
+#ifndef KVC_EXECUTOR_IO_LAYERFILE_H
+#define KVC_EXECUTOR_IO_LAYERFILE_H
+
+#include "kvc/kvc.h"
+#include "executor/io/Safetensors.h"
+
+#include <optional>
+
+namespace kvc::rt {
+
+struct LayerTensors {
+  const TensorView *k, *v;          // [Hkv, T, d]
+  const TensorView *kRaw = nullptr; // [Hkv, T, d]
+  const TensorView *q = nullptr;    // [Hq, Tq, d]
+  const TensorView *lse = nullptr;  // [Hq, Tq]
+  const TensorView *wo = nullptr;   // [D, Hq * d]
+};
+
+/// Shapes are checked against each other when the file is opened; no tensor
+/// holds NaN.
+class LayerFile {
+public:
+  /// Throws Failure that names file, tensor, rule and value.
+  explicit LayerFile(const std::string &path);
+
+  std::vector<LayerTensors> layers;
+  uint32_t kvHeads = 0, headDim = 0, tokens = 0;
+  uint32_t qHeads = 0, queries = 0; // 0 without queries
+  uint32_t hidden = 0;              // D, 0 without output projections
+  kvc_dtype dtype = KVC_F32;
+  float scale = 0; // 0: the default
+  std::optional<double> ropeTheta;
+  const std::string &path() const { return file.path; }
+  /// K and V of all layers.
+  size_t cacheBytes() const;
+
+private:
+  void readLayer(size_t index);
+  void readMetadata();
+  std::optional<double> readNumber(const char *name) const;
+  const TensorView &tensor(size_t layer, const char *name, size_t rank);
+
+  SafetensorsFile file;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_IO_LAYERFILE_H

@@ -1,0 +1,187 @@
+//===- Safetensors.cpp - reading and writing safetensors files ------------===//
+
+#include "executor/io/Safetensors.h"
+
+#include "runtime/base/Failure.h"
+#include "runtime/base/Json.h"
+#include "support/OutputFiles.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+using namespace kvc::rt;
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors is little-endian");
+
+// As the format's own reader has it.
+static constexpr uint64_t maxHeaderBytes = 100'000'000;
+
+size_t kvc::rt::safetensorsBytes(const std::string &dtype) {
+  static const std::map<std::string, size_t> sizes = {
+      {"F64", 8}, {"I64", 8}, {"U64", 8},     {"F32", 4},     {"I32", 4},
+      {"U32", 4}, {"F16", 2}, {"BF16", 2},    {"I16", 2},     {"U16", 2},
+      {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
+  auto it = sizes.find(dtype);
+  return it == sizes.end() ? 0 : it->second;
+}
+
+uint64_t TensorView::elements() const {
+  uint64_t count = 1;
+  for (uint64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+std::string TensorView::describe() const {
+  return fmt::format("{} [{}]", dtype, fmt::join(shape, ", "));
+}
+
+namespace {
+
+TensorView parseTensor(const std::string &path, const std::string &name,
+                       const json &entry, const std::byte *data,
+                       uint64_t dataBytes,
+                       std::pair<uint64_t, uint64_t> &range) {
+  auto bad = [&](const std::string &rule, const json &value) {
+    return fail(KVC_BAD_ARGUMENT, "{}: tensor '{}': {}, got {}", path, name,
+                rule, quote(value));
+  };
+  if (!entry.is_object() || !entry.contains("dtype") ||
+      !entry.contains("shape") || !entry.contains("data_offsets"))
+    throw bad("an entry must have dtype, shape and data_offsets", entry);
+  TensorView tensor;
+  const json &dtype = entry["dtype"];
+  if (!dtype.is_string() || !safetensorsBytes(dtype.get<std::string>()))
+    throw bad("dtype must be one of the format", dtype);
+  tensor.dtype = dtype.get<std::string>();
+  uint64_t bytes = safetensorsBytes(tensor.dtype);
+  const json &shape = entry["shape"];
+  if (!shape.is_array())
+    throw bad("shape must be a list", shape);
+  for (const json &extent : shape) {
+    if (!extent.is_number_unsigned() ||
+        __builtin_mul_overflow(bytes, extent.get<uint64_t>(), &bytes))
+      throw bad("shape must be whole numbers whose product fits", shape);
+    tensor.shape.push_back(extent.get<uint64_t>());
+  }
+  const json &offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2 ||
+      !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    throw bad("data_offsets must be two whole numbers", offsets);
+  range = {offsets[0].get<uint64_t>(), offsets[1].get<uint64_t>()};
+  if (range.first > range.second || range.second > dataBytes)
+    throw bad(fmt::format("data_offsets must lie within the {} bytes of data",
+                          dataBytes),
+              offsets);
+  if (range.second - range.first != bytes)
+    throw bad(fmt::format("{} needs {} bytes", tensor.describe(), bytes),
+              offsets);
+  tensor.data = data + range.first;
+  tensor.bytes = bytes;
+  return tensor;
+}
+
+} // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string &path)
+    : path(path), file(path) {
+  uint64_t headerBytes = 0;
+  if (file.size() < sizeof headerBytes)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: a safetensors file has at least 8 bytes, got {}", path,
+               file.size());
+  std::memcpy(&headerBytes, file.data(), sizeof headerBytes);
+  uint64_t rest = file.size() - sizeof headerBytes;
+  if (headerBytes > rest || headerBytes > maxHeaderBytes)
+    throw fail(
+        KVC_BAD_ARGUMENT,
+        "{}: the header must fit into the file of {} bytes, got a header "
+        "of {} bytes",
+        path, file.size(), headerBytes);
+  auto *text = reinterpret_cast<const char *>(file.data()) + sizeof headerBytes;
+  json header = parseJson({text, headerBytes});
+  if (!header.is_object())
+    throw fail(KVC_BAD_ARGUMENT, "{}: the header must be a JSON object", path);
+  const std::byte *data = file.data() + sizeof headerBytes + headerBytes;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (auto &[name, entry] : header.items()) {
+    if (name == "__metadata__") {
+      if (!entry.is_object())
+        throw fail(KVC_BAD_ARGUMENT, "{}: __metadata__ must be an object",
+                   path);
+      for (auto &[key, value] : entry.items())
+        if (value.is_string())
+          metadata[key] = value.get<std::string>();
+      continue;
+    }
+    std::pair<uint64_t, uint64_t> range;
+    tensors[name] =
+        parseTensor(path, name, entry, data, rest - headerBytes, range);
+    ranges.push_back(range);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t end = 0;
+  for (auto [first, last] : ranges) {
+    if (first != end)
+      throw fail(
+          KVC_BAD_ARGUMENT,
+          "{}: tensors must lie one behind the other, got a {} at byte {}",
+          path, first < end ? "overlap" : "hole", std::min(first, end));
+    end = last;
+  }
+  if (end != rest - headerBytes)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensors must fill the {} bytes of data, got {}", path,
+               rest - headerBytes, end);
+}
+
+const TensorView *SafetensorsFile::find(const std::string &name) const {
+  auto it = tensors.find(name);
+  return it == tensors.end() ? nullptr : &it->second;
+}
+
+const TensorView &SafetensorsFile::at(const std::string &name) const {
+  if (const TensorView *tensor = find(name))
+    return *tensor;
+  throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' is missing", path, name);
+}
+
+std::string
+kvc::rt::formatSafetensors(const std::map<std::string, TensorData> &tensors,
+                           const std::map<std::string, std::string> &metadata) {
+  json header = json::object();
+  if (!metadata.empty())
+    header["__metadata__"] = metadata;
+  uint64_t offset = 0;
+  for (auto &[name, tensor] : tensors) {
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {offset, offset + tensor.data.size()}}};
+    offset += tensor.data.size();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  uint64_t bytes = text.size();
+  std::string result(reinterpret_cast<const char *>(&bytes), sizeof bytes);
+  result += text;
+  for (auto &[name, tensor] : tensors)
+    result.append(reinterpret_cast<const char *>(tensor.data.data()),
+                  tensor.data.size());
+  return result;
+}
+
+void kvc::rt::checkWritable(const std::vector<std::string> &paths) {
+  if (std::string wrong = checkOutputs(paths); !wrong.empty())
+    throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
+}
+
+void kvc::rt::writeFiles(
+    const std::vector<std::pair<std::string, std::string>> &files) {
+  if (std::string wrong = writeOutputs(files); !wrong.empty())
+    throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
+}

@@ -1,0 +1,79 @@
+//===- Safetensors.h - reading and writing safetensors files --------------===//
+
+#ifndef KVC_EXECUTOR_IO_SAFETENSORS_H
+#define KVC_EXECUTOR_IO_SAFETENSORS_H
+
+#include "executor/io/MappedFile.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kvc::rt {
+
+/// A tensor of a file: row-major, little-endian.
+struct TensorView {
+  std::string dtype; // "F32", "F16", "BF16", "I32", ...
+  std::vector<uint64_t> shape;
+  const std::byte *data;
+  size_t bytes;
+
+  uint64_t elements() const;
+  /// "F32 [4, 128, 64]", for messages.
+  std::string describe() const;
+};
+
+/// A file, checked as a whole when it is opened: header length, JSON, types,
+/// shapes, and offsets that match the shapes, stay inside the file and neither
+/// overlap nor leave holes.
+class SafetensorsFile {
+public:
+  /// Throws Failure that names the file, the rule and the value.
+  explicit SafetensorsFile(const std::string &path);
+
+  const TensorView *find(const std::string &name) const;
+  /// Throws Failure if it is missing.
+  const TensorView &at(const std::string &name) const;
+
+  const std::string path;
+  std::map<std::string, TensorView> tensors;
+  std::map<std::string, std::string> metadata;
+
+private:
+  MappedFile file;
+};
+
+struct TensorData {
+  std::string dtype;
+  std::vector<uint64_t> shape;
+  std::vector<std::byte> data;
+
+  template <typename T>
+  static TensorData of(std::string dtype, std::vector<uint64_t> shape,
+                       const std::vector<T> &values) {
+    auto *begin = reinterpret_cast<const std::byte *>(values.data());
+    return {std::move(dtype),
+            std::move(shape),
+            {begin, begin + values.size() * sizeof(T)}};
+  }
+};
+
+/// Bytes of one element, 0 for a type the format does not have.
+size_t safetensorsBytes(const std::string &dtype);
+
+/// The file's contents, tensors in the order of their names.
+std::string
+formatSafetensors(const std::map<std::string, TensorData> &tensors,
+                  const std::map<std::string, std::string> &metadata = {});
+
+/// Before the work whose results they are to hold: throws Failure where the
+/// files cannot all be written.
+void checkWritable(const std::vector<std::string> &paths);
+
+/// Writes all files or none, as support/OutputFiles.h has it. Throws Failure.
+void writeFiles(const std::vector<std::pair<std::string, std::string>> &files);
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_IO_SAFETENSORS_H

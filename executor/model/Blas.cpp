@@ -1,0 +1,45 @@
+//===- Blas.cpp - memory for OpenBLAS -------------------------------------===//
+
+#include "executor/model/Blas.h"
+
+#include "runtime/base/Failure.h"
+
+#include <cblas.h>
+
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+using namespace kvc::rt;
+
+bool kvc::rt::isAddressSpaceLimited() {
+  rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+void kvc::rt::claimBlasMemory() {
+  static bool isClaimed = false;
+  if (isClaimed || !isAddressSpaceLimited())
+    return;
+  // A buffer for this thread, and for each of its own, which may not have got
+  // theirs yet; the size is that of x86-64, the largest that it has.
+  constexpr size_t buffer = size_t(128) << 20;
+  int threads = openblas_get_num_threads();
+  size_t bytes = size_t(threads) * (buffer + 4096);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw fail(KVC_INTERNAL_ERROR,
+               "the address space (ulimit -v) must have room for the {} bytes "
+               "that OpenBLAS works in with {} threads (OPENBLAS_NUM_THREADS), "
+               "got less",
+               bytes, threads);
+  munmap(memory, bytes);
+  // What it has got it keeps.
+  constexpr int n = 32;
+  std::vector<float> zeros(n * n);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0f,
+              zeros.data(), n, zeros.data(), n, 0.0f, zeros.data(), n);
+  isClaimed = true;
+}

@@ -1,0 +1,19 @@
+//===- Blas.h - memory for OpenBLAS ---------------------------------------===//
+
+#ifndef KVC_EXECUTOR_MODEL_BLAS_H
+#define KVC_EXECUTOR_MODEL_BLAS_H
+
+namespace kvc::rt {
+
+/// To be called before the first product. Where OpenBLAS cannot get the memory
+/// that it works in, it tries again for ever; this throws Failure instead. Does
+/// nothing where the address space is not limited.
+void claimBlasMemory();
+
+/// True where the end of the program may wait for a thread of OpenBLAS that
+/// still tries to get memory.
+bool isAddressSpaceLimited();
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_MODEL_BLAS_H

@@ -1,0 +1,94 @@
+//===- RaggedCache.h - keys and values of one layer, ragged by head -------===//
+//
+//   head 0            head 1
+//   [kept rows|slack] [kept rows|slack] ...      one block of K, one of V
+//
+// A merged cache holds unit keys before RoPE, and per head a list of members:
+// the tokens that its rows represent. A member's key is norm * RoPE(row's key)
+// at the member's position, its value the row's.
+//
+// New tokens are appended in place into the slack; when it is used up the layer
+// is laid out anew with more. Rows are not positions: the position of the next
+// token is the executor's business.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_EXECUTOR_MODEL_RAGGEDCACHE_H
+#define KVC_EXECUTOR_MODEL_RAGGEDCACHE_H
+
+#include "kvc/kvc.h"
+#include "executor/model/Rope.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kvc::rt {
+
+/// A token that a row represents.
+struct Member {
+  uint32_t row, position;
+  float norm; // of the token's own key
+};
+
+class RaggedCache {
+public:
+  RaggedCache(uint32_t heads, uint32_t headDim, kvc_dtype dtype);
+
+  /// What is appended to a head of a merged cache: the tokens that the rows
+  /// represent, `row` counted among the rows that come with them.
+  using Members = std::vector<std::vector<Member>>; // [heads]
+  /// Appends rows of elements, head after head, more[h] of them; `members` is
+  /// empty unless the rows are a merged cache's.
+  void append(const std::vector<int32_t> &more, const std::byte *k,
+              const std::byte *v, const Members &members = {});
+  /// Appends tokens at positions from `position` on, in fp32: k, v
+  /// [heads, tokens, headDim]. To a merged cache: keys before RoPE.
+  void append(const float *k, const float *v, uint32_t tokens,
+              uint32_t position);
+
+  /// All that a cache holds, rows head after head.
+  struct Contents {
+    std::vector<int32_t> counts; // [heads]
+    std::vector<std::byte> k, v;
+    Members members;
+  };
+  Contents contents() const;
+  void clear();
+
+  bool merged() const { return !members.empty(); }
+  uint32_t rows(uint32_t head) const { return counts[head]; }
+  /// What a query attends to: rows, or the tokens that rows represent, in fp32,
+  /// keys after RoPE: k, v [count, headDim]. Either the cache's own memory,
+  /// until it changes, or made in `k` and `v`.
+  struct Attended {
+    const float *k, *v;
+    size_t count;
+  };
+  Attended attended(uint32_t head, const Rope &rope, std::vector<float> &k,
+                    std::vector<float> &v) const;
+  /// Bytes of the rows in use, K and V, and of the members.
+  size_t usedBytes() const;
+
+  kvc_dtype dtype;
+
+private:
+  uint32_t heads, headDim;
+  size_t rowBytes;
+  std::vector<uint32_t> counts, capacities;
+  std::vector<size_t> offsets;
+  std::vector<std::byte> keys, values;
+  Members members; // empty if not merged
+
+  void makeRoom(const std::vector<int32_t> &more);
+  void read(const std::vector<std::byte> &from, uint32_t head, uint32_t row,
+            float *out) const;
+};
+
+/// fp32 to elements of a type, to nearest even.
+std::vector<std::byte> narrow(const float *values, size_t count,
+                              kvc_dtype dtype);
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_MODEL_RAGGEDCACHE_H

@@ -1,0 +1,188 @@
+//===- CacheFile.cpp - a compressed cache that outlives its process -------===//
+
+#include "executor/session/CacheFile.h"
+
+#include "runtime/base/Failure.h"
+#include "executor/io/Safetensors.h"
+
+#include <charconv>
+#include <cstring>
+
+using namespace kvc::rt;
+
+namespace {
+
+const char format[] = "1";
+
+std::string safetensorsName(kvc_dtype dtype) {
+  return dtype == KVC_F32 ? "F32" : dtype == KVC_F16 ? "F16" : "BF16";
+}
+
+class CacheReader {
+public:
+  CacheReader(const Engine &engine, const std::string &path)
+      : engine(engine), config(engine.config), file(path) {}
+
+  Session read() {
+    expect("kvc_cache", format);
+    expect("architecture", config.architecture);
+    expect("layers", fmt::format("{}", config.layers));
+    const TensorView &first = file.at("layers.0.k");
+    kvc_dtype dtype = first.dtype == "F32"   ? KVC_F32
+                      : first.dtype == "F16" ? KVC_F16
+                                             : KVC_BF16;
+    Session session(engine, dtype);
+    session.position = readPosition();
+    for (uint32_t l = 0; l < config.layers; ++l)
+      session.cache->restore(l, readLayer(fmt::format("layers.{}.", l),
+                                          safetensorsName(dtype),
+                                          session.position));
+    const TensorView &logits = tensor("logits", "F32", {config.vocab});
+    session.logits.resize(config.vocab);
+    std::memcpy(session.logits.data(), logits.data, logits.bytes);
+    return session;
+  }
+
+private:
+  const Engine &engine;
+  const Config &config;
+  SafetensorsFile file;
+
+  std::string text(const std::string &name) const {
+    auto it = file.metadata.find(name);
+    return it == file.metadata.end() ? "" : it->second;
+  }
+  void expect(const std::string &name, const std::string &want) const {
+    if (text(name) != want)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: {} must be '{}' to go with the model, got '{}'",
+                 file.path, name, want, text(name));
+  }
+  uint32_t readPosition() const {
+    std::string digits = text("position");
+    uint32_t position = 0;
+    auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), position);
+    if (error != std::errc() || end != digits.data() + digits.size() ||
+        position > config.maxPositions)
+      throw fail(KVC_BAD_ARGUMENT, "{}: position must be 0 to {}, got '{}'",
+                 file.path, config.maxPositions, digits);
+    return position;
+  }
+  const TensorView &tensor(const std::string &name, const std::string &dtype,
+                           const std::vector<uint64_t> &shape) const {
+    const TensorView &found = file.at(name);
+    if (found.dtype != dtype || found.shape != shape)
+      throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' must be {} [{}], got {}",
+                 file.path, name, dtype, fmt::join(shape, ", "),
+                 found.describe());
+    return found;
+  }
+  template <typename T>
+  std::vector<T> numbers(const std::string &name, const char *dtype,
+                         uint64_t count) const {
+    const TensorView &view = tensor(name, dtype, {count});
+    std::vector<T> values(count);
+    std::memcpy(values.data(), view.data, view.bytes);
+    return values;
+  }
+  /// Rows per head, none negative, at most `most`.
+  std::vector<int32_t> counts(const std::string &name, uint64_t most) const {
+    auto values = numbers<int32_t>(name, "I32", config.kvHeads);
+    for (int32_t value : values)
+      if (value < 0 || uint64_t(value) > most)
+        throw fail(KVC_BAD_ARGUMENT, "{}: {} must be 0 to {}, got {}",
+                   file.path, name, most, value);
+    return values;
+  }
+
+  RaggedCache::Contents readLayer(const std::string &prefix,
+                                  const std::string &dtype,
+                                  uint32_t position) const {
+    uint64_t d = config.headDim, rows = 0, entries = 0;
+    auto rowCounts = counts(prefix + "counts", position);
+    for (int32_t count : rowCounts)
+      rows += uint64_t(count);
+    const TensorView &k = tensor(prefix + "k", dtype, {rows, d});
+    const TensorView &v = tensor(prefix + "v", dtype, {rows, d});
+    RaggedCache::Members members;
+    if (file.find(prefix + "members.counts")) {
+      auto memberCounts = counts(prefix + "members.counts", position);
+      for (int32_t count : memberCounts)
+        entries += uint64_t(count);
+      auto row = numbers<int32_t>(prefix + "members.row", "I32", entries);
+      auto place =
+          numbers<int32_t>(prefix + "members.position", "I32", entries);
+      auto norm = numbers<float>(prefix + "members.norm", "F32", entries);
+      size_t at = 0;
+      for (size_t h = 0; h < memberCounts.size(); ++h) {
+        auto &head = members.emplace_back();
+        for (int32_t i = 0; i < memberCounts[h]; ++i, ++at) {
+          if (row[at] < 0 || row[at] >= rowCounts[h] || place[at] < 0 ||
+              uint32_t(place[at]) >= position)
+            throw fail(KVC_BAD_ARGUMENT,
+                       "{}: {}members must name rows below {} and positions "
+                       "below {}, got {} and {}",
+                       file.path, prefix, rowCounts[h], position, row[at],
+                       place[at]);
+          head.push_back({uint32_t(row[at]), uint32_t(place[at]), norm[at]});
+        }
+      }
+    }
+    return {rowCounts,
+            {k.data, k.data + k.bytes},
+            {v.data, v.data + v.bytes},
+            std::move(members)};
+  }
+};
+
+} // namespace
+
+void kvc::rt::saveCache(const Session &session, const std::string &path) {
+  const Config &config = session.engine.config;
+  std::map<std::string, TensorData> tensors;
+  for (uint32_t l = 0; l < config.layers; ++l) {
+    RaggedCache::Contents layer = session.cache->contents(l);
+    std::string prefix = fmt::format("layers.{}.", l);
+    uint64_t rows = 0;
+    for (int32_t count : layer.counts)
+      rows += uint64_t(count);
+    std::string dtype = safetensorsName(session.cache->dtype);
+    tensors[prefix + "counts"] =
+        TensorData::of("I32", {config.kvHeads}, layer.counts);
+    tensors[prefix + "k"] =
+        TensorData::of(dtype, {rows, config.headDim}, layer.k);
+    tensors[prefix + "v"] =
+        TensorData::of(dtype, {rows, config.headDim}, layer.v);
+    if (layer.members.empty())
+      continue;
+    std::vector<int32_t> counts, row, place;
+    std::vector<float> norm;
+    for (const auto &head : layer.members) {
+      counts.push_back(int32_t(head.size()));
+      for (const Member &member : head) {
+        row.push_back(int32_t(member.row));
+        place.push_back(int32_t(member.position));
+        norm.push_back(member.norm);
+      }
+    }
+    tensors[prefix + "members.counts"] =
+        TensorData::of("I32", {config.kvHeads}, counts);
+    tensors[prefix + "members.row"] = TensorData::of("I32", {row.size()}, row);
+    tensors[prefix + "members.position"] =
+        TensorData::of("I32", {place.size()}, place);
+    tensors[prefix + "members.norm"] =
+        TensorData::of("F32", {norm.size()}, norm);
+  }
+  tensors["logits"] = TensorData::of("F32", {config.vocab}, session.logits);
+  writeFiles({{path, formatSafetensors(
+                         tensors, {{"kvc_cache", format},
+                                   {"architecture", config.architecture},
+                                   {"layers", fmt::format("{}", config.layers)},
+                                   {"position",
+                                    fmt::format("{}", session.position)}})}});
+}
+
+Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {
+  return CacheReader(engine, path).read();
+}
