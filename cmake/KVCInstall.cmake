@@ -5,10 +5,15 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/kvc
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/policies
   DESTINATION ${CMAKE_INSTALL_DATADIR}/kvc FILES_MATCHING PATTERN "*.mlir")
-install(TARGETS kvc_runtime kvc_host EXPORT kvcTargets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS kvc_runtime EXPORT kvcTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET kvc_shared)
+  install(TARGETS kvc_shared EXPORT kvcTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+# By itself: it needs Boost.Context where it is linked, the runtime does not.
+install(TARGETS kvc_host EXPORT kvcHostTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/kvc)
 install(EXPORT kvcTargets NAMESPACE kvc:: DESTINATION ${package})
+install(EXPORT kvcHostTargets NAMESPACE kvc:: DESTINATION ${package})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/kvcConfig.cmake.in
   ${PROJECT_BINARY_DIR}/kvcConfig.cmake INSTALL_DESTINATION ${package}
   PATH_VARS CMAKE_INSTALL_DATADIR CMAKE_INSTALL_BINDIR)

@@ -1,5 +1,6 @@
 # What the executor, the evaluation and kvc-run are built with, beyond the runtime's
 # own needs. None of it is LLVM or CUDA.
+find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(OpenBLAS REQUIRED IMPORTED_TARGET openblas)

@@ -1,12 +1,15 @@
 //===- HostDevice.cpp - kernels on the CPU --------------------------------===//
 
-#include "runtime/base/Failure.h"
-#include "runtime/device/Device.h"
 #include "emulator/Emulator.h"
+#include "kvc/host.h"
+#include "runtime/base/Failure.h"
+#include "runtime/device/Targets.h"
 
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 using namespace kvc::rt;
 
@@ -14,21 +17,23 @@ namespace {
 
 class HostDevice : public Device {
 public:
-  HostDevice(const kvc_artifact &artifact, const Manifest &manifest,
-             unsigned threads, uint64_t seed)
-      : threads(threads), seed(seed) {
+  HostDevice(const kvc_artifact &artifact, std::span<const std::string> names,
+             const kvc_target &target)
+      : threads(target.threads), seed(target.seed) {
+    std::unordered_map<std::string_view, const kvc_host_entry *> entries;
     for (uint64_t i = 0; i < artifact.kernel_count; ++i)
-      kernels[artifact.kernels[i].name] = &artifact.kernels[i];
-    for (const Variant &variant : manifest.variants)
-      for (const KernelSpec &kernel : variant.kernels)
-        if (!kernels.count(kernel.name))
-          throw fail(KVC_BAD_ARTIFACT, "artifact has no host kernel '{}'",
-                     kernel.name);
+      entries[artifact.kernels[i].name] = &artifact.kernels[i];
+    for (const std::string &name : names) {
+      auto entry = entries.find(name);
+      if (entry == entries.end())
+        throw fail(KVC_BAD_ARTIFACT, "artifact has no host kernel '{}'", name);
+      kernels.push_back(entry->second);
+    }
   }
 
   void launch(const Launch &launch, void *) override {
-    const kvc_host_entry &entry = *kernels.at(launch.kernel);
-    emulate({launch.kernel, entry.entry, launch.grid, launch.block,
+    const kvc_host_entry &entry = *kernels[launch.kernel];
+    emulate({entry.name, entry.entry, launch.grid, launch.block,
              entry.shared_bytes},
             launch.args.data(), threads, seed);
   }
@@ -53,16 +58,18 @@ public:
   bool onHost() const override { return true; }
 
 private:
-  std::map<std::string, const kvc_host_entry *, std::less<>> kernels;
+  std::vector<const kvc_host_entry *> kernels;
   unsigned threads;
   uint64_t seed;
 };
 
 } // namespace
 
-std::unique_ptr<Device> kvc::rt::makeHostDevice(const kvc_artifact &artifact,
-                                                const Manifest &manifest,
-                                                unsigned threads,
-                                                uint64_t seed) {
-  return std::make_unique<HostDevice>(artifact, manifest, threads, seed);
+void kvc_enable_host(void) {
+  enableTarget(KVC_HOST,
+               [](const kvc_artifact &artifact,
+                  std::span<const std::string> names,
+                  const kvc_target &target) -> std::unique_ptr<Device> {
+                 return std::make_unique<HostDevice>(artifact, names, target);
+               });
 }

@@ -7,7 +7,7 @@
 using namespace kvc::rt;
 using nlohmann::json;
 
-static std::vector<double> widened(const std::vector<float> &values) {
+static std::vector<double> inDouble(const std::vector<float> &values) {
   return {values.begin(), values.end()};
 }
 
@@ -27,9 +27,9 @@ MetricsLayer kvc::rt::lastQuery(const Engine &engine, uint32_t index,
     const float *last = &layer.q[(size_t(h + 1) * tokens - 1) * d];
     metrics.q.insert(metrics.q.end(), last, last + d);
   }
-  metrics.k = widened(layer.k);
-  metrics.v = widened(layer.v);
-  metrics.wo = widened(engine.outputProjection(index));
+  metrics.k = inDouble(layer.k);
+  metrics.v = inDouble(layer.v);
+  metrics.wo = inDouble(engine.outputProjection(index));
   if (config.ropeScaling.kind == RopeScaling::Kind::None)
     metrics.ropeTheta = config.ropeTheta;
   return metrics;

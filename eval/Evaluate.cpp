@@ -2,6 +2,7 @@
 
 #include "eval/Evaluate.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "support/Stopwatch.h"
 #include "eval/Details.h"

@@ -3,7 +3,7 @@
 #include "eval/Journal.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 #include "executor/io/MappedFile.h"
 
 #include <cerrno>

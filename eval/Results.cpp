@@ -3,7 +3,7 @@
 #include "eval/Results.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 #include "eval/Evaluate.h"
 
 #include <algorithm>

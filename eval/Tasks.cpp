@@ -4,7 +4,7 @@
 #include "eval/Tasks.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 #include "executor/io/MappedFile.h"
 #include "executor/model/Utf8.h"
 
@@ -80,8 +80,7 @@ private:
   Failure bad(const std::string &field, const char *rule,
               const json &value) const {
     return fail(KVC_BAD_ARGUMENT, "{}:{}: {} must be {}, got {}", path, number,
-                field, rule,
-                quote(value));
+                field, rule, quote(value));
   }
   std::string text(const char *field) const {
     if (!object.contains(field))

@@ -92,6 +92,16 @@ static json::Value describeScores(PolicyOp policy) {
                       {"heads", stringifyAxis(heads).str()}};
 }
 
+/// Parts of a layer's work, as kvc.h cuts it.
+static StringRef phaseOf(KernelOp kernel, gpu::GPUFuncOp func) {
+  if (kernel.getKind() == KernelKind::Compact)
+    return "compact";
+  auto args = cast<ArrayAttr>(func->getAttr("kvc.args"));
+  return llvm::is_contained(args.getAsValueRange<StringAttr>(), "indices")
+             ? "select"
+             : "score";
+}
+
 static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
   auto strings = [](Attribute attr) {
     json::Array result;
@@ -103,6 +113,7 @@ static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
                 kernel.getKind() == KernelKind::Combine;
   return json::Object{{"name", func.getName()},
                       {"kind", stringifyKernelKind(kernel.getKind()).str()},
+                      {"phase", phaseOf(kernel, func)},
                       {"block", (*func.getKnownBlockSize())[0]},
                       {"grid", strings(func->getAttr("kvc.grid"))},
                       {"args", strings(func->getAttr("kvc.args"))},

@@ -3,6 +3,7 @@
  * What an engine does for each layer behind its attention: fill in where things
  * are, call one function. Here on the host target, so that it runs anywhere.
  */
+#include "kvc/host.h"
 #include "kvc/kvc.h"
 #include "snapkv.h"
 
@@ -30,6 +31,7 @@ static float *noise(size_t count) {
 }
 
 int main(void) {
+  kvc_enable_host(); /* on a GPU: not linked, not called, .kind = KVC_CUDA */
   kvc_target target = {.struct_size = sizeof target, .kind = KVC_HOST};
   kvc_module *module;
   check(kvc_module_open(&kvc_policy_snapkv, &target, &module));

@@ -2,6 +2,7 @@
 
 #include "executor/cuda/GpuActivations.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/plan/Manifest.h"
 
 using namespace kvc::gpu;

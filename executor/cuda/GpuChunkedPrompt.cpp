@@ -2,6 +2,8 @@
 
 #include "executor/cuda/GpuChunkedPrompt.h"
 
+#include "runtime/base/DType.h"
+
 #include <algorithm>
 
 using namespace kvc::gpu;
@@ -12,7 +14,7 @@ GpuChunkedPrompt::GpuChunkedPrompt(Queue &queue, const rt::Config &config,
                                    uint32_t tokens)
     : queue(queue), config(config), tokens(tokens),
       queries(std::min(manifest.queries, tokens)),
-      rawKeys(manifest.reads("k_raw")), layers(config.layers) {}
+      rawKeys(manifest.reads(rt::Argument::k_raw)), layers(config.layers) {}
 
 void GpuChunkedPrompt::add(uint32_t index, const rt::Activations &activations) {
   auto &from = static_cast<const GpuActivations &>(activations);

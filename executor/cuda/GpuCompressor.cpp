@@ -2,6 +2,7 @@
 
 #include "executor/cuda/GpuCompressor.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "executor/eviction/HeadTable.h"
 
@@ -28,7 +29,7 @@ GpuCompressor::GpuCompressor(const rt::PolicyOptions &options, Queue &queue,
       results(queue, (3 * config.kvHeads + 2) * sizeof(int32_t)),
       limits(queue, 2 * sizeof(int32_t)), readback(queue, results.bytes()),
       begun(queue, /*timed=*/true), done(queue, /*timed=*/true) {
-  bool mine = manifest().reads("table") || !options.sharesTable;
+  bool mine = manifest().reads(rt::Argument::table) || !options.sharesTable;
   table = queue.uploaded(rt::readTable(manifest(), mine ? options.table : "",
                                        config.layers, config.qHeads));
   begin(1, 1); // says now if the policy is not compiled for the model
@@ -159,7 +160,7 @@ void GpuCompressor::compress(const rt::Activations &activations,
   if (layer == 0 && state)
     queue.clear(state.data(), state.bytes());
   begun.record();
-  plan->enqueue(args, Phase::Score, Phase::Compact, queue.stream());
+  plan->enqueue(args, rt::Phase::Score, rt::Phase::Compact, queue.stream());
   done.record();
   readback.start(results.data());
   pending = {static_cast<GpuCache *>(&cache), layer++, position};

@@ -2,6 +2,7 @@
 
 #include "executor/cuda/GpuEngine.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "executor/cuda/GpuCache.h"
 #include "executor/cuda/GpuChunkedPrompt.h"

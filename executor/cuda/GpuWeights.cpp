@@ -3,6 +3,7 @@
 #include "executor/cuda/GpuWeights.h"
 
 #include "executor/model/RaggedCache.h"
+#include "runtime/base/DType.h"
 #include "runtime/plan/Manifest.h"
 
 using namespace kvc::gpu;
@@ -14,14 +15,11 @@ static Buffer load(Queue &queue, const TensorView &tensor) {
   bool matrix = tensor.shape.size() == 2;
   kvc_dtype type = matrix ? queue.dtype : KVC_F32;
   Buffer buffer(queue, tensor.elements() * rt::dtypeBytes(type));
-  kvc_dtype stored = tensor.dtype == "F32"   ? KVC_F32
-                     : tensor.dtype == "F16" ? KVC_F16
-                                             : KVC_BF16;
-  if (stored == type) {
+  if (tensor.kvcDtype() == type) {
     queue.upload(buffer.data(), tensor.data, tensor.bytes);
     return buffer;
   }
-  std::vector<float> wide = rt::widen(tensor);
+  std::vector<float> wide = rt::floatsOf(tensor);
   queue.upload(buffer.data(), rt::narrow(wide.data(), wide.size(), type).data(),
                buffer.bytes());
   return buffer;

@@ -3,7 +3,7 @@
 #include "executor/cuda/Queue.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Half.h"
+#include "runtime/base/DType.h"
 #include "executor/cuda/Ptx.h"
 #include "runtime/plan/Manifest.h"
 
@@ -94,11 +94,8 @@ void Queue::download(void *to, const void *from, size_t bytes) {
 std::vector<float> Queue::downloadedAsFloat(const void *from, size_t count) {
   if (dtype == KVC_F32)
     return downloaded<float>(from, count);
-  auto bits = downloaded<uint16_t>(from, count);
-  std::vector<float> values(count);
-  std::transform(bits.begin(), bits.end(), values.begin(),
-                 dtype == KVC_F16 ? rt::fromF16 : rt::fromBF16);
-  return values;
+  auto bytes = downloaded<std::byte>(from, count * rt::dtypeBytes(dtype));
+  return rt::widened(bytes.data(), count, dtype);
 }
 
 void Queue::copy(void *to, const void *from, size_t bytes) {

@@ -3,6 +3,7 @@
 #include "executor/eviction/Apply.h"
 
 #include "executor/eviction/Budget.h"
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "executor/eviction/Evictor.h"
 #include "executor/eviction/HeadTable.h"
@@ -59,10 +60,10 @@ void checkInputs(const LayerFile &file, uint32_t budget,
     const LayerTensors &tensors = file.layers[layer];
     for (auto [name, wanted, tensor] :
          {std::tuple{"q", scored && manifest.queries > 0, tensors.q},
-          std::tuple{"wo", scored && manifest.reads("wo"), tensors.wo},
+          std::tuple{"wo", scored && manifest.reads(Argument::wo), tensors.wo},
           // Merging policies write keys before RoPE, also of what they just
           // keep.
-          std::tuple{"k_raw", manifest.reads("k_raw"), tensors.kRaw}})
+          std::tuple{"k_raw", manifest.reads(Argument::k_raw), tensors.kRaw}})
       if (wanted && !tensor)
         throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' is missing",
                    file.path(), layer, name);

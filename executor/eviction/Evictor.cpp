@@ -2,6 +2,8 @@
 
 #include "executor/eviction/Evictor.h"
 
+#include "kvc/host.h"
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
@@ -92,8 +94,10 @@ struct Evictor::State {
   uint32_t nextLayer = 0;
 };
 
-Evictor::Evictor(const std::string &library, const kvc_target &target)
-    : module(std::make_unique<kvc_module>(library, target)) {}
+Evictor::Evictor(const std::string &library, const kvc_target &target) {
+  kvc_enable_host();
+  module = std::make_unique<kvc_module>(library, target);
+}
 Evictor::~Evictor() = default;
 
 void Evictor::setTable(std::vector<float> importance) {

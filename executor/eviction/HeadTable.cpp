@@ -14,7 +14,7 @@ using namespace kvc::rt;
 std::vector<float> kvc::rt::readTable(const Manifest &manifest,
                                       const std::string &path, uint32_t layers,
                                       uint32_t qHeads) {
-  bool wanted = manifest.reads("table");
+  bool wanted = manifest.reads(Argument::table);
   if (!wanted && path.empty())
     return {};
   if (!wanted)

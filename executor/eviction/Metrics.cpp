@@ -2,7 +2,7 @@
 
 #include "executor/eviction/Metrics.h"
 
-#include "runtime/base/Half.h"
+#include "runtime/base/DType.h"
 #include "executor/model/Blas.h"
 
 #include <cblas.h>
@@ -12,23 +12,6 @@
 #include <cstring>
 
 using namespace kvc::rt;
-
-std::vector<double> kvc::rt::toDouble(const std::byte *data, size_t count,
-                                      kvc_dtype dtype) {
-  std::vector<double> values(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (dtype == KVC_F32) {
-      float value;
-      std::memcpy(&value, data + i * 4, 4);
-      values[i] = value;
-      continue;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, data + i * 2, 2);
-    values[i] = dtype == KVC_F16 ? fromF16(bits) : fromBF16(bits);
-  }
-  return values;
-}
 
 namespace {
 

@@ -59,10 +59,6 @@ struct LayerMetrics {
 LayerMetrics measure(const MetricsLayer &layer, const KeptSequence &kept,
                      kvc_dtype dtype, uint32_t queries);
 
-/// Elements of any of the types as double.
-std::vector<double> toDouble(const std::byte *data, size_t count,
-                             kvc_dtype dtype);
-
 } // namespace kvc::rt
 
 #endif // KVC_EXECUTOR_EVICTION_METRICS_H

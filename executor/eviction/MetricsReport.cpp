@@ -2,6 +2,8 @@
 
 #include "executor/eviction/MetricsReport.h"
 
+#include "runtime/base/DType.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

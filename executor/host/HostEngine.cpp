@@ -2,6 +2,7 @@
 
 #include "executor/host/HostEngine.h"
 
+#include "runtime/base/DType.h"
 #include "support/Stopwatch.h"
 #include "executor/eviction/HeadTable.h"
 
@@ -92,7 +93,7 @@ public:
   HostCompressor(const PolicyOptions &options, const Transformer &model)
       : model(model), evictor(options.policy, chooseTarget("host")),
         type(chooseType(evictor.manifest(), model.config)) {
-    bool mine = manifest().reads("table") || !options.sharesTable;
+    bool mine = manifest().reads(Argument::table) || !options.sharesTable;
     evictor.setTable(readTable(manifest(), mine ? options.table : "",
                                model.config.layers, model.config.qHeads));
     begin(1, 1); // says now if the policy is not compiled for the model
@@ -141,9 +142,9 @@ public:
     if (type == KVC_F32 && !activations.lse.empty())
       sequence.lse = activations.lse.data();
     sequence.budget = budget;
-    if (manifest().reads("k_raw"))
+    if (manifest().reads(Argument::k_raw))
       sequence.kRaw = elements(activations.kRaw);
-    if (manifest().reads("wo")) {
+    if (manifest().reads(Argument::wo)) {
       sequence.wo = elements(model.weights.layers[layer].o.weight);
       sequence.hidden = config.hidden;
     }
@@ -200,7 +201,7 @@ public:
   HostChunkedPrompt(const Transformer &model, const Manifest &manifest,
                     uint32_t tokens)
       : model(model), tokens(tokens), queries(manifest.queries),
-        rawKeys(manifest.reads("k_raw")), tails(model.config.layers) {}
+        rawKeys(manifest.reads(Argument::k_raw)), tails(model.config.layers) {}
 
   void add(uint32_t layer, const Activations &activations) override {
     const LayerActivations &from = layerOf(activations);

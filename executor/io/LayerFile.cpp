@@ -2,9 +2,10 @@
 
 #include "executor/io/LayerFile.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
-#include "runtime/base/Half.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -13,29 +14,12 @@ using namespace kvc::rt;
 
 namespace {
 
-std::optional<kvc_dtype> dtypeOf(const std::string &name) {
-  return name == "F32"    ? std::optional(KVC_F32)
-         : name == "F16"  ? std::optional(KVC_F16)
-         : name == "BF16" ? std::optional(KVC_BF16)
-                          : std::nullopt;
-}
-
 /// Index of the first NaN, or -1.
-int64_t findNaN(const TensorView &tensor) {
-  int64_t count = int64_t(tensor.elements());
-  for (int64_t i = 0; i < count; ++i) {
-    float value;
-    if (tensor.dtype == "F32") {
-      std::memcpy(&value, tensor.data + i * 4, 4);
-    } else {
-      uint16_t bits;
-      std::memcpy(&bits, tensor.data + i * 2, 2);
-      value = tensor.dtype == "F16" ? fromF16(bits) : fromBF16(bits);
-    }
-    if (std::isnan(value))
-      return i;
-  }
-  return -1;
+int64_t findNaN(const TensorView &tensor, kvc_dtype dtype) {
+  std::vector<float> values = widened(tensor.data, tensor.elements(), dtype);
+  auto at = std::find_if(values.begin(), values.end(),
+                         [](float value) { return std::isnan(value); });
+  return at == values.end() ? -1 : at - values.begin();
 }
 
 } // namespace
@@ -73,7 +57,8 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must have {} dimensions, got {}", path(), full,
                rank, tensor.describe());
-  if (!dtypeOf(tensor.dtype))
+  std::optional<kvc_dtype> type = tensor.kvcDtype();
+  if (!type)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must be F32, F16 or BF16, got {}", path(), full,
                tensor.describe());
@@ -83,7 +68,7 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
                  "{}: tensor '{}' must have 1 to 2^31 - 1 rows in every "
                  "dimension, got {}",
                  path(), full, tensor.describe());
-  if (int64_t at = findNaN(tensor); at >= 0)
+  if (int64_t at = findNaN(tensor, *type); at >= 0)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must not hold NaN, got NaN at element {}",
                path(), full, at);
@@ -101,7 +86,7 @@ void LayerFile::readLayer(size_t index) {
   LayerTensors layer;
   layer.k = &tensor(index, "k", 3);
   if (index == 0) {
-    dtype = *dtypeOf(layer.k->dtype);
+    dtype = *layer.k->kvcDtype();
     kvHeads = uint32_t(layer.k->shape[0]);
     tokens = uint32_t(layer.k->shape[1]);
     headDim = uint32_t(layer.k->shape[2]);

@@ -2,14 +2,16 @@
 
 #include "executor/io/Safetensors.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 #include "support/OutputFiles.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstring>
 
 using namespace kvc::rt;
@@ -28,6 +30,20 @@ size_t kvc::rt::safetensorsBytes(const std::string &dtype) {
       {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
   auto it = sizes.find(dtype);
   return it == sizes.end() ? 0 : it->second;
+}
+
+std::string kvc::rt::safetensorsName(kvc_dtype dtype) {
+  std::string name = dtypeName(dtype);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
+
+std::optional<kvc_dtype> TensorView::kvcDtype() const {
+  for (kvc_dtype known : {KVC_F32, KVC_F16, KVC_BF16})
+    if (dtype == safetensorsName(known))
+      return known;
+  return std::nullopt;
 }
 
 uint64_t TensorView::elements() const {

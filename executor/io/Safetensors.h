@@ -4,9 +4,11 @@
 #define KVC_EXECUTOR_IO_SAFETENSORS_H
 
 #include "executor/io/MappedFile.h"
+#include "kvc/kvc.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,8 @@ struct TensorView {
   size_t bytes;
 
   uint64_t elements() const;
+  /// The element type, if it is one of a cache's.
+  std::optional<kvc_dtype> kvcDtype() const;
   /// "F32 [4, 128, 64]", for messages.
   std::string describe() const;
 };
@@ -59,6 +63,8 @@ struct TensorData {
   }
 };
 
+/// "F32", "F16" or "BF16".
+std::string safetensorsName(kvc_dtype dtype);
 /// Bytes of one element, 0 for a type the format does not have.
 size_t safetensorsBytes(const std::string &dtype);
 

@@ -3,8 +3,8 @@
 #include "executor/model/Checkpoint.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Half.h"
-#include "runtime/base/Json.h"
+#include "runtime/base/DType.h"
+#include "executor/io/Json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -59,24 +59,13 @@ const TensorView &Checkpoint::at(const std::string &name,
   if (tensor.shape != shape)
     throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' must have shape [{}], got {}",
                file.path, name, fmt::join(shape, ", "), tensor.describe());
-  if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
+  if (!tensor.kvcDtype())
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must be F32, F16 or BF16, got {}", file.path,
                name, tensor.describe());
   return tensor;
 }
 
-std::vector<float> kvc::rt::widen(const TensorView &tensor) {
-  std::vector<float> values(tensor.elements());
-  if (tensor.dtype == "F32") {
-    std::memcpy(values.data(), tensor.data, tensor.bytes);
-    return values;
-  }
-  bool half = tensor.dtype == "F16";
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t bits;
-    std::memcpy(&bits, tensor.data + i * 2, 2);
-    values[i] = half ? fromF16(bits) : fromBF16(bits);
-  }
-  return values;
+std::vector<float> kvc::rt::floatsOf(const TensorView &tensor) {
+  return widened(tensor.data, tensor.elements(), *tensor.kvcDtype());
 }

@@ -32,7 +32,7 @@ private:
 };
 
 /// As fp32. F32, F16 and BF16 only.
-std::vector<float> widen(const TensorView &tensor);
+std::vector<float> floatsOf(const TensorView &tensor);
 
 } // namespace kvc::rt
 

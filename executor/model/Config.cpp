@@ -3,7 +3,7 @@
 #include "executor/model/Config.h"
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 #include "executor/io/MappedFile.h"
 
 #include <nlohmann/json.hpp>

@@ -2,27 +2,12 @@
 
 #include "executor/model/RaggedCache.h"
 
-#include "runtime/base/Half.h"
-#include "runtime/plan/Manifest.h"
+#include "runtime/base/DType.h"
 
 #include <cmath>
 #include <cstring>
 
 using namespace kvc::rt;
-
-std::vector<std::byte> kvc::rt::narrow(const float *values, size_t count,
-                                       kvc_dtype dtype) {
-  std::vector<std::byte> bytes(count * dtypeBytes(dtype));
-  if (dtype == KVC_F32) {
-    std::memcpy(bytes.data(), values, bytes.size());
-    return bytes;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    uint16_t bits = dtype == KVC_F16 ? toF16(values[i]) : toBF16(values[i]);
-    std::memcpy(bytes.data() + i * 2, &bits, 2);
-  }
-  return bytes;
-}
 
 RaggedCache::RaggedCache(uint32_t heads, uint32_t headDim, kvc_dtype dtype)
     : dtype(dtype), heads(heads), headDim(headDim),
@@ -125,16 +110,7 @@ void RaggedCache::clear() { *this = RaggedCache(heads, headDim, dtype); }
 
 void RaggedCache::read(const std::vector<std::byte> &from, uint32_t head,
                        uint32_t row, float *out) const {
-  const std::byte *at = from.data() + (offsets[head] + row) * rowBytes;
-  if (dtype == KVC_F32) {
-    std::memcpy(out, at, rowBytes);
-    return;
-  }
-  for (uint32_t d = 0; d < headDim; ++d) {
-    uint16_t bits;
-    std::memcpy(&bits, at + d * 2, 2);
-    out[d] = dtype == KVC_F16 ? fromF16(bits) : fromBF16(bits);
-  }
+  widen(out, from.data() + (offsets[head] + row) * rowBytes, headDim, dtype);
 }
 
 RaggedCache::Attended RaggedCache::attended(uint32_t head, const Rope &rope,

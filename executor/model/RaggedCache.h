@@ -85,10 +85,6 @@ private:
             float *out) const;
 };
 
-/// fp32 to elements of a type, to nearest even.
-std::vector<std::byte> narrow(const float *values, size_t count,
-                              kvc_dtype dtype);
-
 } // namespace kvc::rt
 
 #endif // KVC_EXECUTOR_MODEL_RAGGEDCACHE_H

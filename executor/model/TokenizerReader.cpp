@@ -1,7 +1,7 @@
 //===- TokenizerReader.cpp - tokenizer.json of a Hugging Face model -------===//
 
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 #include "executor/io/MappedFile.h"
 #include "executor/model/TextPattern.h"
 #include "executor/model/Tokenizer.h"

@@ -93,11 +93,11 @@ struct Weights : OuterWeightsOf<std::vector<float>> {
 
   static Weights read(const std::string &dir, const Config &config) {
     Checkpoint checkpoint(dir);
-    Weights weights{readOuter<std::vector<float>>(checkpoint, config, widen),
+    Weights weights{readOuter<std::vector<float>>(checkpoint, config, floatsOf),
                     {}};
     for (uint32_t i = 0; i < config.layers; ++i)
       weights.layers.push_back(
-          readLayer<std::vector<float>>(checkpoint, config, i, widen));
+          readLayer<std::vector<float>>(checkpoint, config, i, floatsOf));
     return weights;
   }
 };

@@ -14,10 +14,6 @@ namespace {
 
 const char format[] = "1";
 
-std::string safetensorsName(kvc_dtype dtype) {
-  return dtype == KVC_F32 ? "F32" : dtype == KVC_F16 ? "F16" : "BF16";
-}
-
 class CacheReader {
 public:
   CacheReader(const Engine &engine, const std::string &path)
@@ -28,14 +24,16 @@ public:
     expect("architecture", config.architecture);
     expect("layers", fmt::format("{}", config.layers));
     const TensorView &first = file.at("layers.0.k");
-    kvc_dtype dtype = first.dtype == "F32"   ? KVC_F32
-                      : first.dtype == "F16" ? KVC_F16
-                                             : KVC_BF16;
-    Session session(engine, dtype);
+    std::optional<kvc_dtype> dtype = first.kvcDtype();
+    if (!dtype)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: tensor 'layers.0.k' must be F32, F16 or BF16, got {}",
+                 file.path, first.describe());
+    Session session(engine, *dtype);
     session.position = readPosition();
     for (uint32_t l = 0; l < config.layers; ++l)
       session.cache->restore(l, readLayer(fmt::format("layers.{}.", l),
-                                          safetensorsName(dtype),
+                                          safetensorsName(*dtype),
                                           session.position));
     const TensorView &logits = tensor("logits", "F32", {config.vocab});
     session.logits.resize(config.vocab);

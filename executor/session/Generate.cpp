@@ -2,6 +2,7 @@
 
 #include "executor/session/Generate.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "support/Stopwatch.h"
 #include "executor/session/CacheFile.h"

@@ -4,35 +4,35 @@
 
 #include "runtime/base/Failure.h"
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <string_view>
 
 using namespace kvc::rt;
 
-namespace {
-
-class Parser {
+class Extent::Parser {
 public:
-  Parser(const std::string &text, const Symbols &symbols)
-      : text(text), rest(text), symbols(symbols) {}
+  Parser(const std::string &text, std::vector<Step> &steps)
+      : text(text), rest(text), steps(steps) {}
 
-  uint64_t run() {
+  void run() {
     // ceildiv may stand in ceildiv, and each is a call.
     if (text.size() > longest)
       throw fail(KVC_BAD_ARTIFACT,
                  "manifest: an extent must have at most {} characters, got {}",
                  longest, text.size());
-    uint64_t value = product();
+    product();
     if (!rest.empty())
       throw bad();
-    return value;
   }
 
 private:
   static constexpr size_t longest = 1000;
   const std::string &text;
   std::string_view rest;
-  const Symbols &symbols;
+  std::vector<Step> &steps;
+  size_t depth = 0;
 
   Failure bad() const {
     return fail(KVC_BAD_ARTIFACT,
@@ -48,15 +48,27 @@ private:
     return true;
   }
 
-  uint64_t product() {
-    uint64_t value = factor();
-    while (take('*'))
-      if (__builtin_mul_overflow(value, factor(), &value))
-        throw bad();
-    return value;
+  void push(Step::Kind kind, uint64_t value) {
+    if (++depth > deepest)
+      throw bad();
+    steps.push_back({kind, value});
   }
 
-  uint64_t factor() {
+  /// Takes two values, leaves one.
+  void combine(Step::Kind kind) {
+    --depth;
+    steps.push_back({kind, 0});
+  }
+
+  void product() {
+    factor();
+    while (take('*')) {
+      factor();
+      combine(Step::Multiply);
+    }
+  }
+
+  void factor() {
     size_t length = 0;
     while (length < rest.size() &&
            (std::isalnum(static_cast<unsigned char>(rest[length])) ||
@@ -67,35 +79,48 @@ private:
     if (word == "ceildiv") {
       if (!take('('))
         throw bad();
-      uint64_t a = product();
+      product();
       if (!take(','))
         throw bad();
-      uint64_t b = product();
-      if (!take(')') || b == 0)
+      product();
+      if (!take(')'))
         throw bad();
-      return a / b + (a % b != 0);
+      return combine(Step::CeilDiv);
     }
-    if (word.empty() || word.size() > 18)
+    uint64_t number = 0;
+    auto [end, error] =
+        std::from_chars(word.data(), word.data() + word.size(), number);
+    if (!word.empty() && error == std::errc() &&
+        end == word.data() + word.size())
+      return push(Step::Number, number);
+    auto name = std::find(symbolNames.begin(), symbolNames.end(), word);
+    if (name == symbolNames.end())
       throw bad();
-    if (std::isdigit(static_cast<unsigned char>(word.front()))) {
-      uint64_t number = 0;
-      for (char c : word) {
-        if (!std::isdigit(static_cast<unsigned char>(c)))
-          throw bad();
-        number = number * 10 + uint64_t(c - '0');
-      }
-      return number;
-    }
-    auto it = symbols.find(word);
-    if (it == symbols.end())
-      throw bad();
-    return it->second;
+    push(Step::Name, uint64_t(name - symbolNames.begin()));
   }
 };
 
-} // namespace
+Extent::Extent(const std::string &text) : source(text) {
+  Parser(source, steps).run();
+}
 
-uint64_t kvc::rt::evaluateExtent(const std::string &text,
-                                 const Symbols &symbols) {
-  return Parser(text, symbols).run();
+uint64_t Extent::evaluate(const Symbols &symbols) const {
+  std::array<uint64_t, deepest> stack;
+  size_t top = 0;
+  for (const Step &step : steps) {
+    if (step.kind == Step::Number || step.kind == Step::Name) {
+      stack[top++] =
+          step.kind == Step::Number ? step.value : symbols[step.value];
+      continue;
+    }
+    uint64_t b = stack[--top], &a = stack[top - 1];
+    bool wrong =
+        step.kind == Step::Multiply ? __builtin_mul_overflow(a, b, &a) : b == 0;
+    if (wrong)
+      throw fail(KVC_EXCEEDS_LIMITS, "an extent must fit 64 bits, got '{}'",
+                 source);
+    if (step.kind == Step::CeilDiv)
+      a = a / b + (a % b != 0);
+  }
+  return stack[0];
 }

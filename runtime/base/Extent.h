@@ -3,17 +3,41 @@
 #ifndef KVC_RUNTIME_BASE_EXTENT_H
 #define KVC_RUNTIME_BASE_EXTENT_H
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <string>
+#include <vector>
 
 namespace kvc::rt {
 
-using Symbols = std::map<std::string, uint64_t, std::less<>>;
+/// What an extent may name. `symbolNames` spells them in this order.
+enum class Symbol { Batch, QHeads, KvHeads, HeadDim, Tokens, IndexCapacity };
+constexpr std::array<const char *, 6> symbolNames = {
+    "batch", "q_heads", "kv_heads", "head_dim", "tokens", "index_capacity"};
+using Symbols = std::array<uint64_t, symbolNames.size()>;
 
-/// Evaluates `n`, `symbol`, `a*b` and `ceildiv(a,b)`. Throws Failure
-/// (KVC_BAD_ARTIFACT) on anything else, an unknown symbol or an overflow.
-uint64_t evaluateExtent(const std::string &text, const Symbols &symbols);
+/// A product of numbers, symbols and ceildiv(a,b), each of a and b an extent:
+/// parsed once, evaluated in every call without allocating.
+class Extent {
+public:
+  /// Throws Failure (KVC_BAD_ARTIFACT) on anything else.
+  explicit Extent(const std::string &text);
+  /// Throws Failure (KVC_EXCEEDS_LIMITS) on an overflow or a division by 0.
+  uint64_t evaluate(const Symbols &symbols) const;
+
+  const std::string &text() const { return source; }
+
+private:
+  class Parser;
+  /// In postfix order, on a stack of at most `deepest` values.
+  struct Step {
+    enum Kind { Number, Name, Multiply, CeilDiv } kind;
+    uint64_t value; // of Number, or the Symbol of Name
+  };
+  static constexpr size_t deepest = 32;
+  std::string source;
+  std::vector<Step> steps;
+};
 
 } // namespace kvc::rt
 

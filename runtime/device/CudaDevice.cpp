@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <string_view>
+#include <vector>
 
 using namespace kvc::rt;
 
@@ -25,14 +25,15 @@ int chipNumber(std::string_view chip) {
 
 class CudaDevice : public Device {
 public:
-  CudaDevice(const kvc_artifact &artifact, const Manifest &manifest,
+  CudaDevice(const kvc_artifact &artifact, std::span<const std::string> names,
              int ordinal)
-      : context(ordinal), driver(context.driver) {
+      : names(names.begin(), names.end()), context(ordinal),
+        driver(context.driver) {
     const kvc_image &image = chooseImage(artifact);
     CudaContext::Current current(context);
     module = context.load(image.ptx, "the PTX for " + std::string(image.chip));
     try {
-      findKernels(manifest);
+      findKernels();
     } catch (...) {
       driver.cuModuleUnload(module);
       throw;
@@ -46,14 +47,15 @@ public:
 
   void launch(const Launch &launch, void *stream) override {
     CudaContext::Current current(context);
-    std::vector<void *> slots;
-    for (const uint64_t &arg : launch.args)
-      slots.push_back(const_cast<uint64_t *>(&arg));
-    driver.check(driver.cuLaunchKernel(
-                     functions.at(launch.kernel), launch.grid[0],
-                     launch.grid[1], launch.grid[2], launch.block, 1, 1, 0,
-                     static_cast<CUstream>(stream), slots.data(), nullptr),
-                 "cuLaunchKernel of " + launch.kernel);
+    std::array<void *, KVC_MAX_KERNEL_ARGUMENTS> slots;
+    for (size_t i = 0; i < launch.args.size(); ++i)
+      slots[i] = const_cast<uint64_t *>(&launch.args[i]);
+    CUresult result = driver.cuLaunchKernel(
+        functions[launch.kernel], launch.grid[0], launch.grid[1],
+        launch.grid[2], launch.block, 1, 1, 0, static_cast<CUstream>(stream),
+        slots.data(), nullptr);
+    if (result)
+      driver.check(result, "cuLaunchKernel of " + names[launch.kernel]);
   }
 
   void *allocate(size_t bytes) override {
@@ -112,26 +114,27 @@ private:
     return *best;
   }
 
-  void findKernels(const Manifest &manifest) {
-    for (const Variant &variant : manifest.variants)
-      for (const KernelSpec &kernel : variant.kernels)
-        driver.check(driver.cuModuleGetFunction(&functions[kernel.name], module,
-                                                kernel.name.c_str()),
-                     "cuModuleGetFunction of " + kernel.name);
+  void findKernels() {
+    for (const std::string &name : names)
+      driver.check(driver.cuModuleGetFunction(&functions.emplace_back(), module,
+                                              name.c_str()),
+                   "cuModuleGetFunction of " + name);
   }
 
+  const std::vector<std::string> names;
   const CudaContext context;
   const CudaDriver &driver;
   CUmodule module = nullptr;
-  std::map<std::string, CUfunction, std::less<>> functions;
+  std::vector<CUfunction> functions; // one for each name
 };
 
 } // namespace
 
-std::unique_ptr<Device> kvc::rt::makeCudaDevice(const kvc_artifact &artifact,
-                                                const Manifest &manifest,
-                                                int ordinal) {
-  return std::make_unique<CudaDevice>(artifact, manifest, ordinal);
+std::unique_ptr<Device>
+kvc::rt::makeCudaDevice(const kvc_artifact &artifact,
+                        std::span<const std::string> names,
+                        const kvc_target &target) {
+  return std::make_unique<CudaDevice>(artifact, names, target.device);
 }
 
 int kvc::rt::cudaDeviceCount() {

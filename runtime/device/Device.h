@@ -4,15 +4,16 @@
 #define KVC_RUNTIME_DEVICE_DEVICE_H
 
 #include "kvc/kvc.h"
-#include "runtime/plan/Manifest.h"
 
+#include <array>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace kvc::rt {
 
 struct Launch {
-  const std::string &kernel;
+  uint32_t kernel; // index among the names that the device was made with
   std::array<uint32_t, 3> grid;
   uint32_t block;
   std::span<const uint64_t> args; // one 64-bit slot each
@@ -34,13 +35,17 @@ public:
   virtual bool onHost() const = 0;
 };
 
-std::unique_ptr<Device> makeHostDevice(const kvc_artifact &artifact,
-                                       const Manifest &manifest,
-                                       unsigned threads, uint64_t seed);
-/// Opens the driver, takes the device's primary context, loads the PTX that
-/// fits best and checks that every kernel is in it.
+/// Makes a device with the kernels of `names` out of an artefact. Throws Failure
+/// where one is missing.
+using DeviceFactory = std::unique_ptr<Device> (*)(
+    const kvc_artifact &artifact, std::span<const std::string> names,
+    const kvc_target &target);
+
+/// Opens the driver, takes the device's primary context and loads the PTX that
+/// fits best.
 std::unique_ptr<Device> makeCudaDevice(const kvc_artifact &artifact,
-                                       const Manifest &manifest, int ordinal);
+                                       std::span<const std::string> names,
+                                       const kvc_target &target);
 /// 0 when there is no driver.
 int cudaDeviceCount();
 

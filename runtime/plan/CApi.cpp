@@ -11,6 +11,8 @@
 using namespace kvc::rt;
 
 static thread_local std::string lastError;
+/// A size beyond this is no size.
+static constexpr size_t mostStructBytes = 1 << 16;
 
 /// Runs `body`; whatever it throws becomes a status and a text.
 template <typename Body> static kvc_status guarded(Body body) noexcept {
@@ -26,15 +28,42 @@ template <typename Body> static kvc_status guarded(Body body) noexcept {
   }
 }
 
-/// Structs may only be as large as this runtime knows, and not cut short.
-template <typename T>
-static const T &checked(const T *value, const char *name) {
+/// Structs grow at their ends. Fields that the caller does not have are 0 here; what
+/// this runtime does not have must be 0 there.
+template <typename T> static void checkSize(const T *value, const char *name) {
   if (!value)
     throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);
-  if (value->struct_size != sizeof(T))
-    throw fail(KVC_ABI_MISMATCH, "{}.struct_size must be {}, got {}", name,
-               sizeof(T), value->struct_size);
-  return *value;
+  size_t size = value->struct_size;
+  if (size < sizeof size)
+    throw fail(KVC_ABI_MISMATCH, "{}.struct_size must be at least {}, got {}",
+               name, sizeof size, size);
+  if (size > mostStructBytes)
+    throw fail(KVC_ABI_MISMATCH, "{}.struct_size must be at most {}, got {}",
+               name, mostStructBytes, size);
+}
+
+template <typename T> static T received(const T *value, const char *name) {
+  checkSize(value, name);
+  auto *bytes = reinterpret_cast<const unsigned char *>(value);
+  for (size_t i = sizeof(T); i < value->struct_size; ++i)
+    if (bytes[i])
+      throw fail(KVC_ABI_MISMATCH,
+                 "{} has {} bytes here and must be 0 behind them, got {} at "
+                 "byte {}: a field of a newer kvc.h",
+                 name, sizeof(T), bytes[i], i);
+  T known = {};
+  std::memcpy(&known, value, std::min(sizeof(T), value->struct_size));
+  return known;
+}
+
+/// As much of `known` as the caller has room for; struct_size stays.
+template <typename T> static void hand(T *to, T known, const char *name) {
+  checkSize(to, name);
+  known.struct_size = to->struct_size;
+  auto *bytes = reinterpret_cast<unsigned char *>(to);
+  size_t common = std::min(sizeof(T), to->struct_size);
+  std::memcpy(bytes, &known, common);
+  std::fill(bytes + common, bytes + known.struct_size, 0);
 }
 
 template <typename T> static void notNull(T *pointer, const char *name) {
@@ -46,7 +75,7 @@ static kvc_status enqueue(const kvc_plan *plan, const kvc_layer_args *args,
                           Phase first, Phase last, void *stream) {
   return guarded([&] {
     notNull(plan, "plan");
-    plan->enqueue(checked(args, "args"), first, last, stream);
+    plan->enqueue(received(args, "args"), first, last, stream);
   });
 }
 
@@ -70,7 +99,7 @@ kvc_status kvc_module_open(const kvc_artifact *artifact,
   return guarded([&] {
     notNull(artifact, "artifact");
     notNull(module, "module");
-    *module = new kvc_module(*artifact, checked(target, "target"));
+    *module = new kvc_module(*artifact, received(target, "target"));
   });
 }
 
@@ -79,7 +108,7 @@ kvc_status kvc_module_load(const char *path, const kvc_target *target,
   return guarded([&] {
     notNull(path, "path");
     notNull(module, "module");
-    *module = new kvc_module(std::string(path), checked(target, "target"));
+    *module = new kvc_module(std::string(path), received(target, "target"));
   });
 }
 
@@ -94,7 +123,7 @@ kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,
   return guarded([&] {
     notNull(module, "module");
     notNull(plan, "plan");
-    *plan = new kvc_plan(*module, checked(options, "options"));
+    *plan = new kvc_plan(*module, received(options, "options"));
   });
 }
 
@@ -103,8 +132,7 @@ void kvc_plan_destroy(kvc_plan *plan) { delete plan; }
 kvc_status kvc_plan_query(const kvc_plan *plan, kvc_plan_info *info) {
   return guarded([&] {
     notNull(plan, "plan");
-    checked<kvc_plan_info>(info, "info");
-    *info = plan->query();
+    hand(info, plan->query(), "info");
   });
 }
 

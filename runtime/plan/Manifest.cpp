@@ -2,135 +2,176 @@
 
 #include "runtime/plan/Manifest.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/base/JsonReader.h"
 
 #include <algorithm>
+#include <charconv>
 
 using namespace kvc::rt;
-using nlohmann::json;
+using Kind = JsonValue::Kind;
 
 namespace {
 
-constexpr int supportedFormat = 1;
+constexpr int supportedFormat = 2;
 // Far above what any policy has. Times and texts grow with these.
 constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024;
+// What a launch's parameters hold on every GPU (4 KiB), in 64-bit slots.
+constexpr size_t mostArgs = KVC_MAX_KERNEL_ARGUMENTS;
 
 /// Reads fields of one JSON object; the error names the path.
 class Reader {
 public:
-  Reader(const json &object, std::string path)
+  Reader(const JsonValue &object, std::string path)
       : object(object), path(std::move(path)) {
-    if (!object.is_object())
+    if (!object.is(Kind::Object))
       throw fail(KVC_BAD_ARTIFACT, "manifest: {} must be an object, got {}",
-                 this->path, quote(object));
+                 this->path, object.quote());
   }
 
-  const json &field(const char *name) const {
-    auto it = object.find(name);
-    if (it == object.end())
+  const JsonValue &field(const char *name) const {
+    const JsonValue *found = object.find(name);
+    if (!found)
       throw fail(KVC_BAD_ARTIFACT, "manifest: {}.{} is missing", path, name);
-    return *it;
+    return *found;
   }
   uint64_t number(const char *name, uint64_t most = UINT32_MAX) const {
-    const json &value = field(name);
-    if (!value.is_number_unsigned() || value.get<uint64_t>() > most)
+    const JsonValue &value = field(name);
+    std::optional<uint64_t> whole = value.whole();
+    if (!whole || *whole > most)
       throw bad(name, "a whole number up to " + std::to_string(most), value);
-    return value.get<uint64_t>();
+    return *whole;
   }
-  std::string text(const char *name) const {
-    const json &value = field(name);
-    if (!value.is_string())
+  const std::string &text(const char *name) const {
+    const JsonValue &value = field(name);
+    if (!value.is(Kind::Text))
       throw bad(name, "a text", value);
-    return value.get<std::string>();
+    return value.text;
   }
   bool flag(const char *name) const {
-    const json &value = field(name);
-    if (!value.is_boolean())
+    const JsonValue &value = field(name);
+    if (!value.is(Kind::Bool))
       throw bad(name, "true or false", value);
-    return value.get<bool>();
+    return value.boolean;
   }
-  const json &list(const char *name, size_t least = 0,
-                   size_t most = SIZE_MAX) const {
-    const json &value = field(name);
-    if (!value.is_array())
+  const std::vector<JsonValue> &list(const char *name, size_t least = 0,
+                                     size_t most = SIZE_MAX) const {
+    const JsonValue &value = field(name);
+    if (!value.is(Kind::List))
       throw bad(name, "a list", value);
-    if (value.size() < least || value.size() > most)
+    if (value.items.size() < least || value.items.size() > most)
       throw bad(name, fmt::format("a list of {} to {}", least, most),
-                value.size());
-    return value;
+                std::to_string(value.items.size()));
+    return value.items;
   }
   /// One of `words`; returns which.
-  size_t word(const char *name, std::initializer_list<const char *> words) const {
-    std::string text = this->text(name), known;
+  size_t word(const char *name,
+              std::initializer_list<const char *> words) const {
+    const std::string &text = this->text(name);
+    std::string known;
     size_t index = 0;
     for (const char *word : words) {
       if (text == word)
         return index;
       known += (index++ ? ", " : "") + std::string(word);
     }
-    throw bad(name, "one of " + known, text);
+    throw bad(name, "one of " + known, field(name));
   }
   /// Index of a buffer, or nothing for null.
   std::optional<unsigned> buffer(const char *name, size_t buffers) const {
-    const json &value = field(name);
-    if (value.is_null())
+    const JsonValue &value = field(name);
+    if (value.is(Kind::Null))
       return std::nullopt;
-    if (!value.is_number_unsigned() || value.get<uint64_t>() >= buffers)
+    std::optional<uint64_t> whole = value.whole();
+    if (!whole || *whole >= buffers)
       throw bad(name, fmt::format("null or one of {} buffers", buffers), value);
-    return value.get<unsigned>();
+    return unsigned(*whole);
   }
-  std::vector<std::string> texts(const char *name) const {
-    std::vector<std::string> result;
-    for (const json &item : list(name)) {
-      if (!item.is_string())
+  std::vector<Extent> extents(const char *name) const {
+    std::vector<Extent> result;
+    for (const JsonValue &item : list(name)) {
+      if (!item.is(Kind::Text))
         throw bad(name, "a list of texts", item);
-      result.push_back(item.get<std::string>());
+      result.emplace_back(item.text);
     }
     return result;
   }
   Failure bad(const char *name, const std::string &rule,
-              const json &value) const {
+              const std::string &got) const {
     return fail(KVC_BAD_ARTIFACT, "manifest: {}.{} must be {}, got {}", path,
-                name, rule, quote(value));
+                name, rule, got);
+  }
+  Failure bad(const char *name, const std::string &rule,
+              const JsonValue &got) const {
+    return bad(name, rule, got.quote());
   }
 
 private:
-  const json &object;
+  const JsonValue &object;
   std::string path;
 };
 
-BufferSpec parseBuffer(const json &object, size_t index) {
+BufferSpec parseBuffer(const JsonValue &object, size_t index) {
   Reader reader(object, "buffers[" + std::to_string(index) + "]");
-  const json &live = reader.list("live");
-  if (live.size() != 2 || !live[0].is_number_unsigned() ||
-      !live[1].is_number_unsigned() || live[0] > live[1] ||
-      live[1] > UINT32_MAX)
-    throw reader.bad("live", "two kernels in order", live);
-  return {reader.number("bytes"), reader.texts("dims"), live[0].get<unsigned>(),
-          live[1].get<unsigned>()};
+  const std::vector<JsonValue> &live = reader.list("live");
+  std::optional<uint64_t> first, last;
+  if (live.size() == 2)
+    first = live[0].whole(), last = live[1].whole();
+  if (!first || !last || *first > *last || *last > UINT32_MAX)
+    throw reader.bad("live", "two kernels in order", reader.field("live"));
+  return {reader.number("bytes"), reader.extents("dims"), unsigned(*first),
+          unsigned(*last)};
 }
 
-KernelSpec parseKernel(const json &object, const std::string &path) {
+/// "scratch.3" or a name of kvc/arguments.def.
+Slot parseSlot(const std::string &name, size_t buffers, bool hasLse) {
+  constexpr std::string_view prefix = "scratch.";
+  if (name.starts_with(prefix)) {
+    uint32_t index = 0;
+    const char *end = name.data() + name.size();
+    auto [rest, error] =
+        std::from_chars(name.data() + prefix.size(), end, index);
+    if (error != std::errc() || rest != end || index >= buffers)
+      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got '{}'",
+                 buffers, name);
+    return {true, index};
+  }
+  std::optional<Argument> argument = findArgument(name);
+  if (!argument)
+    throw fail(KVC_BAD_ARTIFACT, "manifest: unknown kernel argument '{}'",
+               name);
+  if (*argument == Argument::lse && !hasLse)
+    throw fail(KVC_BAD_ARTIFACT,
+               "manifest: a kernel reads lse, but lse_buffer is null");
+  return {false, uint32_t(*argument)};
+}
+
+KernelSpec parseKernel(const JsonValue &object, const std::string &path,
+                       const Manifest &manifest) {
   Reader reader(object, path);
   KernelSpec kernel;
   kernel.name = reader.text("name");
   kernel.kind = reader.text("kind");
+  kernel.phase = Phase(reader.word("phase", {"score", "select", "compact"}));
   kernel.block = uint32_t(reader.number("block", 1024));
   if (kernel.block == 0 || kernel.block % 32)
-    throw reader.bad("block", "a multiple of 32", kernel.block);
-  std::vector<std::string> grid = reader.texts("grid");
-  if (grid.size() != 3)
-    throw reader.bad("grid", "three extents", grid);
-  std::copy(grid.begin(), grid.end(), kernel.grid.begin());
-  kernel.args = reader.texts("args");
+    throw reader.bad("block", "a multiple of 32", reader.field("block"));
+  kernel.grid = reader.extents("grid");
+  if (kernel.grid.size() != 3)
+    throw reader.bad("grid", "three extents", reader.field("grid"));
+  for (const JsonValue &arg : reader.list("args", 0, mostArgs)) {
+    if (!arg.is(Kind::Text))
+      throw reader.bad("args", "a list of texts", arg);
+    kernel.slots.push_back(parseSlot(arg.text, manifest.buffers.size(),
+                                     manifest.lseBuffer.has_value()));
+  }
   kernel.skippedWithLse = reader.flag("skipped_with_lse");
   return kernel;
 }
 
-Variant parseVariant(const json &object, size_t index) {
+Variant parseVariant(const JsonValue &object, size_t index,
+                     const Manifest &manifest) {
   std::string path = "variants[" + std::to_string(index) + "]";
   Reader reader(object, path);
   Variant variant;
@@ -143,43 +184,42 @@ Variant parseVariant(const json &object, size_t index) {
   if (!dtype)
     throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
   variant.dtype = *dtype;
-  for (const json &kernel : reader.list("kernels", 1, mostKernels))
-    variant.kernels.push_back(
-        parseKernel(kernel, path + ".kernels[" +
-                                std::to_string(variant.kernels.size()) + "]"));
+  for (const JsonValue &kernel : reader.list("kernels", 1, mostKernels))
+    variant.kernels.push_back(parseKernel(
+        kernel,
+        path + ".kernels[" + std::to_string(variant.kernels.size()) + "]",
+        manifest));
   return variant;
 }
 
 } // namespace
 
-const char *kvc::rt::dtypeName(kvc_dtype dtype) {
-  return dtype == KVC_F32 ? "f32" : dtype == KVC_F16 ? "f16" : "bf16";
-}
-
-size_t kvc::rt::dtypeBytes(kvc_dtype dtype) { return dtype == KVC_F32 ? 4 : 2; }
-
-std::optional<kvc_dtype> kvc::rt::parseDtype(const std::string &name) {
-  for (kvc_dtype dtype : {KVC_F32, KVC_F16, KVC_BF16})
-    if (name == dtypeName(dtype))
-      return dtype;
-  return std::nullopt;
-}
-
-bool Manifest::reads(const std::string &name) const {
+bool Manifest::reads(Argument argument) const {
   for (const Variant &variant : variants)
     for (const KernelSpec &kernel : variant.kernels)
-      if (std::find(kernel.args.begin(), kernel.args.end(), name) !=
-          kernel.args.end())
-        return true;
+      for (const Slot &slot : kernel.slots)
+        if (!slot.scratch && slot.index == uint32_t(argument))
+          return true;
   return false;
 }
 
+std::vector<std::string> Manifest::kernelNames() const {
+  std::vector<std::string> names;
+  for (const Variant &variant : variants)
+    for (const KernelSpec &kernel : variant.kernels)
+      names.push_back(kernel.name);
+  return names;
+}
+
 Manifest Manifest::parse(const std::string &text) {
-  json root = parseJson(text);
-  if (root.is_discarded())
+  std::optional<JsonValue> root = readJson(text);
+  if (!root) {
+    JsonValue whole;
+    whole.source = text;
     throw fail(KVC_BAD_ARTIFACT, "manifest: must be JSON, got '{}'",
-               excerpt(text));
-  Reader reader(root, "root");
+               whole.quote());
+  }
+  Reader reader(*root, "root");
   if (uint64_t format = reader.number("format"); format != supportedFormat)
     throw fail(KVC_BAD_ARTIFACT,
                "manifest: this runtime reads format {}, got format {}; compile "
@@ -187,37 +227,39 @@ Manifest Manifest::parse(const std::string &text) {
                supportedFormat, format);
   Manifest manifest;
   manifest.policy = reader.text("policy");
-  const json &queries = reader.field("queries");
-  if (queries.is_string() && queries != "all")
+  const JsonValue &queries = reader.field("queries");
+  if (queries.is(Kind::Text) && queries.text != "all")
     throw reader.bad("queries", "\"all\" or a whole number", queries);
   manifest.queries =
-      queries == "all"
+      queries.is(Kind::Text)
           ? KVC_ALL_QUERIES
           : uint32_t(reader.number("queries", KVC_ALL_QUERIES - 1));
-  if (!reader.field("window").is_null())
+  if (!reader.field("window").is(Kind::Null))
     manifest.window = uint32_t(reader.number("window"));
-  for (const json &buffer : reader.list("buffers", 0, mostBuffers))
+  for (const JsonValue &buffer : reader.list("buffers", 0, mostBuffers))
     manifest.buffers.push_back(parseBuffer(buffer, manifest.buffers.size()));
   size_t buffers = manifest.buffers.size();
   manifest.lseBuffer = reader.buffer("lse_buffer", buffers);
-  if (const json &scores = reader.field("scores"); !scores.is_null()) {
+  if (const JsonValue &scores = reader.field("scores");
+      !scores.is(Kind::Null)) {
     Reader inner(scores, "scores");
     std::optional<unsigned> buffer = inner.buffer("buffer", buffers);
     if (!buffer)
-      throw inner.bad("buffer", "a buffer", nullptr);
-    manifest.scores = {*buffer, inner.word("heads", {"kv_heads", "one_head"}) ==
-                                    1};
+      throw inner.bad("buffer", "a buffer", "null");
+    manifest.scores = {*buffer,
+                       inner.word("heads", {"kv_heads", "one_head"}) == 1};
   }
-  const json &params = reader.field("params");
-  if (!params.is_object())
+  const JsonValue &params = reader.field("params");
+  if (!params.is(Kind::Object))
     throw reader.bad("params", "an object", params);
-  for (auto &[name, value] : params.items()) {
-    if (!value.is_number())
+  for (size_t i = 0; i < params.items.size(); ++i) {
+    std::optional<double> value = params.items[i].number();
+    if (!value)
       throw reader.bad("params", "an object of numbers", params);
-    manifest.params[name] = value.get<double>();
+    manifest.params[params.keys[i]] = *value;
   }
-  for (const json &variant : reader.list("variants", 1, mostVariants))
+  for (const JsonValue &variant : reader.list("variants", 1, mostVariants))
     manifest.variants.push_back(
-        parseVariant(variant, manifest.variants.size()));
+        parseVariant(variant, manifest.variants.size(), manifest));
   return manifest;
 }

@@ -4,8 +4,9 @@
 #define KVC_RUNTIME_PLAN_MANIFEST_H
 
 #include "kvc/kvc.h"
+#include "runtime/base/Extent.h"
+#include "runtime/plan/Arguments.h"
 
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,17 +14,27 @@
 
 namespace kvc::rt {
 
+/// Parts of a layer's work, as the ABI cuts it.
+enum class Phase { Score, Select, Compact };
+
 struct BufferSpec {
-  uint64_t bytes;                // of one element of `dims`
-  std::vector<std::string> dims; // extents, see Extent.h
-  unsigned first, last;          // kernels between which it lives
+  uint64_t bytes; // of one element of `dims`
+  std::vector<Extent> dims;
+  unsigned first, last; // kernels between which it lives
+};
+
+/// What a 64-bit slot of a launch is filled with.
+struct Slot {
+  bool scratch;   // buffer `index` of the plan, else
+  uint32_t index; // Argument `index`
 };
 
 struct KernelSpec {
   std::string name, kind;
+  Phase phase;
   uint32_t block;
-  std::array<std::string, 3> grid;
-  std::vector<std::string> args;
+  std::vector<Extent> grid; // three
+  std::vector<Slot> slots;
   bool skippedWithLse;
 };
 
@@ -49,15 +60,13 @@ struct Manifest {
   std::vector<Variant> variants;
   std::map<std::string, double> params;
 
-  /// True where a kernel reads the argument `name`.
-  bool reads(const std::string &name) const;
+  /// True where a kernel of a variant reads the argument.
+  bool reads(Argument argument) const;
+  /// Names of all kernels, variant by variant, in order: what a device loads.
+  std::vector<std::string> kernelNames() const;
   /// Throws Failure (KVC_BAD_ARTIFACT) that names the field and the value.
   static Manifest parse(const std::string &text);
 };
-
-const char *dtypeName(kvc_dtype dtype);
-size_t dtypeBytes(kvc_dtype dtype);
-std::optional<kvc_dtype> parseDtype(const std::string &name);
 
 } // namespace kvc::rt
 

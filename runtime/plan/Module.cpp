@@ -3,6 +3,7 @@
 #include "runtime/plan/Module.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/device/Targets.h"
 #include "runtime/plan/Seal.h"
 
 #include <cstring>
@@ -64,8 +65,5 @@ void kvc_module::open(const kvc_artifact &artifact, const kvc_target &target) {
                                  "null for manifest, images or kernels");
   manifestText.assign(artifact.manifest, artifact.manifest_size);
   manifest = Manifest::parse(manifestText);
-  device =
-      target.kind == KVC_CUDA
-          ? makeCudaDevice(artifact, manifest, target.device)
-          : makeHostDevice(artifact, manifest, target.threads, target.seed);
+  device = openDevice(artifact, manifest.kernelNames(), target);
 }

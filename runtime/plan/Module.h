@@ -4,6 +4,7 @@
 #define KVC_RUNTIME_PLAN_MODULE_H
 
 #include "runtime/device/Device.h"
+#include "runtime/plan/Manifest.h"
 
 #include <memory>
 #include <string>

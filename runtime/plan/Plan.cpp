@@ -2,11 +2,11 @@
 
 #include "runtime/plan/Plan.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
+#include <array>
 #include <cmath>
 
 using namespace kvc::rt;
@@ -25,22 +25,41 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     throw fail(KVC_BAD_ARGUMENT,
                "max_batch and max_tokens must be at least 1, got {} and {}",
                options.max_batch, options.max_tokens);
-  if (options.max_batch > 65535 || options.kv_heads > 1024 ||
+  if (options.max_batch > 65535 || options.kv_heads > KVC_MAX_KV_HEADS ||
       uint64_t(options.max_tokens) * options.kv_heads > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
-               "max_batch must be below 2^16, kv_heads at most 1024 and "
+               "max_batch must be below 2^16, kv_heads at most {} and "
                "max_tokens * kv_heads below 2^31, got {}, {} and {} tokens",
-               options.max_batch, options.kv_heads, options.max_tokens);
-  uint32_t group = options.q_heads / options.kv_heads;
-  variant = nullptr;
+               KVC_MAX_KV_HEADS, options.max_batch, options.kv_heads,
+               options.max_tokens);
+  chooseVariant();
+  placeBuffers();
+  for (auto [argument, bit] : {std::pair{Argument::wo, KVC_READS_WO},
+                               {Argument::table, KVC_READS_TABLE},
+                               {Argument::state, KVC_READS_STATE},
+                               {Argument::k_raw, KVC_READS_RAW_KEYS},
+                               {Argument::member_rows, KVC_MERGES}})
+    inputs |= module.manifest.reads(argument) ? unsigned(bit) : 0;
+  // A grid that cannot be computed is refused here, not in mid-prefill.
+  Symbols limits = symbols(options.max_batch, options.max_tokens, 1);
+  for (const KernelSpec &kernel : variant->kernels)
+    for (const Extent &extent : kernel.grid)
+      extent.evaluate(limits);
+}
+
+void kvc_plan::chooseVariant() {
+  uint32_t group = options.q_heads / options.kv_heads, kernels = 0;
   std::string known;
   for (const Variant &v : module.manifest.variants) {
     known += fmt::format("{}head_dim={},group={},dtype={}",
                          known.empty() ? "" : "; ", v.headDim, v.group,
                          dtypeName(v.dtype));
     if (v.headDim == options.head_dim && v.group == group &&
-        v.dtype == options.dtype)
+        v.dtype == options.dtype) {
       variant = &v;
+      firstKernel = kernels;
+    }
+    kernels += uint32_t(v.kernels.size());
   }
   if (!variant)
     throw fail(KVC_UNSUPPORTED,
@@ -48,32 +67,18 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                "head_dim={},group={},dtype={}",
                module.manifest.policy, known, options.head_dim, group,
                dtypeName(options.dtype));
-  placeBuffers();
-  for (auto [name, bit] : {std::pair{"wo", KVC_READS_WO},
-                           {"table", KVC_READS_TABLE},
-                           {"state", KVC_READS_STATE},
-                           {"k_raw", KVC_READS_RAW_KEYS},
-                           {"member_rows", KVC_MERGES}})
-    inputs |= module.manifest.reads(name) ? unsigned(bit) : 0;
-  // Names that this runtime does not know are refused here, not in mid-prefill.
-  kvc_layer_args none = {};
-  Symbols limits = symbols(options.max_batch, options.max_tokens, 1);
-  for (const KernelSpec &kernel : variant->kernels) {
-    for (const std::string &arg : kernel.args)
-      bind(arg, none);
-    for (const std::string &extent : kernel.grid)
-      evaluateExtent(extent, limits);
-  }
 }
 
 Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
                           uint32_t indexCapacity) const {
-  return {{"batch", batch},
-          {"q_heads", options.q_heads},
-          {"kv_heads", options.kv_heads},
-          {"head_dim", options.head_dim},
-          {"tokens", tokens},
-          {"index_capacity", indexCapacity}};
+  Symbols values;
+  values[size_t(Symbol::Batch)] = batch;
+  values[size_t(Symbol::QHeads)] = options.q_heads;
+  values[size_t(Symbol::KvHeads)] = options.kv_heads;
+  values[size_t(Symbol::HeadDim)] = options.head_dim;
+  values[size_t(Symbol::Tokens)] = tokens;
+  values[size_t(Symbol::IndexCapacity)] = indexCapacity;
+  return values;
 }
 
 /// Each buffer gets the lowest place that no buffer with an overlapping life
@@ -88,8 +93,8 @@ void kvc_plan::placeBuffers() {
   for (size_t i = 0; i < module.manifest.buffers.size(); ++i) {
     const BufferSpec &buffer = module.manifest.buffers[i];
     uint64_t bytes = buffer.bytes;
-    for (const std::string &dim : buffer.dims)
-      if (__builtin_mul_overflow(bytes, evaluateExtent(dim, limits), &bytes) ||
+    for (const Extent &dim : buffer.dims)
+      if (__builtin_mul_overflow(bytes, dim.evaluate(limits), &bytes) ||
           bytes > mostBytes)
         throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
     bytes = (bytes + alignment - 1) / alignment * alignment;
@@ -111,16 +116,6 @@ void kvc_plan::placeBuffers() {
 uint32_t kvc_plan::queriesOf(uint32_t tokens) const {
   uint32_t queries = module.manifest.queries;
   return queries == KVC_ALL_QUERIES ? tokens : queries;
-}
-
-Phase kvc_plan::phaseOf(size_t kernel) const {
-  const std::vector<KernelSpec> &kernels = variant->kernels;
-  if (kernels[kernel].kind == "compact")
-    return Phase::Compact;
-  bool lists =
-      std::find(kernels[kernel].args.begin(), kernels[kernel].args.end(),
-                "indices") != kernels[kernel].args.end();
-  return lists ? Phase::Select : Phase::Score;
 }
 
 kvc_plan_info kvc_plan::query() const {
@@ -262,143 +257,59 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   }
 }
 
-uint64_t kvc_plan::bind(const std::string &name,
-                        const kvc_layer_args &args) const {
-  auto pointer = [](const void *p) { return reinterpret_cast<uint64_t>(p); };
-  auto real = [](float x) { return uint64_t(std::bit_cast<uint32_t>(x)); };
-  // As numbers: the plan binds once without a workspace, to check the names.
-  auto scratch = [&](unsigned index) {
-    return pointer(args.workspace) + offsets[index];
-  };
+LseView kvc_plan::lseOf(const kvc_layer_args &args) const {
   constexpr float log2e = 1.44269504088896340736f;
+  if (args.lse)
+    return {args.lse, args.lse_rows, args.lse_batch_stride,
+            args.lse_head_stride, args.lse_base_2 ? 1.0f : log2e};
+  if (!module.manifest.lseBuffer) // no kernel reads it
+    return {};
   uint32_t queries = queriesOf(args.tokens);
-  bool given = args.lse != nullptr;
-  if (name.starts_with("scratch.")) {
-    unsigned index = 0;
-    const char *begin = name.data() + 8, *end = name.data() + name.size();
-    auto [rest, error] = std::from_chars(begin, end, index);
-    if (error != std::errc() || rest != end || index >= offsets.size())
-      throw fail(KVC_BAD_ARTIFACT, "manifest: there are {} buffers, got '{}'",
-                 offsets.size(), name);
-    return scratch(index);
-  }
-  if (name == "lengths")
-    return pointer(args.lengths);
-  if (name == "budgets")
-    return pointer(args.budgets);
-  if (name == "kv_heads")
-    return options.kv_heads;
-  if (name == "max_tokens")
-    return args.tokens;
-  if (name == "layer")
-    return args.layer;
-  if (name == "layers")
-    return args.layers;
-  for (auto [prefix, rows] : {std::pair{std::string("q"), &args.q},
-                              {"k", &args.k},
-                              {"v", &args.v},
-                              {"k_raw", &args.k_raw},
-                              {"wo", &args.wo}}) {
-    if (name == prefix)
-      return pointer(rows->data);
-    if (name == prefix + "_batch")
-      return uint64_t(rows->batch_stride);
-    if (name == prefix + "_head")
-      return uint64_t(rows->head_stride);
-    if (name == prefix + "_row" || name == prefix + "_token")
-      return uint64_t(rows->row_stride);
-  }
-  if (name == "hidden")
-    return args.hidden;
-  if (name == "member_rows")
-    return pointer(args.member_rows);
-  if (name == "member_positions")
-    return pointer(args.member_positions);
-  if (name == "member_norms")
-    return pointer(args.member_norms);
-  if (name == "member_counts")
-    return pointer(args.member_counts);
-  if (name == "member_capacity")
-    return args.member_capacity;
-  if (name == "table")
-    return pointer(args.table);
-  if (name == "state")
-    return pointer(args.state);
-  if (name == "state_rows")
-    return args.state_rows;
-  if (name == "q_rows")
-    return args.q_rows;
-  if (name == "lse") {
-    if (!module.manifest.lseBuffer)
-      throw fail(KVC_BAD_ARTIFACT,
-                 "manifest: a kernel reads lse, but lse_buffer is null");
-    return given ? pointer(args.lse) : scratch(*module.manifest.lseBuffer);
-  }
-  if (name == "lse_rows")
-    return given ? args.lse_rows : queries;
-  if (name == "lse_batch")
-    return given ? uint64_t(args.lse_batch_stride)
-                 : uint64_t(queries) * options.q_heads;
-  if (name == "lse_head")
-    return given ? uint64_t(args.lse_head_stride) : queries;
-  if (name == "lse_scale")
-    return real(given && !args.lse_base_2 ? log2e : 1.0f);
-  if (name == "logit_scale")
-    return real(
-        float((args.scale != 0.0f ? double(args.scale)
-                                  : 1.0 / std::sqrt(double(options.head_dim))) *
-              1.44269504088896340736));
-  if (name == "indices")
-    return pointer(args.indices);
-  if (name == "counts")
-    return pointer(args.counts);
-  if (name == "past")
-    return pointer(args.past);
-  if (name == "index_capacity")
-    return args.index_capacity;
-  if (name == "status")
-    return pointer(args.status);
-  if (name == "k_out")
-    return pointer(args.k_out);
-  if (name == "v_out")
-    return pointer(args.v_out);
-  if (name == "offsets")
-    return pointer(args.offsets);
-  if (name == "out_rows")
-    return args.out_rows;
-  if (name == "slack")
-    return args.slack;
-  throw fail(KVC_BAD_ARTIFACT, "manifest: unknown kernel argument '{}'", name);
+  auto *workspace = static_cast<std::byte *>(args.workspace);
+  return {reinterpret_cast<const float *>(workspace +
+                                          offsets[*module.manifest.lseBuffer]),
+          queries, int64_t(queries) * options.q_heads, queries, 1.0f};
 }
 
 void kvc_plan::enqueue(const kvc_layer_args &args, Phase first, Phase last,
                        void *stream) const {
   check(args, first, last);
   Symbols sizes = symbols(args.batch, args.tokens, args.index_capacity);
-  struct Ready {
-    const KernelSpec *kernel;
-    std::array<uint32_t, 3> grid;
-    std::vector<uint64_t> slots;
+  ArgumentValues values = argumentValues(args, options, lseOf(args));
+  auto isNeeded = [&](const KernelSpec &kernel) {
+    return first <= kernel.phase && kernel.phase <= last &&
+           !(kernel.skippedWithLse && args.lse);
   };
-  std::vector<Ready> ready;
-  for (size_t i = 0; i < variant->kernels.size(); ++i) {
-    const KernelSpec &kernel = variant->kernels[i];
-    Phase phase = phaseOf(i);
-    if (phase < first || phase > last || (kernel.skippedWithLse && args.lse))
-      continue;
-    Ready item{&kernel, {}, {}};
-    for (int axis = 0; axis < 3; ++axis) {
-      uint64_t extent = evaluateExtent(kernel.grid[axis], sizes);
+  auto gridOf = [&](const KernelSpec &kernel) {
+    std::array<uint32_t, 3> grid;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      uint64_t extent = kernel.grid[axis].evaluate(sizes);
       if (extent == 0 || extent > (axis ? 65535u : 0x7fffffffu))
         throw fail(KVC_EXCEEDS_LIMITS, "grid of {} must fit, got '{}' = {}",
-                   kernel.name, kernel.grid[axis], extent);
-      item.grid[axis] = uint32_t(extent);
+                   kernel.name, kernel.grid[axis].text(), extent);
+      grid[axis] = uint32_t(extent);
     }
-    for (const std::string &arg : kernel.args)
-      item.slots.push_back(bind(arg, args));
-    ready.push_back(std::move(item));
+    return grid;
+  };
+  // All or nothing: a grid that does not fit is found before the first launch.
+  for (const KernelSpec &kernel : variant->kernels)
+    if (isNeeded(kernel))
+      gridOf(kernel);
+  for (size_t i = 0; i < variant->kernels.size(); ++i) {
+    const KernelSpec &kernel = variant->kernels[i];
+    if (!isNeeded(kernel))
+      continue;
+    std::array<uint64_t, KVC_MAX_KERNEL_ARGUMENTS> slots;
+    for (size_t s = 0; s < kernel.slots.size(); ++s) {
+      Slot slot = kernel.slots[s];
+      slots[s] = slot.scratch ? reinterpret_cast<uint64_t>(args.workspace) +
+                                    offsets[slot.index]
+                              : values[slot.index];
+    }
+    module.device->launch({firstKernel + uint32_t(i),
+                           gridOf(kernel),
+                           kernel.block,
+                           {slots.data(), kernel.slots.size()}},
+                          stream);
   }
-  for (const Ready &item : ready)
-    module.device->launch(
-        {item.kernel->name, item.grid, item.kernel->block, item.slots}, stream);
 }

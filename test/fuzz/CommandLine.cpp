@@ -22,5 +22,5 @@ KVC_FUZZ_TARGET(budget) {
 }
 
 KVC_FUZZ_TARGET(extent) {
-  rt::evaluateExtent(std::string(bytes), {{"tokens", 1000}, {"kv_heads", 8}});
+  rt::Extent(std::string(bytes)).evaluate({1, 32, 8, 128, 1000, 64});
 }

@@ -2,7 +2,7 @@
 
 #include "test/fuzz/Target.h"
 
-#include "kvc/artifact.h"
+#include "kvc/host.h"
 #include "kvc/kvc.h"
 #include "runtime/plan/Manifest.h"
 
@@ -36,6 +36,7 @@ KVC_FUZZ_TARGET(manifest) {
   artifact.kernels = kernels.data();
   artifact.manifest = text.c_str();
   artifact.manifest_size = text.size();
+  kvc_enable_host();
   kvc_target target = {};
   target.struct_size = sizeof target;
   kvc_module *module = nullptr;

@@ -1,7 +1,7 @@
 // The attention sweep against a plain one in double: all types, head dimensions
 // that are padded, groups, ragged and merged caches, keys split between blocks.
 
-#include "runtime/base/Half.h"
+#include "runtime/base/DType.h"
 #include "executor/cuda/Queue.h"
 #include "executor/cuda/kernels/Args.h"
 #include "executor/model/RaggedCache.h"
@@ -41,19 +41,10 @@ public:
     for (float &x : drawn)
       x = normal(random);
     bytes = rt::narrow(drawn.data(), count, dtype);
-    for (size_t i = 0; i < count; ++i)
-      values.push_back(read(dtype, i));
+    values = rt::widened(bytes.data(), count, dtype);
   }
   std::vector<std::byte> bytes;
   std::vector<float> values;
-
-private:
-  float read(kvc_dtype dtype, size_t i) const {
-    if (dtype == KVC_F32)
-      return reinterpret_cast<const float *>(bytes.data())[i];
-    uint16_t bits = reinterpret_cast<const uint16_t *>(bytes.data())[i];
-    return dtype == KVC_F16 ? rt::fromF16(bits) : rt::fromBF16(bits);
-  }
 };
 
 class Attention : public testing::TestWithParam<kvc_dtype> {

@@ -2,6 +2,7 @@
 
 #include "executor/session/OpenEngine.h"
 #include "executor/session/Session.h"
+#include "runtime/base/DType.h"
 #include "test/models/Parity.h"
 
 using namespace kvc::rt;

@@ -2,6 +2,8 @@
 
 #include "test/matrix/Judge.h"
 
+#include "runtime/base/DType.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -11,6 +11,7 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "executor/io/MappedFile.h"
+#include "runtime/base/DType.h"
 #include "test/matrix/Tolerance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

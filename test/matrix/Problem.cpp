@@ -2,6 +2,7 @@
 
 #include "test/matrix/Problem.h"
 
+#include "runtime/base/DType.h"
 #include "runtime/base/Half.h"
 #include "executor/eviction/Metrics.h"
 #include "executor/model/RaggedCache.h"

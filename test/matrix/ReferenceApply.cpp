@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/reference/Interpreter.h"
+#include "runtime/base/DType.h"
 #include "runtime/base/Half.h"
 #include "executor/eviction/MetricsReport.h"
 

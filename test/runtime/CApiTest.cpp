@@ -1,8 +1,11 @@
+#include "kvc/host.h"
 #include "kvc/kvc.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -11,15 +14,17 @@ namespace {
 
 void nothing(kvc_simt_thread *, const uint64_t *) {}
 
-const char manifest[] = R"({"format": 1, "policy": "test", "queries": 4,
+const char manifest[] = R"({"format": 2, "policy": "test", "queries": 4,
   "window": 4, "lse_buffer": 0, "scores": null, "params": {},
   "buffers": [{"bytes": 4, "dims": ["batch", "q_heads"], "live": [0, 1]},
               {"bytes": 100, "dims": ["tokens"], "live": [2, 2]}],
   "variants": [{"head_dim": 64, "group": 2, "dtype": "f32", "vector": 4,
-    "kernels": [{"name": "score", "kind": "columns", "block": 32,
+    "kernels": [{"name": "score", "kind": "columns", "phase": "score",
+                 "block": 32,
                  "grid": ["1", "1", "batch"], "args": ["k", "q", "scratch.1"],
                  "skipped_with_lse": false},
-                {"name": "select", "kind": "rows", "block": 32,
+                {"name": "select", "kind": "rows", "phase": "select",
+                 "block": 32,
                  "grid": ["1", "kv_heads", "batch"], "args": ["indices"],
                  "skipped_with_lse": false}]}]})";
 const kvc_host_entry kernels[] = {{"score", nothing, 0},
@@ -37,6 +42,7 @@ kvc_artifact artifactOf(const char *text) {
 }
 
 kvc_target host() {
+  kvc_enable_host();
   kvc_target target = {};
   target.struct_size = sizeof target;
   return target;
@@ -109,7 +115,7 @@ TEST(CApi, RefusesOtherArtifacts) {
   kvc_artifact artifact = artifactOf(manifest);
   artifact.version = 99;
   EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
-  EXPECT_EQ(error(), "this runtime reads artifact version 1, got version 99; "
+  EXPECT_EQ(error(), "this runtime reads artifact version 2, got version 99; "
                      "compile the policy again");
   artifact = artifactOf(manifest);
   artifact.magic[0] = 'x';
@@ -124,7 +130,7 @@ TEST(CApi, RefusesOtherArtifacts) {
   EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_ABI_MISMATCH);
 }
 
-// What the manifest says is checked when a plan is made, not in mid-prefill.
+// What the manifest says is checked when it is opened, not in mid-prefill.
 TEST(CApi, RefusesManifestsThatNameNothing) {
   auto refusal = [](std::string text, const std::string &from,
                     const std::string &to) {
@@ -132,11 +138,7 @@ TEST(CApi, RefusesManifestsThatNameNothing) {
     kvc_target target = host();
     kvc_module *module = nullptr;
     kvc_artifact artifact = artifactOf(text.c_str());
-    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK) << error();
-    kvc_plan *plan = nullptr;
-    kvc_plan_options options = limits();
-    EXPECT_EQ(kvc_plan_create(module, &options, &plan), KVC_BAD_ARTIFACT);
-    kvc_module_close(module);
+    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
     return error();
   };
   for (std::string name : {"scratch.2", "scratch.", "scratch.1x", "scratch.-1",
@@ -224,10 +226,62 @@ TEST_F(Layer, ChecksEveryArgument) {
   refuses(KVC_BAD_ARGUMENT, "reads the last 4 queries, got q_rows 3");
   args.workspace_bytes = 10;
   refuses(KVC_WORKSPACE_TOO_SMALL, "workspace must have 10240 bytes, got 10");
-  args.struct_size = 8;
-  refuses(KVC_ABI_MISMATCH, "args.struct_size must be");
+  args.struct_size = 7;
+  refuses(KVC_ABI_MISMATCH, "args.struct_size must be at least 8, got 7");
+  args.struct_size = 1 << 20;
+  refuses(KVC_ABI_MISMATCH,
+          "args.struct_size must be at most 65536, got 1048576");
   args.scale = NAN;
   refuses(KVC_BAD_ARGUMENT, "scale must be finite");
   args.index_capacity = 0;
   refuses(KVC_BAD_ARGUMENT, "index_capacity must be at least 1, got 0");
+}
+
+namespace {
+
+/// A struct of another version of kvc.h: `bytes` long, the rest as `known` has it.
+template <typename T> class Resized {
+public:
+  Resized(T known, size_t bytes, char rest = 0) : memory(bytes + 8, rest) {
+    known.struct_size = bytes;
+    std::memcpy(memory.data(), &known, std::min(bytes, sizeof known));
+  }
+  T *get() { return reinterpret_cast<T *>(memory.data()); }
+
+private:
+  std::vector<char> memory;
+};
+
+} // namespace
+
+// An engine built with an older header: what it does not have is 0.
+TEST_F(Layer, TakesSmallerStructs) {
+  Resized older(args, offsetof(kvc_layer_args, workspace_bytes));
+  EXPECT_EQ(kvc_layer_evict(plan, older.get(), nullptr),
+            KVC_WORKSPACE_TOO_SMALL);
+  EXPECT_EQ(error(), "workspace must have 10240 bytes, got 0");
+  Resized none(args, sizeof(size_t));
+  EXPECT_EQ(kvc_layer_evict(plan, none.get(), nullptr), KVC_EXCEEDS_LIMITS);
+  // struct_size and workspace_bytes, and not a byte behind them.
+  kvc_plan_info info = {};
+  Resized<kvc_plan_info> small(info, offsetof(kvc_plan_info, launches), 7);
+  EXPECT_EQ(kvc_plan_query(plan, small.get()), KVC_OK);
+  EXPECT_EQ(small.get()->workspace_bytes, 10240u);
+  EXPECT_EQ(small.get()->launches, 0x07070707u);
+}
+
+// An engine built with a newer header, which must not use what is new in it.
+TEST_F(Layer, TakesLargerStructsThatAreZeroBehindOurs) {
+  Resized newer(args, sizeof args + 24);
+  EXPECT_EQ(kvc_layer_evict(plan, newer.get(), nullptr), KVC_OK) << error();
+  Resized used(args, sizeof args + 24, 1);
+  EXPECT_EQ(kvc_layer_evict(plan, used.get(), nullptr), KVC_ABI_MISMATCH);
+  EXPECT_NE(error().find("a field of a newer kvc.h"), std::string::npos)
+      << error();
+  kvc_plan_info info = {};
+  Resized<kvc_plan_info> large(info, sizeof info + 16, 7);
+  EXPECT_EQ(kvc_plan_query(plan, large.get()), KVC_OK);
+  EXPECT_EQ(large.get()->struct_size, sizeof info + 16);
+  auto *behind = reinterpret_cast<unsigned char *>(large.get() + 1);
+  EXPECT_EQ(std::count(behind, behind + 16, 0), 16);
 }

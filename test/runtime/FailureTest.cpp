@@ -1,5 +1,5 @@
 #include "runtime/base/Failure.h"
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@ using namespace kvc::rt;
 using nlohmann::json;
 
 static json good() {
-  return {{"format", 1},
+  return {{"format", 2},
           {"policy", "p"},
           {"queries", 0},
           {"window", 0},
@@ -25,6 +25,7 @@ static json good() {
              {"kernels",
               {{{"name", "k"},
                 {"kind", "rows"},
+                {"phase", "select"},
                 {"block", 128},
                 {"grid", {"1", "kv_heads", "batch"}},
                 {"args", {"k"}},
@@ -49,9 +50,9 @@ TEST(Manifest, Parses) {
 
 TEST(Manifest, RefusesAnotherFormat) {
   json manifest = good();
-  manifest["format"] = 2;
-  EXPECT_EQ(refusal(manifest), "manifest: this runtime reads format 1, got "
-                               "format 2; compile the policy again");
+  manifest["format"] = 1;
+  EXPECT_EQ(refusal(manifest), "manifest: this runtime reads format 2, got "
+                               "format 1; compile the policy again");
 }
 
 TEST(Manifest, NamesWhatIsWrong) {

@@ -1,5 +1,6 @@
 // What a plan refuses, each by a manifest or an argument of its own.
 
+#include "kvc/host.h"
 #include "kvc/kvc.h"
 
 #include <gtest/gtest.h>
@@ -18,11 +19,11 @@ std::string manifestOf(const std::string &args = "\"k\"",
                        const std::string &grid = "1",
                        const std::string &buffers = "",
                        const std::string &lse = "null") {
-  return R"({"format": 1, "policy": "test", "queries": 4, "window": 4,
+  return R"({"format": 2, "policy": "test", "queries": 4, "window": 4,
     "lse_buffer": )" +
          lse + R"(, "scores": null, "params": {}, "buffers": [)" + buffers +
          R"(], "variants": [{"head_dim": 64, "group": 2, "dtype": "f32",
-    "vector": 4, "kernels": [{"name": "score", "kind": "columns", "block": 32,
+    "vector": 4, "kernels": [{"name": "score", "kind": "columns", "phase": "score", "block": 32,
     "grid": [")" +
          grid + R"(", "1", "1"], "args": [)" + args +
          R"(], "skipped_with_lse": false}]}]})";
@@ -39,7 +40,8 @@ public:
     artifact.manifest_size = this->text.size();
     kvc_target target = {};
     target.struct_size = sizeof target;
-    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK) << error();
+    kvc_enable_host();
+    opened = kvc_module_open(&artifact, &target, &module);
     options.struct_size = sizeof options;
     options.head_dim = 64;
     options.q_heads = 4;
@@ -64,7 +66,10 @@ public:
   }
   Opened(const Opened &) = delete;
 
-  kvc_status create() { return kvc_plan_create(module, &options, &plan); }
+  /// Opened and planned.
+  kvc_status create() {
+    return opened ? opened : kvc_plan_create(module, &options, &plan);
+  }
   kvc_status evict() {
     EXPECT_EQ(create(), KVC_OK) << error();
     return kvc_layer_evict(plan, &layer, nullptr);
@@ -82,6 +87,7 @@ public:
 private:
   std::string text;
   kvc_artifact artifact = {};
+  kvc_status opened;
   kvc_module *module = nullptr;
   kvc_plan *plan = nullptr;
   int32_t number = 1;
@@ -122,6 +128,10 @@ TEST(PlanErrors, Arguments) {
 }
 
 TEST(PlanErrors, Grid) {
+  Opened overflow(manifestOf("\"k\"", "ceildiv(tokens,0)"));
+  EXPECT_EQ(overflow.create(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(),
+            "an extent must fit 64 bits, got 'ceildiv(tokens,0)'");
   Opened wide(manifestOf("\"k\"", "tokens*tokens*tokens*tokens*tokens"));
   EXPECT_EQ(wide.evict(), KVC_EXCEEDS_LIMITS);
   EXPECT_EQ(Opened::error(),

@@ -1,4 +1,5 @@
 #include "executor/model/RaggedCache.h"
+#include "runtime/base/DType.h"
 
 #include <gtest/gtest.h>
 

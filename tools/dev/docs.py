@@ -1,7 +1,7 @@
 """docs.py BUILD [--check]: writes the generated pages, or fails where they are stale.
 
 docs/dialect.md and docs/passes.md come from ODS (the build has them), the argument
-table of docs/manifest.md from codegen/kernels/KernelArgs.cpp, the table of policies/README.md from
+table of docs/manifest.md from runtime/include/kvc/arguments.def, the table of policies/README.md from
 the policies' manifests."""
 import json
 import pathlib
@@ -22,12 +22,12 @@ def generated(*parts):
 
 def manifest():
     page = (root / "docs/manifest.md").read_text()
-    table = re.findall(r'\{"(\w+)", ArgKind::(\w+), (?:true|false),\s*"([^"]+)"\}',
-                       (root / "codegen/kernels/KernelArgs.cpp").read_text())
+    table = re.findall(r'^KVC_ARGUMENT\((\w+), (\w+), \w+, [^"]*"([^"]+)"\)$',
+                       (root / "runtime/include/kvc/arguments.def").read_text(), re.M)
     assert table, "no argument found"
     kinds = {"Elements": "pointer to elements", "Floats": "pointer to f32",
              "Integers": "pointer to i32", "Index": "int64", "Float": "f32"}
-    marker = "<!-- arguments: generated from codegen/kernels/KernelArgs.cpp -->"
+    marker = "<!-- arguments: generated from runtime/include/kvc/arguments.def -->"
     lines = [marker, "", "| argument | type | |", "|---|---|---|"]
     lines += [f"| `{name}` | {kinds[kind]} | {meaning} |" for name, kind, meaning in table]
     lines.append("| `scratch.N` | pointer | buffer N of the plan |")

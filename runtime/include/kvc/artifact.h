@@ -13,7 +13,20 @@
 #include "kvc/simt.h"
 
 #define KVC_ARTIFACT_MAGIC "kvc-art"
-#define KVC_ARTIFACT_VERSION 1u
+#define KVC_ARTIFACT_VERSION 2u
+
+/* Kernels keep a word of block memory for each KV head in places. */
+#define KVC_MAX_KV_HEADS 1024
+/* What the parameters of a launch hold on every GPU, 4 KiB. */
+#define KVC_MAX_KERNEL_ARGUMENTS 512
+
+/* Bits that kernels set in the status word: faults in the data. */
+enum {
+  KVC_DATA_NAN = 1,      /* a score was NaN; it ranks below every number */
+  KVC_DATA_CAPACITY = 2, /* a head kept more than index_capacity rows */
+  KVC_DATA_TABLE = 4     /* an entry of the table is negative or not finite, or
+                          * all are 0; such an entry counts as 0 */
+};
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,16 +1,19 @@
 /*===- kvc.h - the C ABI: eviction inside an engine's prefill -------------===*\
  *
- * A compiled policy is opened as a module, planned once for the engine's
-limits,
+ * A compiled policy is opened as a module, planned once for the engine's limits,
  * and enqueued once per layer. Rules that hold for every function:
  *
  * - The caller owns all device memory: cache, workspace, outputs. On the host
  *   target "device" is the process's own memory and a call returns when done.
- * - kvc_layer_* and kvc_compact never allocate device memory, never synchronise
- *   and never read back, so they can be captured in a CUDA graph.
+ * - kvc_layer_* and kvc_compact allocate nothing, neither on the device nor, on a
+ *   GPU, on the host; they never synchronise and never read back, so they can be
+ *   captured in a CUDA graph.
  * - A plan is immutable: several threads may use it on several streams with
  *   workspaces of their own.
- * - Strides are in elements, sizes in bytes. Every struct begins with its size.
+ * - Strides are in elements, sizes in bytes. Every struct begins with its size, and
+ *   may grow at its end: fields that the caller's header did not have are 0 here, and
+ *   fields that this library does not have must be 0. So a field that is 0 means what
+ *   was before it (a dense cache, say), in every version to come.
  * - Nothing aborts. A function that fails returns a negative status and leaves
  *   one line in kvc_last_error. Faults in the data (NaN scores) set bits of the
  *   status word.
@@ -29,7 +32,7 @@ limits,
 #include <stddef.h>
 #include <stdint.h>
 
-#define KVC_ABI_VERSION 1u
+#define KVC_ABI_VERSION 2u
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,14 +50,6 @@ typedef enum kvc_status {
   KVC_DRIVER_ERROR = -8,
   KVC_INTERNAL_ERROR = -9
 } kvc_status;
-
-/* Bits of the status word. */
-enum {
-  KVC_DATA_NAN = 1,      /* a score was NaN; it ranks below every number */
-  KVC_DATA_CAPACITY = 2, /* a head kept more than index_capacity rows */
-  KVC_DATA_TABLE = 4     /* an entry of the table is negative or not finite, or
-                          * all are 0; such an entry counts as 0 */
-};
 
 typedef enum kvc_dtype { KVC_F32 = 0, KVC_F16 = 1, KVC_BF16 = 2 } kvc_dtype;
 typedef enum kvc_target_kind { KVC_HOST = 0, KVC_CUDA = 1 } kvc_target_kind;
@@ -75,7 +70,7 @@ int kvc_cuda_device_count(void);
 
 typedef struct kvc_target {
   size_t struct_size;
-  kvc_target_kind kind;
+  kvc_target_kind kind; /* KVC_HOST: after kvc_enable_host (kvc/host.h) */
   int device;       /* CUDA ordinal; its primary context is used */
   unsigned threads; /* host: operating-system threads, 0 = one per core */
   uint64_t seed;    /* host: order of GPU threads, 0 = ascending */

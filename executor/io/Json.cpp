@@ -1,6 +1,6 @@
 //===- Json.cpp - JSON of files that nobody vouches for -------------------===//
 
-#include "runtime/base/Json.h"
+#include "executor/io/Json.h"
 
 using namespace kvc::rt;
 using nlohmann::json;

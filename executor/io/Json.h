@@ -1,7 +1,7 @@
 //===- Json.h - JSON of files that nobody vouches for ---------------------===//
 
-#ifndef KVC_RUNTIME_BASE_JSON_H
-#define KVC_RUNTIME_BASE_JSON_H
+#ifndef KVC_EXECUTOR_IO_JSON_H
+#define KVC_EXECUTOR_IO_JSON_H
 
 #include <nlohmann/json.hpp>
 
@@ -22,4 +22,4 @@ std::string excerpt(std::string_view text);
 
 } // namespace kvc::rt
 
-#endif // KVC_RUNTIME_BASE_JSON_H
+#endif // KVC_EXECUTOR_IO_JSON_H

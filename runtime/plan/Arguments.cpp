@@ -1,0 +1,44 @@
+//===- Arguments.cpp - what kernels are launched with ---------------------===//
+
+#include "runtime/plan/Arguments.h"
+
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <iterator>
+
+using namespace kvc::rt;
+
+static constexpr const char *names[] = {
+#define KVC_ARGUMENT(name, kind, access, value, meaning) #name,
+#include "kvc/arguments.def"
+#undef KVC_ARGUMENT
+};
+
+std::optional<Argument> kvc::rt::findArgument(std::string_view name) {
+  for (uint32_t i = 0; i < std::size(names); ++i)
+    if (name == names[i])
+      return Argument(i);
+  return std::nullopt;
+}
+
+// A slot is a pointer, an int64 or, in its low half, a float.
+static uint64_t slot(const void *pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+static uint64_t slot(float value) { return std::bit_cast<uint32_t>(value); }
+static uint64_t slot(std::integral auto value) { return uint64_t(value); }
+
+ArgumentValues kvc::rt::argumentValues(const kvc_layer_args &layer,
+                                       const kvc_plan_options &limits,
+                                       const LseView &lse) {
+  constexpr double log2e = 1.44269504088896340736;
+  double scale = layer.scale != 0.0f ? double(layer.scale)
+                                     : 1.0 / std::sqrt(double(limits.head_dim));
+  float logitScale = float(scale * log2e);
+  return {
+#define KVC_ARGUMENT(name, kind, access, value, meaning) slot(value),
+#include "kvc/arguments.def"
+#undef KVC_ARGUMENT
+  };
+}

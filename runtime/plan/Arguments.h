@@ -1,0 +1,43 @@
+//===- Arguments.h - what kernels are launched with -----------------------===//
+
+#ifndef KVC_RUNTIME_PLAN_ARGUMENTS_H
+#define KVC_RUNTIME_PLAN_ARGUMENTS_H
+
+#include "kvc/kvc.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kvc::rt {
+
+/// The rows of kvc/arguments.def, in their order.
+enum class Argument : uint32_t {
+#define KVC_ARGUMENT(name, kind, access, value, meaning) name,
+#include "kvc/arguments.def"
+#undef KVC_ARGUMENT
+  count
+};
+
+using ArgumentValues = std::array<uint64_t, size_t(Argument::count)>;
+
+/// Nothing where no row has that name.
+std::optional<Argument> findArgument(std::string_view name);
+
+/// The log-sum-exp that kernels read: f32, strides in elements.
+struct LseView {
+  const float *data;
+  uint32_t rows; // of a head
+  int64_t batch, head;
+  float scale; // to base 2
+};
+
+/// The slot of every argument in one call.
+ArgumentValues argumentValues(const kvc_layer_args &layer,
+                              const kvc_plan_options &limits,
+                              const LseView &lse);
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_PLAN_ARGUMENTS_H

@@ -1,0 +1,187 @@
+// What a call does on its way to the device: slots, grids, order, and no allocation.
+
+#include "kvc/host.h"
+#include "runtime/base/Failure.h"
+#include "runtime/plan/Plan.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+using namespace kvc::rt;
+
+static std::atomic<size_t> allocations = 0;
+
+void *operator new(size_t bytes) {
+  ++allocations;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+struct Launched {
+  uint32_t kernel, block;
+  std::array<uint32_t, 3> grid;
+  std::array<uint64_t, 8> args;
+};
+
+/// Writes down what it is asked to launch.
+class Recorder : public Device {
+public:
+  void launch(const Launch &launch, void *) override {
+    Launched &next = launched[count++];
+    next = {launch.kernel, launch.block, launch.grid, {}};
+    std::copy(launch.args.begin(), launch.args.end(), next.args.begin());
+  }
+  void *allocate(size_t) override { return nullptr; }
+  void release(void *) override {}
+  void upload(void *, const void *, size_t) override {}
+  void download(void *, const void *, size_t) override {}
+  void clear(void *, size_t) override {}
+  void synchronize() override {}
+  bool onHost() const override { return true; }
+
+  size_t count = 0;
+  std::array<Launched, 8> launched;
+};
+
+void nothing(kvc_simt_thread *, const uint64_t *) {}
+const kvc_host_entry kernels[] = {{"other", nothing, 0},
+                                  {"lse", nothing, 0},
+                                  {"score", nothing, 0},
+                                  {"select", nothing, 0},
+                                  {"compact", nothing, 0}};
+
+const char manifest[] =
+    R"json({"format": 2, "policy": "test", "queries": 4,
+  "window": 4, "lse_buffer": 1, "scores": null, "params": {},
+  "buffers": [{"bytes": 4, "dims": ["tokens"], "live": [0, 3]},
+              {"bytes": 4, "dims": ["q_heads"], "live": [0, 3]}],
+  "variants": [
+   {"head_dim": 128, "group": 2, "dtype": "f32", "vector": 4, "kernels": [
+    {"name": "other", "kind": "rows", "phase": "select", "block": 32,
+     "grid": ["1", "1", "1"], "args": [], "skipped_with_lse": false}]},
+   {"head_dim": 64, "group": 2, "dtype": "f32", "vector": 4, "kernels": [
+    {"name": "lse", "kind": "statistics", "phase": "score", "block": 32,
+     "grid": ["1", "1", "1"], "args": ["lse"], "skipped_with_lse": true},
+    {"name": "score", "kind": "columns", "phase": "score", "block": 64,
+     "grid": ["ceildiv(tokens,32)", "kv_heads", "batch"],
+     "args": ["k_head", "scratch.0", "logit_scale", "lse", "lse_scale"],
+     "skipped_with_lse": false},
+    {"name": "select", "kind": "rows", "phase": "select", "block": 32,
+     "grid": ["kv_heads", "1", "batch"], "args": ["indices"],
+     "skipped_with_lse": false},
+    {"name": "compact", "kind": "compact", "phase": "compact", "block": 32,
+     "grid": ["index_capacity", "1", "1"], "args": [],
+     "skipped_with_lse": false}]}]})json";
+
+class Enqueue : public testing::Test {
+public:
+  void SetUp() override {
+    kvc_artifact artifact = {};
+    std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
+    artifact.version = KVC_ARTIFACT_VERSION;
+    artifact.kernel_count = std::size(kernels);
+    artifact.kernels = kernels;
+    artifact.manifest = manifest;
+    artifact.manifest_size = std::strlen(manifest);
+    kvc_target target = {};
+    kvc_enable_host();
+    module = std::make_unique<kvc_module>(artifact, target);
+    auto device = std::make_unique<Recorder>();
+    recorder = device.get();
+    module->device = std::move(device);
+    plan = std::make_unique<kvc_plan>(
+        *module, kvc_plan_options{.struct_size = sizeof(kvc_plan_options),
+                                  .head_dim = 64,
+                                  .q_heads = 4,
+                                  .kv_heads = 2,
+                                  .dtype = KVC_F32,
+                                  .max_batch = 1,
+                                  .max_tokens = 1000,
+                                  .lse_given = 0});
+    layer.batch = layer.layers = 1;
+    layer.tokens = 100;
+    layer.lengths = layer.budgets = &number;
+    layer.k = layer.v = layer.q = {memory, 0, 640, 64};
+    layer.q_rows = 4;
+    layer.indices = layer.counts = layer.past = layer.status = layer.offsets =
+        &number;
+    layer.index_capacity = 50;
+    layer.k_out = layer.v_out = memory;
+    layer.out_rows = 100;
+    layer.workspace = memory;
+    layer.workspace_bytes = sizeof memory;
+    layer.scale = 2;
+  }
+
+  std::unique_ptr<kvc_module> module;
+  std::unique_ptr<kvc_plan> plan;
+  Recorder *recorder;
+  kvc_layer_args layer = {};
+  int32_t number = 1;
+  alignas(256) char memory[1 << 14];
+};
+
+float asFloat(uint64_t slot) { return std::bit_cast<float>(uint32_t(slot)); }
+uint64_t address(const void *pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+} // namespace
+
+TEST_F(Enqueue, LaunchesInOrderWithItsArguments) {
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  ASSERT_EQ(recorder->count, 4u);
+  for (uint32_t i = 0; i < 4; ++i) // the first is another variant's
+    EXPECT_EQ(recorder->launched[i].kernel, i + 1);
+  const Launched &score = recorder->launched[1];
+  EXPECT_EQ(score.grid, (std::array<uint32_t, 3>{4, 2, 1}));
+  EXPECT_EQ(score.block, 64u);
+  EXPECT_EQ(score.args[0], 640u);
+  EXPECT_EQ(score.args[1], address(memory));
+  EXPECT_FLOAT_EQ(asFloat(score.args[2]), 2.8853901f); // 2 log2(e)
+  EXPECT_EQ(score.args[3], address(memory) + 4096);    // behind 1000 floats
+  EXPECT_EQ(asFloat(score.args[4]), 1.0f);
+  EXPECT_EQ(recorder->launched[3].grid[0], 50u);
+}
+
+TEST_F(Enqueue, TakesTheCallersLogSumExp) {
+  float lse[16] = {};
+  layer.lse = lse;
+  layer.lse_rows = 4;
+  plan->enqueue(layer, Phase::Score, Phase::Score, nullptr);
+  ASSERT_EQ(recorder->count, 1u); // without the kernel that computes it
+  EXPECT_EQ(recorder->launched[0].args[3], address(lse));
+  EXPECT_FLOAT_EQ(asFloat(recorder->launched[0].args[4]), 1.442695f);
+}
+
+TEST_F(Enqueue, CutsALayerIntoPhases) {
+  plan->enqueue(layer, Phase::Select, Phase::Select, nullptr);
+  ASSERT_EQ(recorder->count, 1u);
+  EXPECT_EQ(recorder->launched[0].kernel, 3u);
+  plan->enqueue(layer, Phase::Compact, Phase::Compact, nullptr);
+  EXPECT_EQ(recorder->launched[1].kernel, 4u);
+}
+
+// Engines capture it in a CUDA graph, and call it for every layer.
+TEST_F(Enqueue, AllocatesNothing) {
+  size_t before = allocations;
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  EXPECT_EQ(allocations - before, 0u);
+}
+
+// The last kernel's grid does not fit: none is launched.
+TEST_F(Enqueue, LaunchesAllOrNothing) {
+  layer.index_capacity = UINT32_MAX;
+  EXPECT_THROW(plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr),
+               Failure);
+  EXPECT_EQ(recorder->count, 0u);
+}
