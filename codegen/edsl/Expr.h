@@ -2,7 +2,11 @@
 //
 // An Expr is a Value and the builder that makes more of them, so that kernel
 // builders read like kernels: `t < past`, `row * 16 + lane`. Integers are
-// index or i32, unsigned where it matters (division, comparison of index).
+// index or i32. `<` and its like, min and max are signed; `/`, `%`, `>>` and
+// above() are unsigned: what is divided or shifted is never negative.
+//
+// An Expr is no bool of the compiler's own run: `if (a == b)` does not compile,
+// and k.when(a == b, ...) is meant. Whether there is a value says valid().
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +28,8 @@ public:
   operator mlir::Value() const { return value; }
   mlir::Type type() const { return value.getType(); }
   bool isFloat() const { return llvm::isa<mlir::FloatType>(type()); }
-  explicit operator bool() const { return bool(value); }
+  bool valid() const { return bool(value); }
+  explicit operator bool() const = delete;
 
   /// A constant of this value's type.
   Expr same(double number) const {
@@ -85,6 +90,11 @@ public:
     return compare(mlir::arith::CmpIPredicate::eq,
                    mlir::arith::CmpFPredicate::OEQ, o);
   }
+  // They would look at both sides as bools. `&` and `|` work on bits.
+  void operator&&(Expr) const = delete;
+  void operator||(Expr) const = delete;
+  void operator!() const = delete;
+
   Expr operator+(int64_t n) const { return *this + same(n); }
   Expr operator-(int64_t n) const { return *this - same(n); }
   Expr operator*(int64_t n) const { return *this * same(n); }

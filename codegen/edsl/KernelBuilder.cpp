@@ -2,7 +2,7 @@
 
 #include "codegen/edsl/KernelBuilder.h"
 
-#include "codegen/kernels/KernelArgs.h"
+#include "codegen/KernelArgs.h"
 #include "codegen/simt/SIMT.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -41,7 +41,7 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
       types.push_back(
           MemRefType::get({}, element, MemRefLayoutAttrInterface{},
                           space(context, gpu::AddressSpace::Global)));
-    readOnly.push_back(known && known->readOnly && element);
+    readOnly.push_back(known && known->access == ArgAccess::Read && element);
   }
   func = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
@@ -220,9 +220,10 @@ static SmallVector<Value> plain(ArrayRef<Expr> exprs) {
 }
 
 KernelBuilder::Values
-KernelBuilder::loop(Expr from, Expr to, Expr step, ArrayRef<Expr> carried,
+KernelBuilder::loop(Bound from, Bound to, Bound step, ArrayRef<Expr> carried,
                     llvm::function_ref<Values(Expr, ArrayRef<Expr>)> body) {
-  auto op = scf::ForOp::create(b, from, to, step, plain(carried));
+  auto op = scf::ForOp::create(b, index(from), index(to), index(step),
+                               plain(carried));
   {
     OpBuilder::InsertionGuard guard(b);
     if (carried.empty()) // the builder has added a terminator already
@@ -242,7 +243,14 @@ KernelBuilder::loop(Expr from, Expr to, Expr step, ArrayRef<Expr> carried,
   return results;
 }
 
-void KernelBuilder::loop(Expr from, Expr to, Expr step,
+Expr KernelBuilder::fold(Bound from, Bound to, Bound step, Expr start,
+                         llvm::function_ref<Expr(Expr, Expr)> body) {
+  return loop(from, to, step, {start}, [&](Expr i, ArrayRef<Expr> carried) {
+    return Values{body(i, carried[0])};
+  })[0];
+}
+
+void KernelBuilder::loop(Bound from, Bound to, Bound step,
                          llvm::function_ref<void(Expr)> body) {
   loop(from, to, step, {}, [&](Expr i, ArrayRef<Expr>) {
     body(i);
@@ -260,26 +268,13 @@ void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {
 KernelBuilder::Values KernelBuilder::choose(Expr condition,
                                             llvm::function_ref<Values()> yes,
                                             llvm::function_ref<Values()> no) {
-  // The result types are known once the first branch is built.
-  Block scratch;
-  Values first;
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&scratch);
-    first = yes();
-  }
-  SmallVector<Type> types;
-  for (Expr e : first)
-    types.push_back(e.type());
-  auto op = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true,
-                              /*addElseBlock=*/true);
-  op.thenBlock()->getOperations().splice(op.thenBlock()->begin(),
-                                         scratch.getOperations());
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(op.thenBlock());
-  scf::YieldOp::create(b, plain(first));
-  b.setInsertionPointToEnd(op.elseBlock());
-  scf::YieldOp::create(b, plain(no()));
+  auto branch = [](llvm::function_ref<Values()> body) {
+    return [body](OpBuilder &builder, Location loc) {
+      scf::YieldOp::create(builder, loc, plain(body()));
+    };
+  };
+  // scf has the result types from the branches.
+  auto op = scf::IfOp::create(b, condition, branch(yes), branch(no));
   Values results;
   for (Value value : op.getResults())
     results.push_back(expr(value));

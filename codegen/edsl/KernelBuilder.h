@@ -37,6 +37,18 @@ struct LaunchSpec {
   std::array<std::string, 3> grid;
 };
 
+/// An index, as an Expr or as a number that the builder knows.
+class Bound {
+public:
+  Bound(Expr value) : value(value) {}
+  Bound(int64_t number) : number(number) {}
+
+private:
+  friend class KernelBuilder;
+  Expr value; // not valid: `number`
+  int64_t number = 0;
+};
+
 class KernelBuilder {
 public:
   /// Opens a gpu.func named `name` at the builder's place. `spec` is recorded
@@ -68,8 +80,7 @@ public:
   Expr warp();
   Expr block(mlir::gpu::Dimension dimension);
 
-  //===--- memory
-  //----------------------------------------------------------===//
+  //===--- memory ---------------------------------------------------------===//
   Expr load(const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void store(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// `width` consecutive elements, aligned to their size.
@@ -82,19 +93,21 @@ public:
   void atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void atomicOr(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
 
-  //===--- control
-  //---------------------------------------------------------===//
+  //===--- control --------------------------------------------------------===//
   using Values = llvm::SmallVector<Expr>;
   /// for (i = from; i < to; i += step) with values carried around.
-  Values loop(Expr from, Expr to, Expr step, llvm::ArrayRef<Expr> carried,
+  Values loop(Bound from, Bound to, Bound step, llvm::ArrayRef<Expr> carried,
               llvm::function_ref<Values(Expr, llvm::ArrayRef<Expr>)> body);
-  void loop(Expr from, Expr to, Expr step, llvm::function_ref<void(Expr)> body);
+  void loop(Bound from, Bound to, Bound step,
+            llvm::function_ref<void(Expr)> body);
+  /// The same with one value: body(i, value so far) is the next.
+  Expr fold(Bound from, Bound to, Bound step, Expr start,
+            llvm::function_ref<Expr(Expr, Expr)> body);
   void when(Expr condition, llvm::function_ref<void()> then);
   Values choose(Expr condition, llvm::function_ref<Values()> yes,
                 llvm::function_ref<Values()> no);
 
-  //===--- threads together
-  //------------------------------------------------===//
+  //===--- threads together -----------------------------------------------===//
   /// Orders all memory of the block.
   void barrier();
   void syncWarp();
@@ -112,6 +125,9 @@ public:
 
 private:
   mlir::Value address(const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  Expr index(const Bound &bound) {
+    return bound.value.valid() ? bound.value : index(bound.number);
+  }
   llvm::StringMap<mlir::Value> arguments;
 };
 

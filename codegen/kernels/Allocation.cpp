@@ -23,7 +23,7 @@ Expr kvc::allocateLayers(KernelBuilder &k, const SequenceScalars &s,
   // Floors of all layers, and how many layers come before this one when what is
   // left is handed out: larger remainder first, then the smaller layer.
   auto sums =
-      k.loop(k.lane(), k.arg("layers"), k.index(warpSize), {k.i32(0), k.i32(0)},
+      k.loop(k.lane(), k.arg("layers"), warpSize, {k.i32(0), k.i32(0)},
              [&](Expr l, ArrayRef<Expr> carried) {
                Expr other = value(l), rest = other % unit;
                Expr before =

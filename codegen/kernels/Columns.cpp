@@ -116,9 +116,10 @@ void ColumnsBuilder::run(KernelBuilder &k) {
       head(k.block(gpu::Dimension::y), {});
       return;
     }
-    Values sums = k.loop(
-        k.index(0), heads, k.index(1), starts,
-        [&](Expr h, ArrayRef<Expr> carried) { return head(h, carried); });
+    Values sums =
+        k.loop(0, heads, 1, starts, [&](Expr h, ArrayRef<Expr> carried) {
+          return head(h, carried);
+        });
     runAllHeads(k, s, heads, sums, safeToken, exists);
   });
 }
@@ -191,23 +192,21 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
   Point point{k.index(0), -1, {}, token};
   for (ReduceOp reduce : lateWindows) {
     int64_t window = windowOf(reduce);
-    Expr total =
-        k.loop(k.index(0), k.index(window), k.index(1),
-               {reductionStart(k, reduce.getKind())},
-               [&](Expr row, ArrayRef<Expr> carried) {
-                 LeafReader leaf = [&](Value value,
-                                       const Point &p) -> std::optional<Expr> {
-                   auto rows = value.getDefiningOp<ReduceOp>();
-                   if (rows && rowHeadSums.count(rows))
-                     return finish(rows,
-                                   k.load(rowHeadSums[rows],
-                                          {k.warp(), row, columnOf(k, p)}));
-                   return readColumn(k, s, value, p);
-                 };
-                 PointEval eval(k, s, leaf, point);
-                 return Values{reductionStep(reduce.getKind(), carried[0],
-                                             eval(reduce.getValue()))};
-               })[0];
+    Expr total = k.loop(
+        0, window, 1, {reductionStart(k, reduce.getKind())},
+        [&](Expr row, ArrayRef<Expr> carried) {
+          LeafReader leaf = [&](Value value,
+                                const Point &p) -> std::optional<Expr> {
+            auto rows = value.getDefiningOp<ReduceOp>();
+            if (rows && rowHeadSums.count(rows))
+              return finish(rows, k.load(rowHeadSums[rows],
+                                         {k.warp(), row, columnOf(k, p)}));
+            return readColumn(k, s, value, p);
+          };
+          PointEval eval(k, s, leaf, point);
+          return Values{reductionStep(reduce.getKind(), carried[0],
+                                      eval(reduce.getValue()))};
+        })[0];
     finished[{reduce, -1}] =
         reduce.getKind() == ReduceKind::Mean ? total / k.f32(window) : total;
   }
@@ -237,9 +236,8 @@ void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,
       Expr mine = heads == Axis::OneHead && !oneHead
                       ? exists & (point.kvHead == 0)
                       : exists;
-      k.when(mine, [&] {
-        k.store(result, memory, {s.sequence, row, point.token});
-      });
+      k.when(mine,
+             [&] { k.store(result, memory, {s.sequence, row, point.token}); });
     });
   }
 }

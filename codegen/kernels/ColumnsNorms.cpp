@@ -30,25 +30,22 @@ void ColumnsBuilder::runGathered(KernelBuilder &k, const SequenceScalars &s) {
       for (int j = 0; j < k.shape.group; ++j)
         finished[{norm, j}] = k.f32(0);
     Expr count =
-        k.loop(
-             k.index(0), k.index(gatherTokens), k.index(warpSize), {k.i32(0)},
-             [&](Expr chunk, ArrayRef<Expr> listed) {
-               Expr token = first + chunk + k.lane(), exists = token < s.past;
-               Point point{head, -1, {}, token.min(s.past - 1)};
-               PointEval eval(k, s, leaf, point);
-               Expr marked = eval(mask);
-               storeOutputs(k, s, eval, point,
-                            exists & (marked == k.boolean(false)), false);
-               Expr bits = k.ballot(exists & marked);
-               Expr place = listed[0] + bitsBelow(k, bits);
-               k.when(exists & marked, [&] {
-                 k.store(token.toI32(), gathered, {k.warp(), place.toIndex()});
-               });
-               return Values{listed[0] + k.popcount(bits)};
-             })[0]
-            .toIndex();
+        k.fold(0, gatherTokens, warpSize, k.i32(0), [&](Expr chunk, Expr acc) {
+           Expr token = first + chunk + k.lane(), exists = token < s.past;
+           Point point{head, -1, {}, token.min(s.past - 1)};
+           PointEval eval(k, s, leaf, point);
+           Expr marked = eval(mask);
+           storeOutputs(k, s, eval, point,
+                        exists & (marked == k.boolean(false)), false);
+           Expr bits = k.ballot(exists & marked);
+           Expr place = acc + bitsBelow(k, bits);
+           k.when(exists & marked, [&] {
+             k.store(token.toI32(), gathered, {k.warp(), place.toIndex()});
+           });
+           return acc + k.popcount(bits);
+         }).toIndex();
     k.syncWarp(); // the list is complete
-    k.loop(k.index(0), count, k.index(warpSize), [&](Expr base) {
+    k.loop(0, count, warpSize, [&](Expr base) {
       auto listed = [&](Expr column) {
         Expr item = (base + column).min(count - 1);
         return k.load(gathered, {k.warp(), item}).toIndex();

@@ -47,8 +47,7 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
     Expr rows = rowsLeftOut(k, reduce, skipped);
     Expr one = eval(reduce.getValue(), member);
     bool extreme = kind == ReduceKind::Max || kind == ReduceKind::Min;
-    Expr all =
-        extreme ? reductionStep(kind, start, one) : one * rows.toFloat();
+    Expr all = extreme ? reductionStep(kind, start, one) : one * rows.toFloat();
     starts.back() = (rows > 0).select(all, start);
   }
   if (!readsAll)
@@ -58,7 +57,7 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
     SmallVector<Expr> ones;
     forMembers(k, reduce.getValue(),
                [&](int j) { ones.push_back(eval(reduce.getValue(), j)); });
-    k.loop(k.index(0), rowsLeftOut(k, reduce, skipped), k.index(1),
+    k.loop(0, rowsLeftOut(k, reduce, skipped), 1,
            [&](Expr row) { addToRow(k, reduce, point, row, ones); });
   }
   return starts;
@@ -75,11 +74,9 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   Expr from = readsAll && !readsLogits
                   ? tileStart.max(k.index(0)) / tile.queriesPerStep()
                   : k.index(0);
-  Values starts =
-      startRows(k, s, point, from * tile.queriesPerStep(), slots);
+  Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
   Values sums = k.loop(
-      from, tile.steps(), k.index(1), starts,
-      [&](Expr step, ArrayRef<Expr> carried) {
+      from, tile.steps(), 1, starts, [&](Expr step, ArrayRef<Expr> carried) {
         tile.compute(step);
         Values next(carried.begin(), carried.end());
         for (int64_t local = 0; local < tile.queriesPerStep(); ++local)

@@ -38,7 +38,7 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   Ragged kept(k, sequence, head);
   Expr first = k.block(gpu::Dimension::x) * rows;
   k.when((first == 0) & (thread == 0), [&] { kept.storeOffset(); });
-  k.loop(thread, k.index(rows * pieces), k.index(threads), [&](Expr piece) {
+  k.loop(thread, rows * pieces, threads, [&](Expr piece) {
     Expr row = first + piece / pieces, dim = (piece % pieces) * width;
     k.when(kept.has(row), [&] {
       Expr token = k.load(indices, {sequence, head, row}).toIndex();

@@ -70,26 +70,24 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
             .min(elements - 1));
 
   Values start(elementsPerThread + 1, k.f32(0));
-  Values sums =
-      k.loop(zero, hidden, k.index(threads), start,
-             [&](Expr first, ArrayRef<Expr> carried) {
-               Expr own = first + thread, exists = own < hidden;
-               Expr safe = own.min(hidden - 1);
-               Expr squares = k.loop(zero, k.index(d), k.index(1), {k.f32(0)},
-                                     [&](Expr dim, ArrayRef<Expr> sum) {
-                                       Expr x = weight(safe, dim);
-                                       return Values{x.multiplyAdd(x, sum[0])};
-                                     })[0];
-               Expr norm = exists.select(k.sqrt(squares), k.f32(0));
-               k.barrier(); // the last columns have been used
-               k.store((norm > k.f32(0)).select(k.f32(1) / norm, k.f32(0)),
-                       inverse, {thread});
-               k.barrier();
-               Values next(carried.begin(), carried.end());
-               next.back() = next.back() + norm;
-               Expr count = (hidden - first).min(k.index(threads));
-               Values inner = k.loop(
-                   zero, count, k.index(1), ArrayRef<Expr>(next).drop_back(),
+  Values sums = k.loop(
+      zero, hidden, threads, start, [&](Expr first, ArrayRef<Expr> carried) {
+        Expr own = first + thread, exists = own < hidden;
+        Expr safe = own.min(hidden - 1);
+        Expr squares = k.fold(zero, d, 1, k.f32(0), [&](Expr dim, Expr acc) {
+          Expr x = weight(safe, dim);
+          return x.multiplyAdd(x, acc);
+        });
+        Expr norm = exists.select(k.sqrt(squares), k.f32(0));
+        k.barrier(); // the last columns have been used
+        k.store((norm > k.f32(0)).select(k.f32(1) / norm, k.f32(0)), inverse,
+                {thread});
+        k.barrier();
+        Values next(carried.begin(), carried.end());
+        next.back() = next.back() + norm;
+        Expr count = (hidden - first).min(k.index(threads));
+        Values inner =
+            k.loop(zero, count, 1, ArrayRef<Expr>(next).drop_back(),
                    [&](Expr n, ArrayRef<Expr> running) {
                      Values updated;
                      Expr scale = k.load(inverse, {n});
@@ -99,9 +97,9 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
                                .multiplyAdd(weight(first + n, at % d), sum));
                      return updated;
                    });
-               inner.push_back(next.back());
-               return inner;
-             });
+        inner.push_back(next.back());
+        return inner;
+      });
   Expr total = block.reduce(ReduceKind::Sum, sums.back());
   Expr squares = k.f32(0);
   for (int64_t j = 0; j < elementsPerThread; ++j) {

@@ -124,16 +124,14 @@ private:
   overMembers(Expr row, Values start,
               llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
     return k.loop(
-        k.index(0), members, k.index(warpSize), start,
-        [&](Expr base, ArrayRef<Expr> carried) {
+        0, members, warpSize, start, [&](Expr base, ArrayRef<Expr> carried) {
           Expr entry = (base + k.lane()).min(members - 1);
           Expr mine = k.load(owners, {s.sequence, head, entry}) == row.toI32();
           Expr bits = k.ballot(mine & (base + k.lane() < members));
           auto keep = [&] { return Values(carried.begin(), carried.end()); };
           return k.choose(bits == 0, keep, [&] {
             return k.loop(
-                k.index(0), k.index(warpSize), k.index(1), carried,
-                [&](Expr lane, ArrayRef<Expr> inner) {
+                0, warpSize, 1, carried, [&](Expr lane, ArrayRef<Expr> inner) {
                   Expr bit = (bits >> lane.toI32()) & 1;
                   return k.choose(
                       bit == 0,
@@ -168,9 +166,8 @@ private:
     for (int64_t mask = warpSize / 2; mask; mask /= 2)
       squares = squares + k.shuffleXor(squares, mask);
     Expr norm = k.sqrt(squares);
-    k.when(k.lane() == 0, [&] {
-      k.store(norm, normTable, {s.sequence, head, entry});
-    });
+    k.when(k.lane() == 0,
+           [&] { k.store(norm, normTable, {s.sequence, head, entry}); });
     Values next;
     for (auto [i, x] : llvm::enumerate(vectors[0])) {
       Expr unit = (norm == k.f32(0)).select(k.f32(0), x / norm);

@@ -90,9 +90,8 @@ private:
 
     Expr token = k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
     k.when(token < s.past, [&] {
-      k.when(input(op.getSources(), token) == k.boolean(false), [&] {
-        k.store(k.i32(-1), result, {s.sequence, head, token});
-      });
+      k.when(input(op.getSources(), token) == k.boolean(false),
+             [&] { k.store(k.i32(-1), result, {s.sequence, head, token}); });
     });
 
     Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
@@ -111,7 +110,7 @@ private:
       Values start(slots, k.f32(-std::numeric_limits<double>::infinity()));
       start.append(slots, k.i32(noToken));
       Values best = k.loop(
-          zero, centres, k.index(WarpProduct::rows), start,
+          zero, centres, WarpProduct::rows, start,
           [&](Expr base, ArrayRef<Expr> carried) {
             return step(
                 sides, products, base, centres, carried,

@@ -198,8 +198,8 @@ Expr PointEval::compute(Value value, int member) {
     return s.shares.lookup(op);
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
     auto [numerator, denominator] = scale.getFactor();
-    Expr count = atLeastNone(
-        k, (*this)(scale.getCount(), member).toIndex(), scale.getCount());
+    Expr count = atLeastNone(k, (*this)(scale.getCount(), member).toIndex(),
+                             scale.getCount());
     return (count * numerator / denominator).toI32();
   }
   return cloneScalar(op, member);
@@ -223,13 +223,12 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
     Expr heads = headsOf(reduce.getValue().getType()) == Axis::OneHead
                      ? k.index(1)
                      : k.arg("kv_heads");
-    sum = k.loop(k.index(0), heads, k.index(1), {start},
-                 [&](Expr head, ArrayRef<Expr> carried) {
-                   Point other = point;
-                   other.kvHead = head;
-                   PointEval eval(k, s, leaf, other);
-                   return KernelBuilder::Values{overMembers(eval, carried[0])};
-                 })[0];
+    sum = k.fold(0, heads, 1, start, [&](Expr head, Expr acc) {
+      Point other = point;
+      other.kvHead = head;
+      PointEval eval(k, s, leaf, other);
+      return overMembers(eval, acc);
+    });
     count = count * heads.toFloat();
   }
   return reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
@@ -239,15 +238,14 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
   auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    return k.loop(k.index(0), k.index(d), k.index(1), {reductionStart(k, kind)},
-                  [&](Expr channel, ArrayRef<Expr> carried) {
+    return k.fold(0, d, 1, reductionStart(k, kind),
+                  [&](Expr channel, Expr acc) {
                     Point at = point;
                     at.channel = channel;
                     PointEval eval(k, s, leaf, at);
                     Expr x = value(eval(reduce.getValue(), member));
-                    return KernelBuilder::Values{
-                        reductionStep(kind, carried[0], x)};
-                  })[0];
+                    return reductionStep(kind, acc, x);
+                  });
   };
   ReduceKind kind = reduce.getKind();
   if (kind != ReduceKind::Std) {
@@ -269,15 +267,13 @@ Expr PointEval::pool(PoolOp op, int member) {
   Expr to = (point.token + (half + 1)).min(s.past);
   bool mean = op.getKind() == PoolKind::Mean;
   Expr start = reductionStart(k, mean ? ReduceKind::Sum : ReduceKind::Max);
-  Expr sum = k.loop(
-      from, to, k.index(1), {start}, [&](Expr token, ArrayRef<Expr> carried) {
-        Point near = point;
-        near.token = token;
-        PointEval eval(k, s, leaf, near);
-        Expr value = eval(op.getValue(), member);
-        return KernelBuilder::Values{reductionStep(
-            mean ? ReduceKind::Sum : ReduceKind::Max, carried[0], value)};
-      })[0];
+  Expr sum = k.fold(from, to, 1, start, [&](Expr token, Expr acc) {
+    Point near = point;
+    near.token = token;
+    PointEval eval(k, s, leaf, near);
+    Expr value = eval(op.getValue(), member);
+    return reductionStep(mean ? ReduceKind::Sum : ReduceKind::Max, acc, value);
+  });
   if (!mean)
     return sum;
   return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());
@@ -289,18 +285,17 @@ Expr PointEval::norm(NormOp op) {
   bool l2 = op.getKind() == NormKind::L2;
   int64_t width = k.shape.vectorWidth();
   Expr sum =
-      k.loop(k.index(0), k.index(k.shape.headDim), k.index(width), {k.f32(0)},
-             [&](Expr dim, ArrayRef<Expr> carried) {
-               Expr chunk = k.loadVector(
-                   rows, {s.sequence, point.kvHead, point.token, dim}, width);
-               Expr total = carried[0];
-               for (int64_t e = 0; e < width; ++e) {
-                 Expr x = k.element(chunk, e).widen();
-                 total = l2 ? x.multiplyAdd(x, total)
-                            : total + x.unary<math::AbsFOp>();
-               }
-               return KernelBuilder::Values{total};
-             })[0];
+      k.fold(0, k.shape.headDim, width, k.f32(0), [&](Expr dim, Expr acc) {
+        Expr chunk = k.loadVector(
+            rows, {s.sequence, point.kvHead, point.token, dim}, width);
+        Expr total = acc;
+        for (int64_t e = 0; e < width; ++e) {
+          Expr x = k.element(chunk, e).widen();
+          total =
+              l2 ? x.multiplyAdd(x, total) : total + x.unary<math::AbsFOp>();
+        }
+        return total;
+      });
   return l2 ? k.sqrt(sum) : sum;
 }
 

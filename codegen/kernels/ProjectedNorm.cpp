@@ -17,8 +17,7 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
   Expr hidden = k.arg("hidden");
   bool l2 = op.getKind() == NormKind::L2;
   Values sums = k.loop(
-      k.index(0), hidden, k.index(WarpProduct::rows),
-      Values(product.slots(), k.f32(0)),
+      0, hidden, WarpProduct::rows, Values(product.slots(), k.f32(0)),
       [&](Expr output, ArrayRef<Expr> carried) {
         Values next(carried.begin(), carried.end());
         product.multiply(
@@ -51,8 +50,7 @@ Expr kvc::projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
   Buffer values = sideBuffer(k, CacheSide::Value);
   int64_t d = k.shape.headDim;
   Values sums = k.loop(
-      k.index(0), k.index(d), k.index(WarpProduct::rows),
-      Values(product.slots(), k.f32(0)),
+      0, d, WarpProduct::rows, Values(product.slots(), k.f32(0)),
       [&](Expr base, ArrayRef<Expr> carried) {
         Values next(carried.begin(), carried.end());
         product.multiply(
@@ -72,14 +70,11 @@ Expr kvc::projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
         return next;
       });
   Expr form = product.columnSums(sums, columnSums);
-  Expr squares =
-      k.loop(k.index(0), k.index(d), k.index(1), {k.f32(0)},
-             [&](Expr dim, ArrayRef<Expr> sum) {
-               Expr v =
-                   k.load(values, {s.sequence, point.kvHead, point.token, dim})
-                       .widen();
-               return Values{v.multiplyAdd(v, sum[0])};
-             })[0];
+  Expr squares = k.fold(0, d, 1, k.f32(0), [&](Expr dim, Expr acc) {
+    Expr v =
+        k.load(values, {s.sequence, point.kvHead, point.token, dim}).widen();
+    return v.multiplyAdd(v, acc);
+  });
   Expr frobenius = k.f32(0);
   for (int64_t part = 0; part < GramBuffers::blocks(k.shape); ++part)
     frobenius = frobenius + k.load(gram.sums, {s.sequence, head, k.index(part),

@@ -55,7 +55,7 @@ Selection RadixSelect::search(Expr count, Expr wanted,
   for (int64_t digit : digitBits) {
     int64_t above = shift;
     shift -= digit;
-    k.loop(thread, k.index(bins), step,
+    k.loop(thread, bins, step,
            [&](Expr bin) { k.store(k.i32(0), histogram, {bin}); });
     k.barrier(); // the histogram is empty
     k.loop(thread, count, step, [&](Expr item) {

@@ -25,11 +25,9 @@ Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head)
   auto kept = [&](Expr h) {
     return k.load(counts, {sequence, h}).toIndex().min(k.arg("index_capacity"));
   };
-  offset = k.loop(k.index(0), head, k.index(1), {k.index(0)},
-                  [&](Expr h, ArrayRef<Expr> carried) {
-                    return KernelBuilder::Values{carried[0] + kept(h) +
-                                                 k.arg("slack")};
-                  })[0];
+  offset = k.fold(0, head, 1, k.index(0), [&](Expr h, Expr acc) {
+    return acc + kept(h) + k.arg("slack");
+  });
   count = kept(head);
 }
 

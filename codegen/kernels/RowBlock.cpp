@@ -10,17 +10,15 @@ int64_t RowBlock::members(Value value) const {
 }
 
 void RowBlock::forTokens(llvm::function_ref<void(Expr)> body) {
-  k.loop(begin + k.thread(), end, k.index(threads), body);
+  k.loop(begin + k.thread(), end, threads, body);
 }
 
 Expr RowBlock::overTokens(ReduceKind kind,
                           llvm::function_ref<Expr(Expr)> value) {
-  Expr mine = k.loop(begin + k.thread(), end, k.index(threads),
-                     {reductionStart(k, kind)},
-                     [&](Expr token, ArrayRef<Expr> carried) {
-                       return KernelBuilder::Values{
-                           reductionStep(kind, carried[0], value(token))};
-                     })[0];
+  Expr mine = k.fold(begin + k.thread(), end, threads, reductionStart(k, kind),
+                     [&](Expr token, Expr acc) {
+                       return reductionStep(kind, acc, value(token));
+                     });
   return block.reduce(kind, mine);
 }
 

@@ -2,11 +2,10 @@
 
 #include "codegen/kernels/RowLists.h"
 
+#include "kvc/artifact.h"
+
 using namespace mlir;
 using namespace kvc;
-
-/// Bit of the status word, as kvc/kvc.h has it.
-static constexpr int64_t statusCapacity = 2;
 
 /// The policy reads what earlier layers kept, so every layer counts.
 static bool carriesState(KernelOp kernel) {
@@ -60,7 +59,7 @@ void RowLists::listKept(ListKeptOp list) {
   Expr first = listWhere(
       s.past, [&](Expr token) { return r.at(token)(list.getMask()); },
       [&](Expr row, Expr token) { writeIndex(row, token); });
-  k.loop(k.thread(), s.window, k.index(RowBlock::threads),
+  k.loop(k.thread(), s.window, RowBlock::threads,
          [&](Expr i) { writeIndex(first + i, s.past + i); });
   writeCount(first + s.window);
 }
@@ -74,9 +73,8 @@ void RowLists::listMarked(ListOp op) {
       [&](Expr row, Expr token) {
         k.store(token.toI32(), indices, {s.sequence, r.head, row});
       });
-  k.when(k.thread() == 0, [&] {
-    k.store(count.toI32(), counts, {s.sequence, r.head});
-  });
+  k.when(k.thread() == 0,
+         [&] { k.store(count.toI32(), counts, {s.sequence, r.head}); });
 }
 
 /// Where each kept token's row is noted, for its members.
@@ -137,7 +135,8 @@ void RowLists::writeMemberCount(Expr count) {
             k.buffer("member_counts", {k.arg("kv_heads")}),
             {s.sequence, r.head});
     k.when(count > capacity, [&] {
-      k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}), {k.index(0)});
+      k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}),
+                 {k.index(0)});
     });
   });
 }
@@ -145,11 +144,11 @@ void RowLists::writeMemberCount(Expr count) {
 void RowLists::listAll() {
   if (!has<ListKeptOp>())
     return;
-  k.loop(k.thread(), s.length, k.index(RowBlock::threads),
+  k.loop(k.thread(), s.length, RowBlock::threads,
          [&](Expr token) { writeIndex(token, token); });
   writeCount(s.length);
   for (auto op : r.kernel.getBody().getOps<ListMembersOp>()) {
-    k.loop(k.thread(), s.length, k.index(RowBlock::threads), [&](Expr token) {
+    k.loop(k.thread(), s.length, RowBlock::threads, [&](Expr token) {
       writeMember(op, token, token, token.toI32(), token);
     });
     writeMemberCount(s.length);
@@ -160,9 +159,8 @@ void RowLists::writeIndex(Expr row, Expr token) {
   Expr capacity = k.arg("index_capacity");
   Buffer indices =
       k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
-  k.when(row < capacity, [&] {
-    k.store(token.toI32(), indices, {s.sequence, r.head, row});
-  });
+  k.when(row < capacity,
+         [&] { k.store(token.toI32(), indices, {s.sequence, r.head, row}); });
   if (carriesState(r.kernel))
     countKept(k, s, token);
   if (has<ListMembersOp>())
@@ -183,7 +181,8 @@ void RowLists::writeCount(Expr count) {
     Expr capacity = k.arg("index_capacity");
     k.store(count.min(capacity).toI32(), counts, {s.sequence, r.head});
     k.when(count > capacity, [&] {
-      k.atomicOr(k.i32(statusCapacity), k.buffer("status", {}), {k.index(0)});
+      k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}),
+                 {k.index(0)});
     });
   });
 }

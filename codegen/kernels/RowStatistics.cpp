@@ -39,21 +39,17 @@ Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
   int64_t runs = std::max<int64_t>(1, RowBlock::threads / d);
   Expr channel = k.thread() % d, runIndex = k.thread() / d;
   Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
-  Expr mine =
-      k.loop(r.begin + safe, r.end, k.index(runs), {reductionStart(k, kind)},
-             [&](Expr token, ArrayRef<Expr> carried) {
-               return KernelBuilder::Values{
-                   reductionStep(kind, carried[0], value(token, channel))};
-             })[0];
+  Expr mine = k.fold(r.begin + safe, r.end, runs, reductionStart(k, kind),
+                     [&](Expr token, Expr acc) {
+                       return reductionStep(kind, acc, value(token, channel));
+                     });
   k.barrier(); // earlier results have been read
   k.store(mine, channelRuns, {k.thread()});
   k.barrier();
-  return k.loop(
-      k.index(0), k.index(runs), k.index(1), {reductionStart(k, kind)},
-      [&](Expr run, ArrayRef<Expr> carried) {
-        Expr part = k.load(channelRuns, {run * d + channel});
-        return KernelBuilder::Values{reductionStep(kind, carried[0], part)};
-      })[0];
+  return k.fold(0, runs, 1, reductionStart(k, kind), [&](Expr run, Expr acc) {
+    Expr part = k.load(channelRuns, {run * d + channel});
+    return reductionStep(kind, acc, part);
+  });
 }
 
 void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
@@ -78,9 +74,8 @@ void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
   }
   Buffer result = r.outputOf(reduce.getResult());
   int64_t d = k.shape.headDim;
-  k.when(k.thread() < d, [&] {
-    k.store(total, result, {r.s.sequence, r.head, k.thread()});
-  });
+  k.when(k.thread() < d,
+         [&] { k.store(total, result, {r.s.sequence, r.head, k.thread()}); });
 }
 
 /// The smallest number of best scores that leave at most `all_but`: bit by
@@ -99,14 +94,12 @@ Expr kvc::countMass(RowBlock &r, CountMassOp op) {
       return counts.select(x, k.f32(0));
     });
   };
-  Expr key =
-      k.loop(k.index(0), k.index(32), k.index(1), {k.i32(0)},
-             [&](Expr i, ArrayRef<Expr> carried) {
-               Expr bit = k.i32(1) << (k.index(31) - i).toI32();
-               Expr higher = carried[0] | bit;
-               Expr fits = massBelow(higher) <= least;
-               return KernelBuilder::Values{fits.select(higher, carried[0])};
-             })[0];
+  Expr key = k.fold(0, 32, 1, k.i32(0), [&](Expr i, Expr acc) {
+    Expr bit = k.i32(1) << (k.index(31) - i).toI32();
+    Expr higher = acc | bit;
+    Expr fits = massBelow(higher) <= least;
+    return fits.select(higher, acc);
+  });
   Expr left = least - massBelow(key);
   // How many scores have the key or more, how many just the key, and its
   // value.
@@ -139,15 +132,12 @@ Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op) {
   };
   Expr mine = value(head), heads = k.arg("kv_heads");
   Expr count = evalScalar(k, r.s, op.getCount());
-  Expr before = k.loop(
-      k.index(0), heads, k.index(1), {k.index(0)},
-      [&](Expr other, ArrayRef<Expr> carried) {
-        Expr theirs = value(other);
-        Expr better =
-            op.getEnd() == End::Lowest ? theirs < mine : theirs > mine;
-        Expr comes = better | ((theirs == mine) & (other < head));
-        return KernelBuilder::Values{comes.select(carried[0] + 1, carried[0])};
-      })[0];
+  Expr before = k.fold(0, heads, 1, k.index(0), [&](Expr other, Expr acc) {
+    Expr theirs = value(other);
+    Expr better = op.getEnd() == End::Lowest ? theirs < mine : theirs > mine;
+    Expr comes = better | ((theirs == mine) & (other < head));
+    return comes.select(acc + 1, acc);
+  });
   Expr number = mine.isNaN() == k.boolean(false);
   return (count >= heads) | (number & (before < count));
 }

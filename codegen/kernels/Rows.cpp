@@ -14,14 +14,14 @@
 #include "codegen/kernels/RowLists.h"
 #include "codegen/kernels/RowStatistics.h"
 
+#include "kvc/artifact.h"
+
 using namespace mlir;
 using namespace kvc;
 
 namespace {
 
 constexpr int64_t threads = RowBlock::threads;
-/// Bit of the status word, as kvc/kvc.h has it.
-constexpr int64_t statusNaN = 1;
 
 class RowsBuilder {
 public:
@@ -139,7 +139,7 @@ private:
     Buffer status = k.buffer("status", {});
     row->forTokens([&](Expr token) {
       k.when(score(token).isNaN(),
-             [&] { k.atomicOr(k.i32(statusNaN), status, {k.index(0)}); });
+             [&] { k.atomicOr(k.i32(KVC_DATA_NAN), status, {k.index(0)}); });
     });
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
     selections[topk] = radix.select(s.past, wanted, [&](Expr token) {

@@ -203,8 +203,7 @@ private:
     }
     case SegmentKind::Softmax: {
       Expr sum = over(ReduceKind::Sum);
-      Expr share =
-          (own() - over(ReduceKind::Max)).unary<math::ExpOp>() / sum;
+      Expr share = (own() - over(ReduceKind::Max)).unary<math::ExpOp>() / sum;
       // Behind the last segment there are no tokens.
       return op.getNext() ? (sum == k.f32(0)).select(k.f32(NAN), share) : share;
     }
@@ -218,17 +217,16 @@ private:
   Expr rank(SegmentOp op, Expr value, const Point &p) {
     RowBlock &tokens = tokensOf(op);
     Expr key = orderedKey(k, value);
-    Expr behind =
-        k.loop(tokens.begin, tokens.end, k.index(1), {k.i32(0)},
-               [&](Expr token, ArrayRef<Expr> carried) {
-                 Point other = p;
-                 other.token = token;
-                 Expr theirs = orderedKey(k, PointEval(k, s, row->leaf, other)(
-                                                 op.getValue(), p.member));
-                 Expr after =
-                     key.above(theirs) | ((key == theirs) & (p.token < token));
-                 return KernelBuilder::Values{carried[0] + after.toI32()};
-               })[0];
+    Expr behind = k.fold(
+        tokens.begin, tokens.end, 1, k.i32(0), [&](Expr token, Expr acc) {
+          Point other = p;
+          other.token = token;
+          Expr theirs = orderedKey(
+              k, PointEval(k, s, row->leaf, other)(op.getValue(), p.member));
+          Expr after =
+              key.above(theirs) | ((key == theirs) & (p.token < token));
+          return acc + after.toI32();
+        });
     return behind.toFloat();
   }
 };

@@ -12,12 +12,13 @@
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/TableAllocation.h"
 
+#include "kvc/artifact.h"
+
 using namespace mlir;
 using namespace kvc;
 
 static constexpr int64_t threads = 512;
 // The runtime refuses plans with more KV heads.
-static constexpr int64_t maxHeads = 1024;
 
 namespace {
 
@@ -31,9 +32,9 @@ public:
 
   void build() {
     if (has<AllocateHeadsOp>()) {
-      chosen = k.shared(k.b.getI32Type(), maxHeads);
-      floors = k.shared(k.b.getI32Type(), maxHeads);
-      remainders = k.shared(k.b.getI32Type(), maxHeads);
+      chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+      floors = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+      remainders = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
     }
     std::optional<TableAllocation> table;
     if (has<AllocateTableOp>())
@@ -100,10 +101,8 @@ private:
       return atLeastNone(k, evalAt(op.getBase(), head, zero).toIndex(),
                          op.getBase());
     };
-    Expr total = k.loop(zero, heads, one, {zero},
-                        [&](Expr head, ArrayRef<Expr> carried) {
-                          return KernelBuilder::Values{carried[0] + base(head)};
-                        })[0];
+    Expr total = k.fold(zero, heads, one, zero,
+                        [&](Expr head, Expr acc) { return acc + base(head); });
     Expr items = s.past * heads;
     auto key = [&](Expr item) {
       return orderedKey(k, evalAt(op.getScore(), item % heads, item / heads));

@@ -94,8 +94,8 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   k.when(s.length.above(s.budget) & (step < tile.steps()), [&] {
     Expr end = ((step + 1) * tile.queriesPerStep()).min(s.length);
     auto total = k.loop(
-        k.index(0), end, k.index(LogitTile::tokens),
-        {k.f32(-infinity), k.f32(0)}, [&](Expr base, ArrayRef<Expr> carried) {
+        0, end, LogitTile::tokens, {k.f32(-infinity), k.f32(0)},
+        [&](Expr base, ArrayRef<Expr> carried) {
           tile.loadKeys(s.sequence, head, base, s.length);
           tile.compute(step);
           auto [m, sum] = rowOfTile(k, tile, base, (query + 1).min(s.length));
@@ -144,13 +144,13 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   Expr row = lane / 2, half = lane % 2;
 
   k.when((s.length.above(s.budget)) & (first < s.length), [&] {
-    k.loop(lane, k.index(rowCount), k.index(warpSize), [&](Expr r) {
+    k.loop(lane, rowCount, warpSize, [&](Expr r) {
       k.store(k.f32(-infinity), running, {warp, r, zero});
       k.store(k.f32(0), running, {warp, r, one});
     });
     k.syncWarp();
     Expr end = (first + splitTokens).min(s.length);
-    k.loop(first, end, k.index(LogitTile::tokens), [&](Expr base) {
+    k.loop(first, end, LogitTile::tokens, [&](Expr base) {
       tile.loadKeys(s.sequence, head, base, s.length);
       k.loop(zero, tile.steps(), one, [&](Expr step) {
         tile.compute(step);
@@ -170,7 +170,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
         k.syncWarp();
       });
     });
-    k.loop(lane, k.index(rowCount), k.index(warpSize), [&](Expr r) {
+    k.loop(lane, rowCount, warpSize, [&](Expr r) {
       Expr member = r % tile.paddedGroup, query = r / tile.paddedGroup;
       k.when((member < k.shape.group) & (query < queries), [&] {
         for (int64_t part : {0, 1})
@@ -205,7 +205,7 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   k.when(s.length.above(s.budget) & (head < heads), [&] {
     Expr splits = (s.length + (splitTokens - 1)) / splitTokens;
     auto total = k.loop(
-        k.lane(), splits, k.index(warpSize), {k.f32(-infinity), k.f32(0)},
+        k.lane(), splits, warpSize, {k.f32(-infinity), k.f32(0)},
         [&](Expr split, ArrayRef<Expr> carried) {
           auto read = [&](int64_t part) {
             return k.load(partial,
@@ -218,8 +218,7 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
     for (int64_t mask = 16; mask; mask /= 2)
       std::tie(m, sum) =
           merge(k, m, sum, k.shuffleXor(m, mask), k.shuffleXor(sum, mask));
-    k.when(k.lane() == 0, [&] {
-      k.store(m + k.log2(sum), lse, {s.sequence, head, query});
-    });
+    k.when(k.lane() == 0,
+           [&] { k.store(m + k.log2(sum), lse, {s.sequence, head, query}); });
   });
 }

@@ -2,13 +2,13 @@
 
 #include "codegen/kernels/TableAllocation.h"
 
+#include "kvc/artifact.h"
+
 using namespace mlir;
 using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
-/// Bits of the status word, as kvc/kvc.h has them.
-static constexpr int64_t statusTable = 4;
 /// An entry below 2^-24 of the largest loses bits.
 static constexpr int64_t exponentRange = 24;
 static constexpr int64_t quotientBits = 22; // counts are below 2^21
@@ -58,14 +58,13 @@ Expr TableAllocation::blockSum(Expr value) {
   k.store(k.expr(arith::TruncIOp::create(k.b, i64, value >> 64)), high,
           {k.thread()});
   k.barrier();
-  return k.loop(k.index(0), k.index(block.threads), k.index(1), {k.zero(i128)},
-                [&](Expr i, ArrayRef<Expr> sum) {
-                  auto part = [&](const Buffer &memory) {
-                    return k.expr(
-                        arith::ExtUIOp::create(k.b, i128, k.load(memory, {i})));
-                  };
-                  return Values{sum[0] + (part(low) | (part(high) << 64))};
-                })[0];
+  return k.loop(
+      0, block.threads, 1, {k.zero(i128)}, [&](Expr i, ArrayRef<Expr> sum) {
+        auto part = [&](const Buffer &memory) {
+          return k.expr(arith::ExtUIOp::create(k.b, i128, k.load(memory, {i})));
+        };
+        return Values{sum[0] + (part(low) | (part(high) << 64))};
+      })[0];
 }
 
 void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
@@ -75,10 +74,9 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
   Expr count = perLayer * k.arg("layers");
   Expr nothing = k.zero(k.b.getIntegerType(128));
   auto overHeads = [&](llvm::function_ref<Expr(Expr)> value) {
-    return blockSum(k.loop(thread, count, step, {nothing},
-                           [&](Expr head, ArrayRef<Expr> sum) {
-                             return Values{sum[0] + value(head)};
-                           })[0]);
+    return blockSum(
+        k.fold(thread, count, step, nothing,
+               [&](Expr head, Expr acc) { return acc + value(head); }));
   };
   auto flag = [&](Expr bit) { return bit.select(nothing + 1, nothing); };
 
@@ -103,7 +101,7 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
                   exponentRange;
   Expr weights = overHeads([&](Expr head) { return weightOf(head); });
   k.when((scan[1] > 0) | (weights == nothing), [&] {
-    k.atomicOr(k.i32(statusTable), k.buffer("status", {}), {zero});
+    k.atomicOr(k.i32(KVC_DATA_TABLE), k.buffer("status", {}), {zero});
   });
 
   // A head's share is share / weights: base + weight * shared * heads /
@@ -147,7 +145,7 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
   auto divide = [&](Expr head) {
     Expr value = equal.select(rest, share(head) * rest);
     return k.loop(
-        zero, k.index(quotientBits), one, {nothing, value},
+        zero, quotientBits, one, {nothing, value},
         [&](Expr i, ArrayRef<Expr> carried) {
           Expr bit = wide(k.index(quotientBits - 1) - i);
           // divisor << bit might overflow; value >> bit cannot.

@@ -32,8 +32,8 @@ std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value) {
   k.when(k.lane() == 0, [&] { k.store(value, integers, {k.warp()}); });
   k.barrier();
   auto sums =
-      k.loop(k.index(0), k.index(threads / warpSize), k.index(1),
-             {k.i32(0), k.i32(0)}, [&](Expr w, ArrayRef<Expr> carried) {
+      k.loop(0, threads / warpSize, 1, {k.i32(0), k.i32(0)},
+             [&](Expr w, ArrayRef<Expr> carried) {
                Expr n = k.load(integers, {w});
                Expr front = (w < k.warp()).select(n, k.i32(0));
                return KernelBuilder::Values{carried[0] + front, carried[1] + n};
@@ -63,7 +63,7 @@ KernelBuilder::Values kvc::walkSegment(
   Expr segment = (count + (threads - 1)) / threads * warpSize;
   Expr first = k.warp() * segment;
   Expr last = (first + segment).min(count);
-  return k.loop(first, last, k.index(warpSize), carried,
+  return k.loop(first, last, warpSize, carried,
                 [&](Expr base, ArrayRef<Expr> values) {
                   Expr item = base + k.lane();
                   return body(item, item < last, values);

@@ -92,19 +92,18 @@ void WarpProduct::multiply(
   for (int64_t row = 0; row < rows; ++row)
     at.push_back(address(k.index(row)));
   SmallVector<Expr> zeros(rows, k.f32(0));
-  auto dots =
-      k.loop(k.index(0), k.index(k.shape.headDim), k.index(width), zeros,
-             [&](Expr dim, ArrayRef<Expr> carried) {
-               Expr mine = loadPart(columnMemory, column, dim, width);
-               KernelBuilder::Values sums(carried.begin(), carried.end());
-               for (int64_t row = 0; row < rows; ++row) {
-                 Expr other = loadPart(memory, at[row], dim, width);
-                 for (int64_t e = 0; e < width; ++e)
-                   sums[row] = k.element(other, e).widen().multiplyAdd(
-                       k.element(mine, e).widen(), sums[row]);
-               }
-               return sums;
-             });
+  auto dots = k.loop(
+      0, k.shape.headDim, width, zeros, [&](Expr dim, ArrayRef<Expr> carried) {
+        Expr mine = loadPart(columnMemory, column, dim, width);
+        KernelBuilder::Values sums(carried.begin(), carried.end());
+        for (int64_t row = 0; row < rows; ++row) {
+          Expr other = loadPart(memory, at[row], dim, width);
+          for (int64_t e = 0; e < width; ++e)
+            sums[row] = k.element(other, e).widen().multiplyAdd(
+                k.element(mine, e).widen(), sums[row]);
+        }
+        return sums;
+      });
   for (int64_t row = 0; row < rows; ++row)
     visit(dots[row], k.index(row), lane, 0);
 }
