@@ -118,4 +118,47 @@ def KVC_BufferAttr : AttrDef<KVC_Dialect, "Buffer"> {
   let assemblyFormat = "`<` $index `,` `live` `=` $first `to` $last `>`";
 }
 
+def KVC_Phase : KVC_Enum<"Phase", "what a kernel is run for", [
+  I32EnumAttrCase<"Score", 0, "score">,
+  I32EnumAttrCase<"Select", 1, "select">,
+  I32EnumAttrCase<"Compact", 2, "compact">
+]>;
+
+def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
+  let mnemonic = "plan";
+  let summary = "what a runtime must know of a fused policy as a whole";
+  let description = [{
+    Written by `kvc-write-plan`, printed by the manifest, read by whoever builds
+    kernels; nothing of it is derived again.
+
+    | | |
+    |---|---|
+    | `queries` | how many of the last queries are read, or `all` |
+    | `protect_last` | tokens that are protected, `unknown` before the launch |
+    | `lse` | buffer of the log-sum-exp, for callers that have none |
+    | `scores` | buffer of what the last selection ranked, and its heads |
+    | `phases` | one for each kernel: `score`, `select` (the one that lists the kept tokens), `compact` |
+    | `buffers` | scratch: first and last kernel that needs it; `per_block` where each block of a kernel has its own, `model` where elements are in the model's type; the tensor |
+
+    Example:
+    ```mlir
+    #kvc.plan<queries = 0, protect_last = 0, lse = none, scores = 0 of kv_heads,
+              phases = [score, select, compact],
+              buffers = [0 to 2 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>]>
+    ```
+  }];
+  let parameters = (ins "int64_t":$queries,
+                        "std::optional<int64_t>":$protect_last,
+                        "std::optional<unsigned>":$lse,
+                        "std::optional<unsigned>":$scores,
+                        "::kvc::Axis":$score_heads,
+                        ArrayRefParameter<"::kvc::Phase">:$phases,
+                        ArrayRefParameter<"::kvc::PlannedBuffer">:$buffers);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// True where the queries of every token are read.
+    bool readsAllQueries() const;
+  }];
+}
+
 #endif // KVC_ATTRS_TD

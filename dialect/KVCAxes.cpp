@@ -40,53 +40,59 @@ RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
 // Inference
 //===----------------------------------------------------------------------===//
 
-LogicalResult AttentionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::QueryHeads, Axis::Window, Axis::Past};
+LogicalResult AttentionOp::inferAxes(ArrayRef<AxisList>,
+                                     MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::QueryHeads, Axis::Window, Axis::Past};
   return success();
 }
 
-LogicalResult NormOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::KVHeads, Axis::Past};
+LogicalResult NormOp::inferAxes(ArrayRef<AxisList>,
+                                MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Past};
   return success();
 }
 
-LogicalResult ProjectedNormOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::QueryHeads, Axis::Past};
+LogicalResult ProjectedNormOp::inferAxes(ArrayRef<AxisList>,
+                                         MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::QueryHeads, Axis::Past};
   return success();
 }
 
-LogicalResult VectorsOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::KVHeads, Axis::Channel, Axis::Past};
+LogicalResult VectorsOp::inferAxes(ArrayRef<AxisList>,
+                                   MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Channel, Axis::Past};
   return success();
 }
 
-LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::OneHead, Axis::Past};
+LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>,
+                                    MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::OneHead, Axis::Past};
   return success();
 }
 
-LogicalResult FillOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
+LogicalResult FillOp::inferAxes(ArrayRef<AxisList>,
+                                MutableArrayRef<AxisList> results) {
   const Axis all[] = {Axis::OneHead, Axis::Window, Axis::Past};
   int64_t rank = cast<RankedTensorType>(getType()).getRank();
-  result = {Axis::OneHead};
-  result.append(all + 3 - (rank - 1), all + 3);
+  results[0] = {Axis::OneHead};
+  results[0].append(all + 3 - (rank - 1), all + 3);
   return success();
 }
 
 LogicalResult BroadcastOp::inferAxes(ArrayRef<AxisList> operands,
-                                     AxisList &result) {
+                                     MutableArrayRef<AxisList> results) {
   Axis heads = operands[0].empty() ? Axis::OneHead : operands[0].front();
   switch (cast<RankedTensorType>(getType()).getRank()) {
   case 1:
-    result = {heads};
+    results[0] = {heads};
     return success();
   case 2:
-    result = {heads, Axis::Past};
+    results[0] = {heads, Axis::Past};
     return success();
   case 3: {
     bool channels =
         getChannels() || llvm::is_contained(operands[0], Axis::Channel);
-    result = {heads, channels ? Axis::Channel : Axis::Window, Axis::Past};
+    results[0] = {heads, channels ? Axis::Channel : Axis::Window, Axis::Past};
     return success();
   }
   }
@@ -94,153 +100,189 @@ LogicalResult BroadcastOp::inferAxes(ArrayRef<AxisList> operands,
 }
 
 LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
-                                  AxisList &result) {
-  result = operands[0];
+                                  MutableArrayRef<AxisList> results) {
+  results[0] = operands[0];
   switch (getAxis()) {
   case ReduceAxis::Window:
   case ReduceAxis::Channels: {
     bool window = getAxis() == ReduceAxis::Window;
-    if (result[1] != (window ? Axis::Window : Axis::Channel)) // C4
+    if (results[0][1] != (window ? Axis::Window : Axis::Channel)) // C4
       return emitOpError("over ")
              << stringifyReduceAxis(getAxis()) << " needs a value per "
              << (window ? "query of the window" : "channel") << ", got one per "
              << (window ? "channel" : "query");
-    result.erase(result.begin() + 1);
+    results[0].erase(results[0].begin() + 1);
     return success();
   }
   case ReduceAxis::Group:
-    if (result.front() != Axis::QueryHeads) // C4
+    if (results[0].front() != Axis::QueryHeads) // C4
       return emitOpError("group needs a value per query head, got a value per ")
-             << (result.front() == Axis::KVHeads ? "KV head" : "token alone");
-    result.front() = Axis::KVHeads;
+             << (results[0].front() == Axis::KVHeads ? "KV head"
+                                                     : "token alone");
+    results[0].front() = Axis::KVHeads;
     return success();
   case ReduceAxis::Heads:
-    result.front() = Axis::OneHead;
+    results[0].front() = Axis::OneHead;
     return success();
   case ReduceAxis::Tokens:
-    if (result.size() == 3 &&
-        (result[1] != Axis::Channel || result[0] != Axis::KVHeads)) // C4
+    if (results[0].size() == 3 && (results[0][1] != Axis::Channel ||
+                                   results[0][0] != Axis::KVHeads)) // C4
       return emitOpError("over tokens needs scores, or channels per KV head");
-    result.pop_back();
+    results[0].pop_back();
     return success();
   }
   return failure();
 }
 
-LogicalResult PoolOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
-  result = operands[0];
+LogicalResult PoolOp::inferAxes(ArrayRef<AxisList> operands,
+                                MutableArrayRef<AxisList> results) {
+  results[0] = operands[0];
   return success();
 }
 
 LogicalResult SegmentOp::inferAxes(ArrayRef<AxisList> operands,
-                                   AxisList &result) {
-  result = operands[0];
-  if (result.size() == 3 && result[1] != Axis::Channel) // C3
+                                   MutableArrayRef<AxisList> results) {
+  results[0] = operands[0];
+  if (results[0].size() == 3 && results[0][1] != Axis::Channel) // C3
     return emitOpError("needs a value per token or per channel, got one per "
                        "query");
   return success();
 }
 
-LogicalResult AllocateOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::KVHeads};
+LogicalResult AllocateOp::inferAxes(ArrayRef<AxisList>,
+                                    MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads};
   return success();
 }
 
 LogicalResult AllocateLayersOp::inferAxes(ArrayRef<AxisList>,
-                                          AxisList &result) {
-  result = {Axis::KVHeads};
+                                          MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads};
   return success();
 }
 
 LogicalResult AllocateHeadsOp::inferAxes(ArrayRef<AxisList> operands,
-                                         AxisList &result) {
+                                         MutableArrayRef<AxisList> results) {
   const char *const names[] = {"score", "base"};
   for (auto [axes, what] : llvm::zip(operands, names))
     if (axes.front() != Axis::KVHeads) // C1
       return emitOpError(what)
              << " must be per KV head, got a value per "
              << (axes.front() == Axis::OneHead ? "token alone" : "query head");
-  result = {Axis::KVHeads};
+  results[0] = {Axis::KVHeads};
   return success();
 }
 
-LogicalResult AllocateTableOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::KVHeads};
+LogicalResult AllocateTableOp::inferAxes(ArrayRef<AxisList>,
+                                         MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads};
   return success();
 }
 
 LogicalResult SelectHeadsOp::inferAxes(ArrayRef<AxisList> operands,
-                                       AxisList &result) {
+                                       MutableArrayRef<AxisList> results) {
   if (operands[0].front() != Axis::KVHeads) // C1
     return emitOpError("value must be per KV head, got a value per ")
            << (operands[0].front() == Axis::OneHead ? "sequence"
                                                     : "query head");
-  result = {Axis::KVHeads};
+  results[0] = {Axis::KVHeads};
   if (cast<RankedTensorType>(getType()).getRank() == 2)
-    result.push_back(Axis::Past);
+    results[0].push_back(Axis::Past);
   return success();
 }
 
-LogicalResult KeptLayersOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::OneHead, Axis::Past};
+LogicalResult KeptLayersOp::inferAxes(ArrayRef<AxisList>,
+                                      MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::OneHead, Axis::Past};
   return success();
 }
 
 LogicalResult CountMassOp::inferAxes(ArrayRef<AxisList> operands,
-                                     AxisList &result) {
+                                     MutableArrayRef<AxisList> results) {
   if (operands[0].front() == Axis::QueryHeads) // C1
     return emitOpError("score must be per KV head, got a value per query head; "
                        "reduce it over the group first");
-  result = {Axis::KVHeads};
+  results[0] = {Axis::KVHeads};
   return success();
 }
 
 LogicalResult ScaleCountOp::inferAxes(ArrayRef<AxisList> operands,
-                                      AxisList &result) {
-  result = operands[0];
+                                      MutableArrayRef<AxisList> results) {
+  results[0] = operands[0];
   return success();
 }
 
-LogicalResult TopkOp::inferAxes(ArrayRef<AxisList> operands, AxisList &result) {
+LogicalResult TopkOp::inferAxes(ArrayRef<AxisList> operands,
+                                MutableArrayRef<AxisList> results) {
   const char *const names[] = {"score", "count"};
   for (auto [axes, what] : llvm::zip(operands, names))
     if (axes.front() == Axis::QueryHeads) // C1
       return emitOpError(what)
              << " must be per KV head, got a value per query head; reduce it "
                 "over the group first";
-  result = {Axis::KVHeads, Axis::Past};
+  results[0] = {Axis::KVHeads, Axis::Past};
   return success();
 }
 
 LogicalResult NearestOp::inferAxes(ArrayRef<AxisList> operands,
-                                   AxisList &result) {
+                                   MutableArrayRef<AxisList> results) {
   const char *const names[] = {"sources", "centres"};
   for (auto [axes, what] : llvm::zip(operands, names))
     if (axes.front() == Axis::QueryHeads) // C1
       return emitOpError(what)
              << " must be per KV head, got a value per query head";
-  result = {Axis::KVHeads, Axis::Past};
+  results[0] = {Axis::KVHeads, Axis::Past};
   return success();
 }
 
-LogicalResult RowStatisticsOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair};
+LogicalResult RowStatisticsOp::inferAxes(ArrayRef<AxisList>,
+                                         MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair};
   return success();
 }
 
-LogicalResult RowLogSumExpOp::inferAxes(ArrayRef<AxisList>, AxisList &result) {
-  result = {Axis::QueryHeads, Axis::Window};
+LogicalResult RowLogSumExpOp::inferAxes(ArrayRef<AxisList>,
+                                        MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::QueryHeads, Axis::Window};
   return success();
 }
 
-LogicalResult CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
-                                             AxisList &result) {
-  result = {Axis::QueryHeads, Axis::Window};
+LogicalResult
+CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
+                               MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::QueryHeads, Axis::Window};
   return success();
 }
 
 LogicalResult StageOp::inferAxes(ArrayRef<AxisList> operands,
-                                 AxisList &result) {
-  result = operands[0];
+                                 MutableArrayRef<AxisList> results) {
+  results[0] = operands[0];
+  return success();
+}
+
+LogicalResult ListOp::inferAxes(ArrayRef<AxisList>,
+                                MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Kept};
+  results[1] = {Axis::KVHeads};
+  return success();
+}
+
+LogicalResult ListKeptOp::inferAxes(ArrayRef<AxisList>,
+                                    MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Kept};
+  results[1] = {Axis::KVHeads};
+  return success();
+}
+
+LogicalResult ListMembersOp::inferAxes(ArrayRef<AxisList>,
+                                       MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Kept};
+  return success();
+}
+
+LogicalResult GramOp::inferAxes(ArrayRef<AxisList>,
+                                MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::QueryHeads, Axis::Channel, Axis::Channel};
+  results[1] = {Axis::QueryHeads, Axis::Channel, Axis::Pair};
   return success();
 }

@@ -4,6 +4,8 @@
 #define KVC_DIALECT_KVCDIALECT_H
 
 #include "dialect/KVCAxes.h"
+#include "dialect/KVCNeeds.h"
+#include "dialect/KVCPlan.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributeInterfaces.h"
@@ -17,11 +19,11 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialect/KVCDialect.h.inc"
-#include "dialect/KVCInterfaces.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialect/KVCTypes.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/KVCAttrs.h.inc"
+#include "dialect/KVCInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialect/KVCOps.h.inc"
 

@@ -5,8 +5,15 @@
 
 include "dialect/KVCOps.td"
 
-def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
-                                     HasParent<"PolicyOp">]> {
+// An op of level fused, on tensors whose axes it knows.
+class KVC_FusedOp<string mnemonic, list<Trait> traits = [],
+                  list<string> own = []>
+    : KVC_Op<mnemonic, !listconcat([KVC_OfLevelFused,
+        DeclareOpInterfaceMethods<KVC_AxesOpInterface>], traits), own>;
+
+def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
+                                          KVC_OfLevelFused,
+                                          HasParent<"PolicyOp">]> {
   let summary = "one launch";
   let description = [{
     Made by `kvc-form-kernels`, lowered by `convert-kvc-to-gpu`. Operands are
@@ -36,7 +43,9 @@ def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
       `kvc-check-kernels`).
   }];
   let arguments = (ins KVC_KernelKindAttr:$kind, StrAttr:$name,
-                       Variadic<AnyRankedTensor>:$inputs);
+                       Variadic<AnyRankedTensor>:$inputs,
+                       OptionalAttr<TypedArrayAttrBase<KVC_BufferAttr,
+                           "scratch buffers">>:$buffers);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
@@ -46,7 +55,7 @@ def KVC_KernelOp : KVC_Op<"kernel", [IsolatedFromAbove, SingleBlock,
   let hasRegionVerifier = 1;
 }
 
-def KVC_YieldOp : KVC_Op<"yield", [AttrSizedOperandSegments, Terminator,
+def KVC_YieldOp : KVC_FrameOp<"yield", [AttrSizedOperandSegments, Terminator,
     HasParent<"KernelOp">]> {
   let summary = "end a kernel";
   let description = [{
@@ -61,7 +70,7 @@ def KVC_YieldOp : KVC_Op<"yield", [AttrSizedOperandSegments, Terminator,
   }];
 }
 
-def KVC_RowStatisticsOp : KVC_TensorOp<"row_statistics"> {
+def KVC_RowStatisticsOp : KVC_FusedOp<"row_statistics", [Pure]> {
   let summary = "compute partial softmax statistics of the last queries";
   let description = [{
     For each query row and each split of the tokens: the maximum logit and the
@@ -72,7 +81,7 @@ def KVC_RowStatisticsOp : KVC_TensorOp<"row_statistics"> {
   let assemblyFormat = "`last` `(` $last `)` attr-dict `:` type($result)";
 }
 
-def KVC_RowLogSumExpOp : KVC_TensorOp<"row_log_sum_exp"> {
+def KVC_RowLogSumExpOp : KVC_FusedOp<"row_log_sum_exp", [Pure]> {
   let summary = "compute the log-sum-exp of every query, base 2";
   let description = [{
     One warp walks all tokens that its queries see: for all queries there are
@@ -82,7 +91,8 @@ def KVC_RowLogSumExpOp : KVC_TensorOp<"row_log_sum_exp"> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def KVC_CombineStatisticsOp : KVC_TensorOp<"combine_statistics"> {
+def KVC_CombineStatisticsOp : KVC_FusedOp<"combine_statistics", [Pure],
+                                              ["verifyFused"]> {
   let summary = "combine partial statistics into the log-sum-exp, base 2";
   let description = [{ In ascending order of the splits, lane by lane. }];
   let arguments = (ins TensorRankOf<[F32], [4]>:$partial);
@@ -90,18 +100,24 @@ def KVC_CombineStatisticsOp : KVC_TensorOp<"combine_statistics"> {
   let assemblyFormat = "$partial attr-dict `:` type($partial) `->` type($result)";
 }
 
-def KVC_StageOp : KVC_TensorOp<"stage", [AllTypesMatch<["value", "result"]>]> {
+def KVC_StageOp : KVC_FusedOp<"stage", [Pure, KVC_ScratchOpInterface,
+                                       AllTypesMatch<["value", "result"]>]> {
   let summary = "write a value of a rows kernel to scratch before going on";
   let description = [{
     Inserted where an op needs a value at more than one token: in front of
     `kvc.pool` and `kvc.topk`.
   }];
-  let arguments = (ins AnyRankedTensor:$value);
+  let arguments = (ins AnyRankedTensor:$value,
+                       OptionalAttr<KVC_BufferAttr>:$buffer);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
+  let extraClassDeclaration = [{
+    /// What is ranked last is such a value.
+    bool outlivesPolicy() { return true; }
+  }];
 }
 
-def KVC_ListKeptOp : KVC_Op<"list_kept", [Pure]> {
+def KVC_ListKeptOp : KVC_FusedOp<"list_kept", [Pure]> {
   let summary = "list the kept tokens of each KV head, ascending";
   let description = [{ The selected tokens of the past, then the window. }];
   let arguments = (ins KVC_Mask:$mask);
@@ -111,7 +127,7 @@ def KVC_ListKeptOp : KVC_Op<"list_kept", [Pure]> {
   }];
 }
 
-def KVC_GramOp : KVC_Op<"gram", [Pure]> {
+def KVC_GramOp : KVC_FusedOp<"gram", [Pure]> {
   let summary = "compute a quadratic form that bounds norms behind the projection";
   let description = [{
     Per query head a `d x d` matrix, stored in the model's type, and sums that its
@@ -122,7 +138,7 @@ def KVC_GramOp : KVC_Op<"gram", [Pure]> {
   let assemblyFormat = "attr-dict `:` type($matrix) `,` type($sums)";
 }
 
-def KVC_ListOp : KVC_Op<"list", [Pure]> {
+def KVC_ListOp : KVC_FusedOp<"list", [Pure]> {
   let summary = "list the marked tokens of each KV head, ascending";
   let arguments = (ins KVC_Mask:$mask);
   let results = (outs TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
@@ -131,22 +147,26 @@ def KVC_ListOp : KVC_Op<"list", [Pure]> {
   }];
 }
 
-def KVC_ListMembersOp : KVC_Op<"list_members", []> {
+def KVC_ListMembersOp : KVC_FusedOp<"list_members", [KVC_ScratchOpInterface]> {
   let summary = "list all tokens that some row represents, ascending";
   let description = [{
     Writes the caller's table of members, but for the norms; not pure. The result
     has the token of each entry of the table. Comes behind `kvc.list_kept`.
   }];
   let arguments = (ins KVC_Mask:$mask, TensorRankOf<[I32], [2]>:$destination,
-                       UnitAttr:$share_positions);
+                       UnitAttr:$share_positions,
+                       OptionalAttr<KVC_BufferAttr>:$buffer);
   let results = (outs TensorRankOf<[I32], [2]>:$tokens);
   let assemblyFormat = [{
-    $mask `,` $destination (`share_positions` $share_positions^)? attr-dict `:`
-    type($mask) `,` type($destination) `->` type($tokens)
+    $mask `,` $destination (`share_positions` $share_positions^)?
+    attr-dict `:` type($mask) `,` type($destination) `->` type($tokens)
+  }];
+  let extraClassDeclaration = [{
+    bool outlivesPolicy() { return false; }
   }];
 }
 
-def KVC_MergeOp : KVC_Op<"merge", []> {
+def KVC_MergeOp : KVC_Op<"merge", [KVC_OfLevelFused], ["verifyFused"]> {
   let summary = "write the means of each row's members into the ragged cache";
   let description = [{
     In place of `kvc.compact`. Not pure: it also writes the norms of the table.
@@ -159,7 +179,7 @@ def KVC_MergeOp : KVC_Op<"merge", []> {
   }];
 }
 
-def KVC_CompactOp : KVC_Op<"compact", []> {
+def KVC_CompactOp : KVC_Op<"compact", [KVC_OfLevelFused], ["verifyFused"]> {
   let summary = "gather the kept rows of K and V into the ragged cache";
   let description = [{
     Not pure: it writes the caller's cache. Head after head, `slack` free rows
@@ -171,7 +191,7 @@ def KVC_CompactOp : KVC_Op<"compact", []> {
   }];
 }
 
-def KVC_DoneOp : KVC_Op<"done", [Terminator, HasParent<"PolicyOp">]> {
+def KVC_DoneOp : KVC_FrameOp<"done", [Terminator, HasParent<"PolicyOp">]> {
   let summary = "end a fused policy";
   let assemblyFormat = "attr-dict";
 }

@@ -13,13 +13,21 @@ include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/IR/RegionKindInterface.td"
 
-class KVC_Op<string mnemonic, list<Trait> traits = []>
+// The frame: ops that compute nothing.
+class KVC_FrameOp<string mnemonic, list<Trait> traits = []>
     : Op<KVC_Dialect, mnemonic, traits>;
 
+// An op that says what it needs. `own` names the methods of the interface that it
+// has beside `getNeeds`, which none goes without.
+class KVC_Op<string mnemonic, list<Trait> traits = [], list<string> own = []>
+    : Op<KVC_Dialect, mnemonic, !listconcat([
+        DeclareOpInterfaceMethods<KVC_NeedsOpInterface, own>], traits)>;
+
 // An op on tensors that knows its axes.
-class KVC_TensorOp<string mnemonic, list<Trait> traits = []>
+class KVC_TensorOp<string mnemonic, list<Trait> traits = [],
+                   list<string> own = []>
     : KVC_Op<mnemonic, !listconcat([Pure,
-        DeclareOpInterfaceMethods<KVC_AxesOpInterface>], traits)>;
+        DeclareOpInterfaceMethods<KVC_AxesOpInterface>], traits), own>;
 
 def KVC_Scores : TensorRankOf<[F32], [2]>;
 def KVC_Rows : TensorRankOf<[F32], [3]>;
@@ -31,7 +39,7 @@ def KVC_Counts : TensorRankOf<[I32], [1]>;
 // The policy and its symbolic scalars
 //===----------------------------------------------------------------------===//
 
-def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
+def KVC_PolicyOp : KVC_FrameOp<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
                                      NoRegionArguments]> {
   let summary = "define an eviction policy";
   let description = [{
@@ -43,6 +51,9 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
     - C2: the name has letters, digits and `_` and does not begin with a digit:
       it becomes a symbol of the artefact.
 
+    `params` are those that it was compiled with, for the manifest; `plan` is
+    written by `kvc-write-plan`.
+
     Example:
     ```mlir
     kvc.policy @full {
@@ -52,7 +63,9 @@ def KVC_PolicyOp : KVC_Op<"policy", [IsolatedFromAbove, Symbol, SingleBlock,
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name);
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       OptionalAttr<DictionaryAttr>:$params,
+                       OptionalAttr<KVC_PlanAttr>:$plan);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
   let hasVerifier = 1;
@@ -136,7 +149,8 @@ def KVC_LayersOp : KVC_Op<"layers", [Pure]> {
 // From the cache to scores
 //===----------------------------------------------------------------------===//
 
-def KVC_AttentionOp : KVC_TensorOp<"attention"> {
+def KVC_AttentionOp : KVC_TensorOp<"attention", [],
+    ["verifyBound", "verifyFused", "getPreparedMutable"]> {
   let summary = "read attention rows of the last queries";
   let description = [{
     `A[h, i, t] = exp(scale * q[h, T - n + i] . k[h / G, t] - lse[h, i])` for
@@ -206,7 +220,7 @@ def KVC_VectorsOp : KVC_TensorOp<"vectors"> {
 }
 
 def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
-                                       [AttrSizedOperandSegments]> {
+    [AttrSizedOperandSegments], ["verifyFused"]> {
   let summary = "compute the norm of each past value behind the output projection";
   let description = [{
     `N[h, t] = ||v[h / G, t, :] . Wo_h||`, `Wo_h` the `d x D` slice of the layer's
@@ -263,7 +277,7 @@ def KVC_KeptLayersOp : KVC_TensorOp<"kept_layers"> {
   let assemblyFormat = "(`share` $share^)? attr-dict `:` type($result)";
 }
 
-def KVC_FillOp : KVC_TensorOp<"fill"> {
+def KVC_FillOp : KVC_TensorOp<"fill", [], ["verifyFused"]> {
   let summary = "make a tensor of one number";
   let description = [{
     Short for an `arith.constant` and a `kvc.broadcast`, which it becomes when
@@ -342,7 +356,8 @@ def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
   let hasVerifier = 1;
 }
 
-def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>]> {
+def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>],
+                              ["verifyBound"]> {
   let summary = "combine each token's score with its neighbours'";
   let description = [{
     `S'[h, t] = combine over |u - t| <= width / 2 of S[h, u]`, `u` in the past.
@@ -370,7 +385,8 @@ def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>]> {
   let hasVerifier = 1;
 }
 
-def KVC_SegmentOp : KVC_TensorOp<"segment", [AllTypesMatch<["value", "result"]>]> {
+def KVC_SegmentOp : KVC_TensorOp<"segment",
+    [AllTypesMatch<["value", "result"]>], ["verifyBound"]> {
   let summary = "set each token against its segment or the one that follows";
   let description = [{
     The past is cut into segments of `length` tokens, the first of which begins

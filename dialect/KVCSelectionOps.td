@@ -17,7 +17,7 @@ def KVC_AllocateOp : KVC_TensorOp<"allocate"> {
   let assemblyFormat = "`uniform` attr-dict `:` type($result)";
 }
 
-def KVC_AllocateLayersOp : KVC_TensorOp<"allocate_layers"> {
+def KVC_AllocateLayersOp : KVC_TensorOp<"allocate_layers", [], ["verifyBound"]> {
   let summary = "let the share of a layer fall along a straight line";
   let description = [{
     With `b` the uniform share: the last layer gets `lo = b / ratio`, the first
@@ -38,7 +38,7 @@ def KVC_AllocateLayersOp : KVC_TensorOp<"allocate_layers"> {
 }
 
 def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
-    [AllTypesMatch<["base", "result"]>]> {
+    [AllTypesMatch<["base", "result"]>], ["verifyBound"]> {
   let summary = "share the heads' budgets by where the best scores are";
   let description = [{
     `f[g]` is the number of KV head `g`'s entries among the `sum(base)` largest of
@@ -106,7 +106,8 @@ def KVC_CountMassOp : KVC_TensorOp<"count_mass"> {
   }];
 }
 
-def KVC_ScaleCountOp : KVC_TensorOp<"scale_count", [AllTypesMatch<["count", "result"]>]> {
+def KVC_ScaleCountOp : KVC_TensorOp<"scale_count",
+    [AllTypesMatch<["count", "result"]>], ["verifyBound"]> {
   let summary = "multiply or divide a count by an exact fraction, rounded down";
   let description = [{
     `floor(count * share)`, or `floor(count / share)` with `over`, computed in
@@ -177,7 +178,7 @@ def KVC_TopkOp : KVC_TensorOp<"topk"> {
   }];
 }
 
-def KVC_NearestOp : KVC_TensorOp<"nearest"> {
+def KVC_NearestOp : KVC_TensorOp<"nearest", [], ["verifyFused", "prepare"]> {
   let summary = "find the most similar centre of each source token";
   let description = [{
     `D[g, i] = argmax over marked centres j of R[i, j]` for each marked source

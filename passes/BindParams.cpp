@@ -84,7 +84,7 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
       }
     // For the manifest: what the policy was compiled with.
     if (!bound.empty())
-      policy->setAttr("params", DictionaryAttr::get(&getContext(), bound));
+      policy.setParamsAttr(DictionaryAttr::get(&getContext(), bound));
   }
 };
 

@@ -9,7 +9,6 @@
 #include "passes/Passes.h"
 #include "passes/Stages.h"
 
-#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace kvc {
@@ -26,50 +25,26 @@ namespace {
 // One op
 //===----------------------------------------------------------------------===//
 
-bool isInput(Value value) { return isa<BlockArgument>(value); }
-
-bool isInput(Value value, ArrayRef<Axis> axes) {
-  return isInput(value) && ArrayRef(axesOf(value.getType())) == axes;
-}
-
 /// The axes of each result, as kvc-infer-axes would write them; empty for those
 /// of no tensor.
-LogicalResult inferResults(Operation *op, SmallVectorImpl<AxisList> &results) {
-  const AxisList list{Axis::KVHeads, Axis::Kept}, counts{Axis::KVHeads};
-  if (isa<ListOp, ListKeptOp>(op)) {
-    results.append({list, counts});
-    return success();
-  }
-  if (isa<ListMembersOp>(op)) {
-    results.push_back(list);
-    return success();
-  }
-  if (isa<GramOp>(op)) {
-    results.push_back({Axis::QueryHeads, Axis::Channel, Axis::Channel});
-    results.push_back({Axis::QueryHeads, Axis::Channel, Axis::Pair});
-    return success();
-  }
-  if (op->getNumResults() != 1)
-    return success();
-  AxisList &result = results.emplace_back();
-  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  if (!type)
+LogicalResult inferResults(Operation *op, MutableArrayRef<AxisList> results) {
+  if (llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return success();
   if (auto inferable = dyn_cast<AxesOpInterface>(op)) {
     SmallVector<AxisList> operands;
     for (Value operand : op->getOperands())
       operands.push_back(axesOf(operand.getType()));
-    if (failed(inferable.inferAxes(operands, result)))
+    if (failed(inferable.inferAxes(operands, results)))
       return failure();
     // A broadcast may widen the heads.
-    Axis heads = headsOf(type);
-    if (isa<BroadcastOp>(op) && joinHeads(result.front(), heads) == heads)
-      result.front() = heads;
+    Axis heads = headsOf(op->getResult(0).getType());
+    if (isa<BroadcastOp>(op) && joinHeads(results[0].front(), heads) == heads)
+      results[0].front() = heads;
     return success();
   }
   for (Value operand : op->getOperands())
     if (isa<RankedTensorType>(operand.getType()))
-      result = axesOf(operand.getType());
+      results[0] = axesOf(operand.getType());
   return success();
 }
 
@@ -87,7 +62,7 @@ LogicalResult checkAxes(Operation *op) {
   for (Type type : op->getResultTypes())
     if (failed(checkType(type)))
       return failure();
-  SmallVector<AxisList> results;
+  SmallVector<AxisList> results(op->getNumResults());
   if (failed(inferResults(op, results)))
     return failure();
   for (auto [axes, type] : llvm::zip(results, op->getResultTypes()))
@@ -113,13 +88,10 @@ LogicalResult checkWindow(Operation *op) {
       return std::nullopt;
     return cast<RankedTensorType>(type).getDimSize(1);
   };
-  if (auto attention = dyn_cast<AttentionOp>(op)) {
-    int64_t wanted = attention.readsAll() ? ShapedType::kDynamic
-                                          : constantOf(attention.getLast());
-    if (windowOf(attention.getType()) != wanted)
+  if (int64_t queries = needsOf(op).queries)
+    if (windowOf(op->getResult(0).getType()) != queries)
       return op->emitOpError("rows must have the extent of 'last', got ")
-             << attention.getType();
-  }
+             << op->getResult(0).getType();
   std::optional<int64_t> extent;
   if (op->getNumResults() == 1)
     extent = windowOf(op->getResult(0).getType());
@@ -137,9 +109,9 @@ LogicalResult checkWindow(Operation *op) {
     return success();
   bool attends = false, all = false;
   Stages::forVirtual(op, [&](Operation *read) {
-    auto attention = dyn_cast<AttentionOp>(read);
-    attends |= bool(attention);
-    all |= attention && attention.readsAll();
+    int64_t queries = needsOf(read).queries;
+    attends |= queries != 0;
+    all |= ShapedType::isDynamic(queries);
   });
   if (!attends || all != ShapedType::isDynamic(*extent) ||
       (all && reduce.getAxis() == ReduceAxis::Heads))
@@ -149,64 +121,24 @@ LogicalResult checkWindow(Operation *op) {
   return success();
 }
 
-/// Operands that other kernels must have made, and values that must have been
-/// stored before an op reads them at several tokens.
+/// Values that must have been stored before an op reads them at several tokens,
+/// and those that it stores itself.
 LogicalResult checkOperands(Operation *op) {
-  if (isa<FillOp>(op))
-    return op->emitOpError("is a kvc.broadcast of a constant at level fused");
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    if (attention.getLogits() ? bool(attention.getLse())
-                              : !attention.getLse() ||
-                                    !isInput(attention.getLse(),
-                                             {Axis::QueryHeads, Axis::Window}))
-      return op->emitOpError("weights, and only they, need the log-sum-exp as "
-                             "an argument of the kernel");
-  if (auto norm = dyn_cast<ProjectedNormOp>(op)) {
-    OperandRange made = norm.getPrepared();
-    if (!norm.getBound() && !made.empty())
-      return op->emitOpError("only a bound has prepared operands");
-    if (norm.getBound() &&
-        (made.size() != 2 ||
-         !isInput(made[0],
-                  {Axis::QueryHeads, Axis::Channel, Axis::Channel}) ||
-         !isInput(made[1], {Axis::QueryHeads, Axis::Channel, Axis::Pair})))
-      return op->emitOpError("a bound needs the matrix and the sums of a gram "
-                             "kernel as arguments of the kernel");
-  }
-  if (auto nearest = dyn_cast<NearestOp>(op)) {
-    size_t sides = nearest.getTimes() ? 2 : 1;
-    OperandRange made = nearest.getPrepared();
-    bool good = made.size() == 4 + sides;
-    for (size_t i = 0; good && i < made.size(); ++i) {
-      const AxisList wanted = i >= 4   ? AxisList{Axis::KVHeads, Axis::Past}
-                              : i % 2 ? AxisList{Axis::KVHeads}
-                                      : AxisList{Axis::KVHeads, Axis::Kept};
-      good = isInput(made[i], wanted) &&
-             getElementTypeOrSelf(made[i].getType()).isInteger(32) == (i < 4);
-    }
-    if (!good)
-      return op->emitOpError("needs the lists and counts of sources and "
-                             "centres and the norms of each side as arguments "
-                             "of the kernel");
-  }
-  auto segment = dyn_cast<SegmentOp>(op);
-  bool ofRow = isa<PoolOp, TopkOp, CountMassOp>(op) ||
-               (segment && !segment.getNext());
-  if (ofRow && !Stages::isVirtual(op)) {
-    Value value = op->getOperand(0);
-    if (!isInput(value) && !value.getDefiningOp<StageOp>())
+  if (auto known = dyn_cast<NeedsOpInterface>(op);
+      known && failed(known.verifyFused()))
+    return failure();
+  Needs needs = needsOf(op);
+  for (OpOperand *row : needs.rows) {
+    Operation *def = row->get().getDefiningOp();
+    if (def && !isa<StageOp>(def))
       return op->emitOpError("reads a row, which must be an argument of the "
                              "kernel or come from kvc.stage");
   }
   auto yields = [&](Value value) {
-    return llvm::is_contained(
-        op->getBlock()->getTerminator()->getOperands(), value);
+    return llvm::is_contained(op->getBlock()->getTerminator()->getOperands(),
+                              value);
   };
-  auto reduce = dyn_cast<ReduceOp>(op);
-  bool written = isa<ListOp, ListKeptOp, ListMembersOp, NearestOp,
-                     AllocateHeadsOp, AllocateTableOp>(op) ||
-                 (reduce && axesOf(reduce.getType()).back() == Axis::Channel);
-  if (written && !llvm::all_of(op->getResults(), yields))
+  if (needs.writesResults && !llvm::all_of(op->getResults(), yields))
     return op->emitOpError("must be a result of the kernel");
   return success();
 }
@@ -215,48 +147,46 @@ LogicalResult checkOperands(Operation *op) {
 // One kernel
 //===----------------------------------------------------------------------===//
 
-/// Kernels whose body is one op on their arguments, in order.
+/// Kinds of kernels that compute one op, on what kernels in front have made.
+bool isSingle(std::optional<KernelKind> kind) {
+  return kind == KernelKind::Statistics || kind == KernelKind::Combine ||
+         kind == KernelKind::Gram || kind == KernelKind::Compact;
+}
+
+/// What an op is computed from in its kernel.
+void addComputed(Operation *op, llvm::SmallPtrSetImpl<Operation *> &found) {
+  for (Value value : op->getOperands())
+    if (Operation *def = value.getDefiningOp(); def && found.insert(def).second)
+      addComputed(def, found);
+}
+
 LogicalResult checkSingle(KernelOp kernel) {
+  auto body = kernel.getBody().front().without_terminator();
+  KernelKind kind = kernel.getKind();
   SmallVector<Operation *> ops;
-  for (Operation &op : kernel.getBody().front().without_terminator())
-    if (isa<RowStatisticsOp, RowLogSumExpOp, CombineStatisticsOp, GramOp,
-            CompactOp, MergeOp>(op))
+  for (Operation &op : body)
+    if (isSingle(needsOf(&op).kernel))
       ops.push_back(&op);
-  bool good = ops.size() == 1;
-  Operation *op = good ? ops.front() : nullptr;
-  switch (kernel.getKind()) {
-  case KernelKind::Statistics:
-    good = isa_and_nonnull<RowStatisticsOp, RowLogSumExpOp>(op);
-    break;
-  case KernelKind::Combine:
-    good = isa_and_nonnull<CombineStatisticsOp>(op);
-    break;
-  case KernelKind::Gram:
-    good = isa_and_nonnull<GramOp>(op);
-    break;
-  case KernelKind::Compact:
-    good = isa_and_nonnull<CompactOp, MergeOp>(op);
-    break;
-  default:
+  if (!isSingle(kind)) {
     if (ops.empty())
       return success();
     return ops.front()->emitOpError("needs a kernel of its own, got one of "
                                     "kind ")
-           << stringifyKernelKind(kernel.getKind());
+           << stringifyKernelKind(kind);
   }
   auto yield = cast<YieldOp>(kernel.getBody().front().back());
-  if (!good || !llvm::equal(yield.getValues(), op->getResults()))
+  if (ops.size() != 1 || needsOf(ops[0]).kernel != kind ||
+      !llvm::equal(yield.getValues(), ops[0]->getResults()))
     return kernel.emitOpError("of kind ")
-           << stringifyKernelKind(kernel.getKind())
+           << stringifyKernelKind(kind)
            << " must hold one op of that kind and yield what it makes";
-  for (Operation &other : kernel.getBody().front().without_terminator())
-    if (&other != op && !isa<MergeOp>(op) &&
-        llvm::any_of(other.getResultTypes(), llvm::IsaPred<TensorType>))
-      return other.emitOpError("has no place in a kernel of kind ")
-             << stringifyKernelKind(kernel.getKind());
-  bool reads = isa<CombineStatisticsOp, CompactOp, MergeOp>(op);
-  if (reads && !isInput(op->getOperand(0)))
-    return op->emitOpError("reads arguments of the kernel");
+  llvm::SmallPtrSet<Operation *, 8> computed{ops[0]};
+  addComputed(ops[0], computed);
+  for (Operation &op : body)
+    if (!computed.contains(&op) &&
+        llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>))
+      return op.emitOpError("has no place in a kernel of kind ")
+             << stringifyKernelKind(kind);
   return success();
 }
 
@@ -265,17 +195,18 @@ LogicalResult checkStored(KernelOp kernel) {
   auto yield = cast<YieldOp>(kernel.getBody().front().back());
   for (Value value : yield.getValues()) {
     Operation *op = value.getDefiningOp();
-    bool sequence = kernel.getKind() == KernelKind::Sequence &&
-                    !isa_and_nonnull<AllocateHeadsOp, AllocateTableOp>(op);
-    bool nearest = kernel.getKind() == KernelKind::Nearest &&
-                   !isa_and_nonnull<NearestOp>(op);
-    if (!op || sequence || nearest || Stages::isVirtual(op))
+    // These kinds have no loop over what is pointwise in tokens.
+    bool own = kernel.getKind() == KernelKind::Sequence ||
+               kernel.getKind() == KernelKind::Nearest;
+    if (!op || (own && needsOf(op).kernel != kernel.getKind()) ||
+        Stages::isVirtual(op))
       return yield.emitOpError("cannot store a value of a ")
              << stringifyKernelKind(kernel.getKind()) << " kernel, got "
              << value.getType();
   }
   if (kernel.getKind() == KernelKind::Segments &&
-      kernel.getBody().getOps<SegmentOp>().empty())
+      llvm::none_of(kernel.getBody().getOps(),
+                    [](Operation &op) { return needsOf(&op).cut; }))
     return kernel.emitOpError("of kind segments must hold a kvc.segment");
   return success();
 }
@@ -320,14 +251,13 @@ LogicalResult checkEnd(PolicyOp policy) {
   ResultRange results = rows.getOutputs();
   auto yield = cast<YieldOp>(rows.getBody().front().back());
   size_t first = results.size() - 2;
-  bool listed = llvm::equal(yield.getValues().drop_front(first),
-                            lists[0]->getResults());
-  bool read = merges ? compact.getInputs().size() >= 1 && first >= 1 &&
-                           compact.getInputs()[0] == results[first - 1] &&
-                           yield.getValues()[first - 1] ==
-                               members[0]->getResult(0)
-                     : llvm::equal(compact.getInputs(),
-                                   results.drop_front(first));
+  bool listed =
+      llvm::equal(yield.getValues().drop_front(first), lists[0]->getResults());
+  bool read = merges
+                  ? compact.getInputs().size() >= 1 && first >= 1 &&
+                        compact.getInputs()[0] == results[first - 1] &&
+                        yield.getValues()[first - 1] == members[0]->getResult(0)
+                  : llvm::equal(compact.getInputs(), results.drop_front(first));
   if (!listed || !read)
     return compact.emitOpError("must read the lists that the kernel in front "
                                "of it yields last");

@@ -3,7 +3,6 @@
 #include "passes/CheckOp.h"
 #include "passes/Passes.h"
 
-
 namespace kvc {
 #define GEN_PASS_DEF_CHECKPOLICY
 #include "passes/Passes.h.inc"
@@ -16,18 +15,12 @@ namespace {
 
 /// What level policy does not have, though its ops do.
 LogicalResult checkLevel(Operation *op) {
-  if (isa<KernelOp, StageOp, RowStatisticsOp, RowLogSumExpOp,
-          CombineStatisticsOp, ListKeptOp, ListOp, GramOp, ListMembersOp,
-          CompactOp, MergeOp>(op))
+  if (op->hasTrait<OfLevelFused>())
     return op->emitError("a policy that ends in kvc.keep has no ops of level "
                          "fused, got ")
            << op->getName();
-  auto attention = dyn_cast<AttentionOp>(op);
-  auto norm = dyn_cast<ProjectedNormOp>(op);
-  auto nearest = dyn_cast<NearestOp>(op);
-  if ((attention && attention.getLse()) ||
-      (norm && !norm.getPrepared().empty()) ||
-      (nearest && !nearest.getPrepared().empty()))
+  auto known = dyn_cast<NeedsOpInterface>(op);
+  if (known && known.getPreparedMutable().size())
     return op->emitOpError("has operands of level fused in a policy that ends "
                            "in kvc.keep");
   for (Type type : op->getResultTypes())

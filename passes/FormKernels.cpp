@@ -46,9 +46,11 @@ public:
         builder(policy->getContext()) {}
 
   LogicalResult run() {
-    SmallVector<NearestOp> searches(policy.getOps<NearestOp>());
-    for (NearestOp op : searches)
-      prepare(op);
+    for (Operation &op : llvm::make_early_inc_range(policy.getBody().front())) {
+      OpBuilder before(&op);
+      if (auto known = dyn_cast<NeedsOpInterface>(op))
+        known.prepare(before);
+    }
     if (failed(stages.assign(policy)))
       return failure();
     old.takeBody(policy.getBody());
@@ -72,60 +74,39 @@ private:
   int numbers[Stages::kinds] = {};
   /// Old value -> the kernel result that holds it.
   IRMapping stored;
-  /// The quadratic form of bounds, and its sums; null where nothing is bounded.
-  Value gram, gramSums;
-  /// The log-sum-exp of the queries that are read; null without attention.
-  Value lse;
+  /// What kernels in front of all others make; empty where nobody needs it.
+  static constexpr int LogSumExp = int(Prepared::LogSumExp);
+  static constexpr int Gram = int(Prepared::Gram);
+  ValueRange made[2];
 
   MLIRContext &getContext() { return *policy.getContext(); }
 
-  /// Gives a search the lists and norms that its kernel reads.
-  void prepare(NearestOp op) {
-    OpBuilder before(op);
-    auto i32 = RankedTensorType::get({1}, before.getI32Type());
-    auto indices = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
-    auto counts = withAxes(i32, {Axis::KVHeads}, 0);
-    auto norms = withAxes(RankedTensorType::get({1}, before.getF32Type()),
-                          {Axis::KVHeads, Axis::Past}, 0);
-    SmallVector<Value> prepared;
-    for (Value mask : {op.getSources(), op.getCentres()}) {
-      auto list = ListOp::create(before, op.getLoc(), indices, counts, mask);
-      prepared.append({list.getIndices(), list.getCounts()});
-    }
-    for (std::optional<CacheSide> side :
-         {std::optional(op.getSide()), op.getTimes()})
-      if (side)
-        prepared.push_back(
-            NormOp::create(before, op.getLoc(), norms, NormKind::L2, *side));
-    op.getPreparedMutable().assign(prepared);
-  }
-
   /// Statistics of all queries, or of the largest window with a combine kernel.
   void makeStatistics() {
-    Location loc = policy.getLoc();
+    Operation *user = nullptr;
     int64_t queries = 0;
-    bool all = false, weights = false;
+    bool all = false;
     for (auto [op, stage] : stages.all())
-      Stages::forVirtual(op, [&](Operation *read) {
-        auto attention = dyn_cast<AttentionOp>(read);
-        if (!attention)
-          return;
-        weights |= !attention.getLogits();
-        queries = std::max(queries, constantOf(attention.getLast()));
-        all |= attention.readsAll();
-        loc = attention.getLoc();
+      forComputed(op, [&](Operation *read) {
+        Needs needs = needsOf(read);
+        all |= ShapedType::isDynamic(needs.queries);
+        queries = std::max(queries, needs.queries);
+        if (needs.prepared == Prepared::LogSumExp)
+          user = read;
       });
-    if (!weights)
+    if (!user)
       return;
+    Location loc = user->getLoc();
     auto f32 = builder.getF32Type();
     auto bare = RankedTensorType::get({1, 1}, f32);
     if (all) {
       auto type = withAxes(bare, {Axis::QueryHeads, Axis::Window}, 0);
-      lse = openKernel(loc, KernelKind::Statistics, "statistics", {}, {type},
-                       [&](ValueRange) -> SmallVector<Value> {
-                         return {RowLogSumExpOp::create(builder, loc, type)};
-                       })
-                .getResult(0);
+      made[LogSumExp] =
+          openKernel(loc, KernelKind::Statistics, "statistics", {}, {type},
+                     [&](ValueRange) -> SmallVector<Value> {
+                       return {RowLogSumExpOp::create(builder, loc, type)};
+                     })
+              .getOutputs();
       return;
     }
     auto partialType = withAxes(
@@ -141,19 +122,20 @@ private:
               return {RowStatisticsOp::create(builder, loc, partialType, last)};
             })
             .getResult(0);
-    lse = openKernel(loc, KernelKind::Combine, "combine", {partial}, {lseType},
-                     [&](ValueRange args) -> SmallVector<Value> {
-                       return {CombineStatisticsOp::create(builder, loc,
-                                                           lseType, args[0])};
-                     })
-              .getResult(0);
+    made[LogSumExp] =
+        openKernel(loc, KernelKind::Combine, "combine", {partial}, {lseType},
+                   [&](ValueRange args) -> SmallVector<Value> {
+                     return {CombineStatisticsOp::create(builder, loc, lseType,
+                                                         args[0])};
+                   })
+            .getOutputs();
   }
 
   /// A gram kernel, where norms are bounded.
   void makeGram() {
     Operation *user = nullptr;
     for (auto [op, stage] : stages.all())
-      if (auto norm = dyn_cast<ProjectedNormOp>(op); norm && norm.getBound())
+      if (needsOf(op).prepared == Prepared::Gram)
         user = op;
     if (!user)
       return;
@@ -161,22 +143,29 @@ private:
     Type matrix =
         withAxes(f32, {Axis::QueryHeads, Axis::Channel, Axis::Channel}, 0);
     Type sums = withAxes(f32, {Axis::QueryHeads, Axis::Channel, Axis::Pair}, 0);
-    KernelOp kernel =
+    made[Gram] =
         openKernel(user->getLoc(), KernelKind::Gram, "gram", {}, {matrix, sums},
                    [&](ValueRange) -> SmallVector<Value> {
                      auto op =
                          GramOp::create(builder, user->getLoc(), matrix, sums);
                      return {op.getMatrix(), op.getSums()};
-                   });
-    gram = kernel.getResult(0);
-    gramSums = kernel.getResult(1);
+                   })
+            .getOutputs();
+  }
+
+  /// An op, and the values behind it that are never stored.
+  static void forComputed(Operation *op,
+                          llvm::function_ref<void(Operation *)> body) {
+    Stages::forVirtual(op, body);
+    body(op);
   }
 
   /// Creates a kernel; `fill` builds its body and returns what it yields.
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
                       llvm::function_ref<SmallVector<Value>(ValueRange)> fill) {
-    auto kernel = KernelOp::create(builder, loc, outputs, kind, name, inputs);
+    auto kernel = KernelOp::create(builder, loc, outputs, kind, name, inputs,
+                                   /*buffers=*/ArrayAttr());
     OpBuilder::InsertionGuard guard(builder);
     Block *block =
         builder.createBlock(&kernel.getBody(), {}, inputs.getTypes(),
@@ -190,17 +179,16 @@ private:
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();
     staged.clear();
-    lseArg = {};
-    gramArgs.clear();
+    for (ValueRange &args : madeArgs)
+      args = {};
     return kernel;
   }
   /// Old value -> value in the kernel that is being filled.
   IRMapping bodyMapping;
   /// Value of that kernel -> the same, written to scratch.
   llvm::DenseMap<Value, Value> staged;
-  /// Arguments of that kernel that hold what `lse`, `gram` and `gramSums` are.
-  Value lseArg;
-  SmallVector<Value> gramArgs;
+  /// Arguments of that kernel that hold what is `made`.
+  ValueRange madeArgs[2];
 
   /// `value` in the current kernel, cloning what is cheap.
   Value cloneCheap(Value value) {
@@ -215,11 +203,9 @@ private:
     for (Value operand : op->getOperands())
       cloneCheap(operand);
     Operation *copy = builder.clone(*op, bodyMapping);
-    if (auto attention = dyn_cast<AttentionOp>(copy);
-        attention && !attention.getLogits())
-      attention.getLseMutable().assign(lseArg);
-    if (auto norm = dyn_cast<ProjectedNormOp>(copy); norm && norm.getBound())
-      norm.getPreparedMutable().assign(gramArgs);
+    if (std::optional<Prepared> prepared = needsOf(copy).prepared)
+      cast<NeedsOpInterface>(copy).getPreparedMutable().assign(
+          madeArgs[int(*prepared)]);
     return copy;
   }
 
@@ -233,14 +219,12 @@ private:
 
     // What the kernel reads and what later kernels read of it.
     llvm::SetVector<Value> inputs, outputs;
-    bool usesLse = false, usesGram = false;
+    bool uses[2] = {false, false};
     for (Operation *op : ops) {
-      Stages::forVirtual(op, [&](Operation *read) {
-        if (auto attention = dyn_cast<AttentionOp>(read))
-          usesLse |= !attention.getLogits();
+      forComputed(op, [&](Operation *read) {
+        if (std::optional<Prepared> prepared = needsOf(read).prepared)
+          uses[int(*prepared)] = true;
       });
-      if (auto norm = dyn_cast<ProjectedNormOp>(op))
-        usesGram |= norm.getBound();
       collectInputs(op, stage, inputs);
       for (Value result : op->getResults()) {
         Stages::forUsers(result, [&](Operation *user) {
@@ -256,10 +240,9 @@ private:
     for (Value input : inputs)
       operands.push_back(stored.lookup(input));
     // What kernels in front have made; the log-sum-exp comes last.
-    if (usesGram)
-      operands.append({gram, gramSums});
-    if (usesLse)
-      operands.push_back(lse);
+    for (int what : {Gram, LogSumExp})
+      if (uses[what])
+        llvm::append_range(operands, made[what]);
 
     bool last = ops.back() == keep;
     SmallVector<Type> types(ValueRange(outputs.getArrayRef()).getTypes());
@@ -277,36 +260,37 @@ private:
     KernelKind kind = kinds[Stages::kindOf(stage)];
     std::string name = stringifyKernelKind(kind).str() +
                        std::to_string(numbers[Stages::kindOf(stage)]++);
-    KernelOp kernel =
-        openKernel(ops.front()->getLoc(), kind, name, operands, types,
-                   [&](ValueRange args) {
-                     for (auto [input, arg] : llvm::zip(inputs, args))
-                       bodyMapping.map(input, arg);
-                     if (usesLse)
-                       lseArg = args.back();
-                     if (usesGram)
-                       llvm::append_range(gramArgs,
-                                          args.slice(inputs.size(), 2));
-                     for (Operation *op : ops)
-                       if (op != keep)
-                         cloneInto(op);
-                     remarkFused(ops, name, outputs);
-                     SmallVector<Value> results;
-                     for (Value output : outputs)
-                       results.push_back(bodyMapping.lookup(output));
-                     if (last) {
-                       Value mask = cloneCheap(keep.getMask());
-                       auto list = ListKeptOp::create(builder, keep.getLoc(),
-                                                      types[types.size() - 2],
-                                                      types.back(), mask);
-                       if (Value to = keep.getDestination())
-                         results.push_back(ListMembersOp::create(
-                             builder, keep.getLoc(), types[types.size() - 2],
-                             mask, cloneCheap(to), keep.getSharePositions()));
-                       results.append({list.getIndices(), list.getCounts()});
-                     }
-                     return results;
-                   });
+    KernelOp kernel = openKernel(
+        ops.front()->getLoc(), kind, name, operands, types,
+        [&](ValueRange args) {
+          for (auto [input, arg] : llvm::zip(inputs, args))
+            bodyMapping.map(input, arg);
+          args = args.drop_front(inputs.size());
+          for (int what : {Gram, LogSumExp})
+            if (uses[what]) {
+              madeArgs[what] = args.take_front(made[what].size());
+              args = args.drop_front(made[what].size());
+            }
+          for (Operation *op : ops)
+            if (op != keep)
+              cloneInto(op);
+          remarkFused(ops, name, outputs);
+          SmallVector<Value> results;
+          for (Value output : outputs)
+            results.push_back(bodyMapping.lookup(output));
+          if (last) {
+            Value mask = cloneCheap(keep.getMask());
+            auto list =
+                ListKeptOp::create(builder, keep.getLoc(),
+                                   types[types.size() - 2], types.back(), mask);
+            if (Value to = keep.getDestination())
+              results.push_back(ListMembersOp::create(
+                  builder, keep.getLoc(), types[types.size() - 2], mask,
+                  cloneCheap(to), keep.getSharePositions(), BufferAttr()));
+            results.append({list.getIndices(), list.getCounts()});
+          }
+          return results;
+        });
     for (auto [output, result] : llvm::zip(outputs, kernel.getOutputs()))
       stored.map(output, result);
     if (last)
@@ -351,20 +335,19 @@ private:
   /// Clones one op, staging what it needs at several tokens.
   void cloneInto(Operation *op) {
     Operation *copy = clone(op);
-    auto segment = dyn_cast<SegmentOp>(copy);
-    if (!isa<PoolOp, TopkOp, CountMassOp>(copy) &&
-        !(segment && !segment.getNext()))
-      return;
-    Value value = copy->getOperand(0);
-    if (isa<BlockArgument>(value))
-      return;
-    Value &stage = staged[value];
-    if (!stage) {
-      builder.setInsertionPoint(copy);
-      stage = StageOp::create(builder, op->getLoc(), value.getType(), value);
-      builder.setInsertionPointAfter(copy);
+    for (OpOperand *row : needsOf(copy).rows) {
+      Value value = row->get();
+      if (isa<BlockArgument>(value))
+        continue;
+      Value &stage = staged[value];
+      if (!stage) {
+        builder.setInsertionPoint(copy);
+        stage = StageOp::create(builder, op->getLoc(), value.getType(), value,
+                                BufferAttr());
+        builder.setInsertionPointAfter(copy);
+      }
+      row->set(stage);
     }
-    copy->setOperand(0, stage);
   }
 
   /// Says which tensors are never stored, and how many bytes that saves.

@@ -12,11 +12,11 @@ using namespace kvc;
 
 namespace {
 
-/// The static extent of the window axis, taken from the operands or from the
-/// attention op itself; 0 when there is none or all queries are read.
+/// The static extent of the window axis, taken from the operands or from what
+/// reads queries itself; 0 when there is none or all queries are read.
 int64_t windowOf(Operation *op) {
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return constantOf(attention.getLast());
+  if (int64_t queries = needsOf(op).queries)
+    return ShapedType::isDynamic(queries) ? 0 : queries;
   for (Value operand : op->getOperands())
     for (auto [axis, extent] :
          llvm::zip(axesOf(operand.getType()),
@@ -31,10 +31,11 @@ int64_t windowOf(Operation *op) {
 /// True where the rows of a value are those of all queries; false for a window
 /// and for what is merely repeated along one.
 bool rowsAreAll(Value value) {
-  if (auto attention = value.getDefiningOp<AttentionOp>())
-    return attention.readsAll();
+  Operation *op = value.getDefiningOp();
+  if (int64_t queries = needsOf(op).queries)
+    return ShapedType::isDynamic(queries);
   return axesOf(value.getType()).size() == 3 &&
-         llvm::any_of(value.getDefiningOp()->getOperands(), rowsAreAll);
+         llvm::any_of(op->getOperands(), rowsAreAll);
 }
 
 /// Joins the operands' axes; inserts broadcasts where heads differ.
@@ -104,10 +105,11 @@ LogicalResult checkKeep(KeepOp keep) {
       {"weight of merge", keep.getWeight()}};
   for (auto [what, value] : operands)
     if (value && headsOf(value.getType()) == Axis::QueryHeads)
-      return keep.emitOpError("the ") << what
-                                      << " must be per KV head, got a value per "
-                                         "query head; reduce it over the group "
-                                         "first";
+      return keep.emitOpError("the ")
+             << what
+             << " must be per KV head, got a value per "
+                "query head; reduce it over the group "
+                "first";
   return success();
 }
 

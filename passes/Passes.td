@@ -122,4 +122,16 @@ def PlanScratch : Pass<"kvc-plan-scratch", "::kvc::PolicyOp"> {
   }];
 }
 
+def WritePlan : Pass<"kvc-write-plan", "::kvc::PolicyOp"> {
+  let summary = "write what a runtime must know into the policy";
+  let description = [{
+    Runs after `kvc-plan-scratch`. A fused policy gets a `#kvc.plan`: queries,
+    protected tokens, the buffers of the log-sum-exp and of the scores, the phase
+    of each kernel, and every buffer with its life and its elements. Whatever
+    plan there was goes.
+
+    Example: test/passes/kvc-write-plan.mlir
+  }];
+}
+
 #endif // KVC_PASSES_TD

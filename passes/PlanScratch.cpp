@@ -1,6 +1,7 @@
 //===- PlanScratch.cpp - kvc-plan-scratch ---------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/RankedScores.h"
 
 namespace kvc {
 #define GEN_PASS_DEF_PLANSCRATCH
@@ -17,18 +18,6 @@ bool isOutput(KernelOp kernel, Value result) {
   auto yield = cast<YieldOp>(kernel.getBody().front().getTerminator());
   Value inner = yield.getValues()[cast<OpResult>(result).getResultNumber()];
   return inner.getDefiningOp<ListKeptOp>() != nullptr;
-}
-
-/// The stored scores that the last stage of the selection ranks; null where
-/// they are staged in its own kernel. A caller may read them after the last
-/// kernel.
-Value rankedScores(PolicyOp policy) {
-  TopkOp last;
-  policy.walk([&](TopkOp topk) { last = topk; });
-  auto arg = last ? dyn_cast<BlockArgument>(last.getScore()) : BlockArgument();
-  if (!arg)
-    return {};
-  return cast<KernelOp>(last->getParentOp()).getInputs()[arg.getArgNumber()];
 }
 
 struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
@@ -51,17 +40,12 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
           last = std::max(last, order.lookup(user));
         buffers.push_back(BufferAttr::get(&getContext(), next++, at, last));
       }
-      kernel->removeAttr("buffers"); // it may have been read
-      if (!buffers.empty())
-        kernel->setAttr("buffers", ArrayAttr::get(&getContext(), buffers));
-      kernel.getBody().walk([&](Operation *op) {
-        op->removeAttr("buffer");
-        if (!isa<StageOp, ListMembersOp>(op))
-          return;
-        // The last stage is what was ranked: alive to the end, so that a
-        // caller may read the scores.
-        unsigned last = isa<StageOp>(op) ? order.size() - 1 : at;
-        op->setAttr("buffer", BufferAttr::get(&getContext(), next++, at, last));
+      kernel.setBuffersAttr(buffers.empty()
+                                ? ArrayAttr() // it may have been read
+                                : ArrayAttr::get(&getContext(), buffers));
+      kernel.getBody().walk([&](ScratchOpInterface op) {
+        unsigned last = op.outlivesPolicy() ? order.size() - 1 : at;
+        op.setBufferAttr(BufferAttr::get(&getContext(), next++, at, last));
       });
     }
   }

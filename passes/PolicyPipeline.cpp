@@ -32,6 +32,8 @@ void kvc::buildFusePipeline(OpPassManager &manager) {
   policy.addPass(createFormKernels());
   policy.addPass(createCheckKernels());
   policy.addPass(createPlanScratch());
+  // Last: it says what the others have made.
+  policy.addPass(createWritePlan());
 }
 
 void kvc::registerPolicyPipelines() {

@@ -18,39 +18,29 @@ bool Stages::hasWindow(Type type) {
 
 namespace {
 
-/// Ops that only a columns kernel can run: they read K or V, or reduce what is
-/// never stored.
-bool needsColumns(Operation *op) {
-  if (isa<NormOp, ProjectedNormOp>(op))
-    return true;
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return reduce && (reduce.getAxis() == ReduceAxis::Window ||
-                    reduce.getAxis() == ReduceAxis::Channels);
-}
-
-/// The segments that an op looks at: its own, and those of vectors that it
+/// The ways in which an op cuts the past: its own, and those of vectors that it
 /// computes.
-void forSegments(Operation *op, llvm::function_ref<void(SegmentOp)> body) {
-  if (auto segment = dyn_cast<SegmentOp>(op))
-    body(segment);
+void forCuts(Operation *op, llvm::function_ref<void(Operation *, Cut)> body) {
+  if (std::optional<Cut> cut = needsOf(op).cut)
+    body(op, *cut);
   for (Value value : op->getOperands())
     if (Stages::isVirtual(value.getDefiningOp()))
-      forSegments(value.getDefiningOp(), body);
+      forCuts(value.getDefiningOp(), body);
 }
 
-bool anySegment(Operation *op, llvm::function_ref<bool(SegmentOp)> holds) {
+bool anyCut(Operation *op, llvm::function_ref<bool(Cut)> holds) {
   bool found = false;
-  forSegments(op, [&](SegmentOp segment) { found |= holds(segment); });
+  forCuts(op, [&](Operation *, Cut cut) { found |= holds(cut); });
   return found;
 }
 
 bool needsSegments(Operation *op) {
-  return anySegment(op, [](SegmentOp) { return true; });
+  return anyCut(op, [](Cut) { return true; });
 }
 
 /// Ops that read values of the next segment, which is another block's work.
 bool looksAhead(Operation *op) {
-  return anySegment(op, [](SegmentOp segment) { return segment.getNext(); });
+  return anyCut(op, [](Cut cut) { return cut.next; });
 }
 
 /// True for vectors that are computed from segments.
@@ -59,30 +49,44 @@ bool holdsSegments(Value value) {
          needsSegments(value.getDefiningOp());
 }
 
-bool sameCut(SegmentOp a, SegmentOp b) {
+bool sameCut(Cut a, Cut b) {
   auto same = [](Value x, Value y) {
     llvm::APInt one, other;
     return x == y || (matchPattern(x, m_ConstantInt(&one)) &&
                       matchPattern(y, m_ConstantInt(&other)) && one == other);
   };
-  return same(a.getLength(), b.getLength()) && same(a.getFrom(), b.getFrom());
+  return same(a.length, b.length) && same(a.from, b.from);
 }
 
-/// Ops that need a whole row of tokens, or make a value per head.
-bool needsRows(Operation *op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getAxis() == ReduceAxis::Tokens;
-  return isa<PoolOp, TopkOp, SelectHeadsOp, CountMassOp, ListOp, ListKeptOp,
-             ListMembersOp, KeepOp>(op);
+/// The stage of a kind of kernel; none for kernels of one op.
+std::optional<Stages::Kind> stageKind(KernelKind kind) {
+  switch (kind) {
+  case KernelKind::Sequence:
+    return Stages::Sequence;
+  case KernelKind::Columns:
+    return Stages::Columns;
+  case KernelKind::Segments:
+    return Stages::Segments;
+  case KernelKind::Rows:
+    return Stages::Rows;
+  case KernelKind::Nearest:
+    return Stages::Nearest;
+  case KernelKind::Statistics:
+  case KernelKind::Combine:
+  case KernelKind::Gram:
+  case KernelKind::Compact:
+    return std::nullopt;
+  }
+  return std::nullopt;
 }
 
-/// Ops that look at all heads at once.
-bool needsSequence(Operation *op) {
-  return isa<AllocateHeadsOp, AllocateTableOp>(op);
+/// The only stage that can run an op, if there is one.
+std::optional<Stages::Kind> needsStage(Operation *op) {
+  if (needsSegments(op))
+    return Stages::Segments;
+  std::optional<KernelKind> kernel = needsOf(op).kernel;
+  return kernel ? stageKind(*kernel) : std::nullopt;
 }
-
-/// Ops that compare tokens with tokens.
-bool needsNearest(Operation *op) { return isa<NearestOp>(op); }
 
 bool makesHeadValue(Operation *op) {
   return op->getNumResults() == 1 &&
@@ -117,28 +121,6 @@ LogicalResult Stages::assign(PolicyOp policy) {
   return success();
 }
 
-/// The stage whose ops a kernel holds; none for kernels of one op.
-static std::optional<Stages::Kind> stageKind(KernelKind kind) {
-  switch (kind) {
-  case KernelKind::Sequence:
-    return Stages::Sequence;
-  case KernelKind::Columns:
-    return Stages::Columns;
-  case KernelKind::Segments:
-    return Stages::Segments;
-  case KernelKind::Rows:
-    return Stages::Rows;
-  case KernelKind::Nearest:
-    return Stages::Nearest;
-  case KernelKind::Statistics:
-  case KernelKind::Combine:
-  case KernelKind::Gram:
-  case KernelKind::Compact:
-    return std::nullopt;
-  }
-  return std::nullopt;
-}
-
 LogicalResult Stages::verify(KernelOp kernel) {
   std::optional<Kind> kind = stageKind(kernel.getKind());
   if (!kind)
@@ -168,8 +150,8 @@ bool Stages::isVirtual(Operation *op) {
 
 /// An op on virtual values that looks beyond its own point.
 static Reach reachOf(Operation *op) {
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return {reduce && reduce.getAxis() == ReduceAxis::Heads, isa<PoolOp>(op)};
+  Needs needs = needsOf(op);
+  return {needs.otherHeads, needs.otherTokens};
 }
 
 void Stages::forSources(Operation *op,
@@ -188,8 +170,7 @@ void Stages::forSources(Operation *op,
   }
 }
 
-void Stages::forUsers(Value value,
-                      llvm::function_ref<void(Operation *)> body) {
+void Stages::forUsers(Value value, llvm::function_ref<void(Operation *)> body) {
   for (Operation *user : value.getUsers())
     if (isVirtual(user))
       forUsers(user->getResult(0), body);
@@ -216,8 +197,7 @@ void Stages::forVirtual(Operation *op,
 bool Stages::computeCheap(Operation *op) const {
   if (isVirtual(op))
     return true;
-  if (needsColumns(op) || needsSegments(op) || needsRows(op) ||
-      needsSequence(op) || needsNearest(op))
+  if (needsStage(op))
     return false;
   return llvm::all_of(op->getOperands(), [&](Value value) {
     return isCheap(value.getDefiningOp());
@@ -231,17 +211,14 @@ int Stages::place(Operation *op) {
     if (!isCheap(value.getDefiningOp()))
       stage = std::max(stage, stageAfter(op, value, reach));
   });
-  if (needsSegments(op))
-    stage = segmentsStage(stage, op);
-  else if (needsColumns(op))
-    stage = nextStage(stage, Columns);
-  else if (needsSequence(op))
-    stage = nextStage(stage, Sequence);
-  else if (needsNearest(op))
-    stage = nextStage(stage, Nearest);
-  else if (needsRows(op) || makesHeadValue(op) || kindOf(stage) == Sequence ||
-           kindOf(stage) == Nearest)
-    stage = nextStage(stage, Rows);
+  std::optional<Kind> kind = needsStage(op);
+  if (kind == Segments)
+    return segmentsStage(stage, op);
+  if (kind)
+    return nextStage(stage, *kind);
+  if (makesHeadValue(op) || kindOf(stage) == Sequence ||
+      kindOf(stage) == Nearest)
+    return nextStage(stage, Rows);
   return stage;
 }
 
@@ -249,18 +226,18 @@ int Stages::place(Operation *op) {
 int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   int stage = stageOf.lookup(value.getDefiningOp());
   Kind kind = kindOf(stage);
-  auto reduce = dyn_cast<ReduceOp>(op);
-  bool acrossHeads = reduce && reduce.getAxis() == ReduceAxis::Heads;
-  bool ofRows = reduce && reduce.getAxis() == ReduceAxis::Window;
-  auto isProjectedNorm = [](Operation *op) { return isa<ProjectedNormOp>(op); };
+  Needs needs = needsOf(op);
+  bool ofRows = llvm::any_of(op->getOperandTypes(), hasWindow);
   // Another head's row is another block's work: read it from memory.
-  if (kind != Columns && acrossHeads)
+  if (kind != Columns && needs.otherHeads)
     return nextStage(stage, Columns);
   if (kind != Columns && reach.otherHeads)
     return stage + 1;
-  // One block would walk all heads' norms behind the projection, which are
-  // the most expensive of all: read them from memory too.
-  if (acrossHeads && isComputedFrom(value, stage, isProjectedNorm))
+  // One block would walk all heads' costly values (norms behind the
+  // projection): read them from memory too.
+  if (needs.otherHeads && isComputedFrom(value, stage, [](Operation *op) {
+        return needsOf(op).costly;
+      }))
     return nextStage(stage + 1, Columns);
   // A columns kernel has its sums when all rows have gone by, each thread
   // those of its own head and token. Rows need them before, heads and pools
@@ -272,8 +249,8 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   // all heads: what it gives to each head comes after it.
   if (kind == Columns && widensHeads(op, value))
     return nextStage(stage, Rows);
-  // These look at what other heads' kernels have stored.
-  if (needsSequence(op) || needsNearest(op) || isa<SelectHeadsOp>(op))
+  // These look at what other blocks have stored.
+  if (needs.otherBlocks)
     return stage + 1;
   // What another block of the kernel computes must have been stored.
   if (kind == Segments && (looksAhead(op) || reach.otherTokens))
@@ -286,12 +263,12 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
 
 /// The first segments stage from `stage` on that cuts the past as `op` does.
 int Stages::segmentsStage(int stage, Operation *op) {
-  SegmentOp cut;
-  forSegments(op, [&](SegmentOp segment) { cut = segment; });
+  Cut own;
+  forCuts(op, [&](Operation *, Cut cut) { own = cut; });
   stage = nextStage(stage, Segments);
-  while (cutOf.count(stage) && !sameCut(cutOf.lookup(stage), cut))
+  while (cutOf.count(stage) && !sameCut(cutOf.lookup(stage), own))
     stage += kinds;
-  cutOf.try_emplace(stage, cut);
+  cutOf.try_emplace(stage, own);
   return stage;
 }
 
@@ -311,12 +288,8 @@ bool Stages::isComputedFrom(Value value, int stage,
 /// True where a columns kernel has a value only behind all rows: what is
 /// reduced over rows or heads, and norms behind the projection.
 bool Stages::isFinishedLate(Value value, int stage) const {
-  return isComputedFrom(value, stage, [](Operation *op) {
-    auto reduce = dyn_cast<ReduceOp>(op);
-    return isa<ProjectedNormOp>(op) ||
-           (reduce && (reduce.getAxis() == ReduceAxis::Window ||
-                       reduce.getAxis() == ReduceAxis::Heads));
-  });
+  return isComputedFrom(value, stage,
+                        [](Operation *op) { return needsOf(op).late; });
 }
 
 /// True for rows that are known only when all heads have been walked.
@@ -324,8 +297,7 @@ static bool isOfAllHeads(Value value) {
   Operation *op = value.getDefiningOp();
   if (!Stages::isVirtual(op))
     return false;
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return (reduce && reduce.getAxis() == ReduceAxis::Heads) ||
+  return needsOf(op).otherHeads ||
          llvm::any_of(op->getOperands(), isOfAllHeads);
 }
 
@@ -345,21 +317,20 @@ LogicalResult Stages::checkRows(Block &body) {
 /// Vectors of segments live in the block of one segment (C3 of kvc.segment).
 LogicalResult Stages::checkSegments(Block &body) {
   for (Operation &op : body) {
-    SmallVector<SegmentOp> cuts;
-    forSegments(&op, [&](SegmentOp segment) { cuts.push_back(segment); });
-    auto reduce = dyn_cast<ReduceOp>(op);
-    bool first = reduce && (reduce.getAxis() == ReduceAxis::Tokens ||
-                            reduce.getAxis() == ReduceAxis::Heads);
-    if (!cuts.empty() && (first || isa<PoolOp>(op)))
+    SmallVector<std::pair<Operation *, Cut>> cuts;
+    forCuts(&op, [&](Operation *at, Cut cut) { cuts.push_back({at, cut}); });
+    Needs needs = needsOf(&op);
+    bool first = needs.kernel == KernelKind::Rows || needs.otherHeads;
+    if (!cuts.empty() && (first || needs.otherTokens))
       return op.emitOpError("vectors of segments must be reduced over channels "
                             "first");
-    for (SegmentOp cut : cuts) {
-      if (!sameCut(cuts.front(), cut))
-        return cuts.front().emitOpError(
+    for (auto [at, cut] : cuts) {
+      if (!sameCut(cuts.front().second, cut))
+        return cuts.front().first->emitOpError(
             "vectors that are set against segments of two lengths or origins "
             "need to be reduced over channels between");
-      if (cut.getNext() && holdsSegments(cut.getValue()))
-        return cut.emitOpError("vectors of segments must be reduced over "
+      if (cut.next && llvm::any_of(at->getOperands(), holdsSegments))
+        return at->emitOpError("vectors of segments must be reduced over "
                                "channels before they are set against the next "
                                "segment");
     }

@@ -47,10 +47,9 @@ public:
   static bool isVirtual(mlir::Operation *op);
 
   /// What an op reads, through values that are never stored.
-  static void
-  forSources(mlir::Operation *op,
-             llvm::function_ref<void(mlir::Value, Reach)> body,
-             Reach reach = {});
+  static void forSources(mlir::Operation *op,
+                         llvm::function_ref<void(mlir::Value, Reach)> body,
+                         Reach reach = {});
   /// Who reads a value, through values that are never stored.
   static void forUsers(mlir::Value value,
                        llvm::function_ref<void(mlir::Operation *)> body);
@@ -63,8 +62,8 @@ public:
 
 private:
   llvm::MapVector<mlir::Operation *, int> stageOf;
-  /// How the past is cut in a segments stage: any op that says it.
-  llvm::DenseMap<int, SegmentOp> cutOf;
+  /// How the past is cut in a segments stage.
+  llvm::DenseMap<int, Cut> cutOf;
 
   bool computeCheap(mlir::Operation *op) const;
   int place(mlir::Operation *op);

@@ -4,7 +4,6 @@
 
 #include "codegen/kernels/Kernels.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -19,13 +18,13 @@ std::string kvc::kernelName(PolicyOp policy, KernelOp kernel,
 }
 
 /// {"bytes": 4, "dims": ["batch", "kv_heads", "tokens"], "live": [2, 3]}
-static json::Object describeBuffer(Type type, BufferAttr buffer, bool staged) {
-  auto tensor = cast<RankedTensorType>(type);
-  int64_t bytes = std::max(1u, tensor.getElementTypeBitWidth() / 8);
+static json::Object describeBuffer(const PlannedBuffer &buffer) {
+  int64_t bytes = std::max(1u, buffer.type.getElementTypeBitWidth() / 8);
   json::Array dims{"batch"};
-  for (auto [axis, extent] : llvm::zip(axesOf(type), tensor.getShape())) {
-    if (staged && axis == Axis::OneHead)
-      dims.push_back("kv_heads"); // one copy per block
+  for (auto [axis, extent] :
+       llvm::zip(axesOf(buffer.type), buffer.type.getShape())) {
+    if (buffer.perBlock && axis == Axis::OneHead)
+      dims.push_back("kv_heads"); // a block is a head's
     else if (!ShapedType::isDynamic(extent))
       bytes *= extent;
     else if (axis == Axis::QueryHeads)
@@ -39,70 +38,20 @@ static json::Object describeBuffer(Type type, BufferAttr buffer, bool staged) {
     else
       dims.push_back("tokens");
   }
-  return json::Object{
-      {"bytes", bytes},
-      {"dims", std::move(dims)},
-      {"live", json::Array{buffer.getFirst(), buffer.getLast()}}};
+  return json::Object{{"bytes", bytes},
+                      {"dims", std::move(dims)},
+                      {"live", json::Array{buffer.first, buffer.last}}};
 }
 
-static json::Array describeBuffers(PolicyOp policy) {
-  SmallVector<std::pair<unsigned, json::Object>> found;
-  for (auto kernel : policy.getOps<KernelOp>()) {
-    if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
-      for (auto [attr, result] : llvm::zip(buffers, kernel.getOutputs())) {
-        auto buffer = cast<BufferAttr>(attr);
-        found.push_back({buffer.getIndex(),
-                         describeBuffer(result.getType(), buffer, false)});
-      }
-    kernel.getBody().walk([&](Operation *op) {
-      if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
-        found.push_back(
-            {buffer.getIndex(),
-             describeBuffer(op->getResult(0).getType(), buffer, true)});
-    });
-  }
-  llvm::sort(found, [](auto &a, auto &b) { return a.first < b.first; });
-  json::Array result;
-  for (auto &[index, object] : found)
-    result.push_back(std::move(object));
-  return result;
-}
-
-/// What the last stage of the selection ranked: the buffer of its scores.
-static json::Value describeScores(PolicyOp policy) {
-  TopkOp last;
-  policy.walk([&](TopkOp topk) { last = topk; });
-  if (!last)
+static json::Value describeScores(PlanAttr plan) {
+  if (!plan.getScores())
     return nullptr;
-  Value score = last.getScore();
-  BufferAttr buffer;
-  Axis heads = headsOf(score.getType());
-  if (auto stage = score.getDefiningOp<StageOp>()) {
-    buffer = cast<BufferAttr>(stage->getAttr("buffer"));
-    heads = Axis::KVHeads;
-  } else {
-    auto kernel = cast<KernelOp>(last->getParentOp());
-    Value operand =
-        kernel.getInputs()[cast<BlockArgument>(score).getArgNumber()];
-    auto maker = operand.getDefiningOp<KernelOp>();
-    buffer = cast<BufferAttr>(cast<ArrayAttr>(
-        maker->getAttr("buffers"))[cast<OpResult>(operand).getResultNumber()]);
-  }
-  return json::Object{{"buffer", buffer.getIndex()},
-                      {"heads", stringifyAxis(heads).str()}};
+  return json::Object{{"buffer", *plan.getScores()},
+                      {"heads", stringifyAxis(plan.getScoreHeads()).str()}};
 }
 
-/// Parts of a layer's work, as kvc.h cuts it.
-static StringRef phaseOf(KernelOp kernel, gpu::GPUFuncOp func) {
-  if (kernel.getKind() == KernelKind::Compact)
-    return "compact";
-  auto args = cast<ArrayAttr>(func->getAttr("kvc.args"));
-  return llvm::is_contained(args.getAsValueRange<StringAttr>(), "indices")
-             ? "select"
-             : "score";
-}
-
-static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
+static json::Object describeKernel(KernelOp kernel, Phase phase,
+                                   gpu::GPUFuncOp func) {
   auto strings = [](Attribute attr) {
     json::Array result;
     for (Attribute item : cast<ArrayAttr>(attr))
@@ -113,7 +62,7 @@ static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
                 kernel.getKind() == KernelKind::Combine;
   return json::Object{{"name", func.getName()},
                       {"kind", stringifyKernelKind(kernel.getKind()).str()},
-                      {"phase", phaseOf(kernel, func)},
+                      {"phase", stringifyPhase(phase).str()},
                       {"block", (*func.getKnownBlockSize())[0]},
                       {"grid", strings(func->getAttr("kvc.grid"))},
                       {"args", strings(func->getAttr("kvc.args"))},
@@ -122,39 +71,20 @@ static json::Object describeKernel(KernelOp kernel, gpu::GPUFuncOp func) {
 
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                gpu::GPUModuleOp module) {
-  json::Value queries = 0, lse = nullptr;
-  int64_t most = 0;
-  bool all = false;
-  policy.walk([&](AttentionOp op) {
-    all |= op.readsAll();
-    most = std::max(most, constantOf(op.getLast()));
-  });
-  if (all)
+  PlanAttr plan = policy.getPlanAttr();
+  json::Value queries = plan.getQueries(), window = nullptr, lse = nullptr;
+  if (plan.readsAllQueries())
     queries = "all";
-  else
-    queries = most;
-  policy.walk([&](Operation *op) {
-    if (!isa<CombineStatisticsOp, RowLogSumExpOp>(op))
-      return;
-    auto kernel = cast<KernelOp>(op->getParentOp());
-    lse = cast<BufferAttr>(cast<ArrayAttr>(kernel->getAttr("buffers"))[0])
-              .getIndex();
-  });
-
-  json::Value window = 0; // null: known at launch only
-  policy.walk([&](ListKeptOp list) {
-    Value protect =
-        cast<YieldOp>(list->getBlock()->getTerminator()).getProtectLast();
-    if (!protect)
-      return;
-    if (protect.getDefiningOp<arith::ConstantOp>())
-      window = constantOf(protect);
-    else
-      window = nullptr;
-  });
+  if (plan.getProtectLast())
+    window = *plan.getProtectLast();
+  if (plan.getLse())
+    lse = *plan.getLse();
+  json::Array buffers;
+  for (const PlannedBuffer &buffer : plan.getBuffers())
+    buffers.push_back(describeBuffer(buffer));
 
   json::Object params;
-  if (auto bound = policy->getAttrOfType<DictionaryAttr>("params"))
+  if (DictionaryAttr bound = policy.getParamsAttr())
     for (NamedAttribute param : bound) {
       if (auto integer = dyn_cast<IntegerAttr>(param.getValue()))
         params[param.getName().getValue()] = integer.getInt();
@@ -165,10 +95,11 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
   json::Array variants;
   for (const Shape &shape : shapes) {
     json::Array kernels;
-    for (auto kernel : policy.getOps<KernelOp>())
-      kernels.push_back(
-          describeKernel(kernel, module.lookupSymbol<gpu::GPUFuncOp>(
-                                     kernelName(policy, kernel, shape))));
+    for (auto [kernel, phase] :
+         llvm::zip(policy.getOps<KernelOp>(), plan.getPhases()))
+      kernels.push_back(describeKernel(kernel, phase,
+                                       module.lookupSymbol<gpu::GPUFuncOp>(
+                                           kernelName(policy, kernel, shape))));
     variants.push_back(json::Object{{"head_dim", shape.headDim},
                                     {"group", shape.group},
                                     {"dtype", shape.dtypeName()},
@@ -176,10 +107,10 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                     {"kernels", std::move(kernels)}});
   }
   json::Object manifest{
-      {"format", manifestFormat},         {"policy", policy.getSymName()},
-      {"params", std::move(params)},      {"queries", std::move(queries)},
-      {"window", std::move(window)},      {"lse_buffer", std::move(lse)},
-      {"scores", describeScores(policy)}, {"buffers", describeBuffers(policy)},
+      {"format", manifestFormat},       {"policy", policy.getSymName()},
+      {"params", std::move(params)},    {"queries", std::move(queries)},
+      {"window", std::move(window)},    {"lse_buffer", std::move(lse)},
+      {"scores", describeScores(plan)}, {"buffers", std::move(buffers)},
       {"variants", std::move(variants)}};
   std::string text;
   llvm::raw_string_ostream(text)

@@ -48,23 +48,7 @@ void ColumnsBuilder::build() {
 
 LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
-  if (attends) {
-    LogitTile::addArgs(spec.args);
-    if (readsLse)
-      for (const char *arg :
-           {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
-        addArg(spec.args, arg);
-  }
-  for (auto norm : kernel.getBody().getOps<NormOp>())
-    addSideArgs(spec.args, norm.getSide());
-  if (!projectedNorms.empty()) {
-    addSideArgs(spec.args, CacheSide::Value);
-    // Bounds read the weights' quadratic form instead of the weights.
-    if (!llvm::all_of(projectedNorms,
-                      [](ProjectedNormOp op) { return op.getBound(); }))
-      for (const char *arg : {"wo", "wo_batch", "wo_head", "wo_row", "hidden"})
-        addArg(spec.args, arg);
-  }
+  addOwnArgs(kernel, spec.args);
   spec.blockSize = warps * warpSize;
   int64_t tokens = gathers() ? gatherTokens : tokensPerWarp();
   spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokens) + ")",

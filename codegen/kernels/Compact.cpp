@@ -22,8 +22,7 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   int64_t rows = std::max<int64_t>(1, threads * piecesPerThread / pieces);
   const CacheSide sides[] = {CacheSide::Key, CacheSide::Value};
   LaunchSpec spec;
-  for (CacheSide side : sides)
-    addSideArgs(spec.args, side);
+  addOwnArgs(kernel, spec.args);
   spec.args.push_back("indices");
   Ragged::addArgs(spec.args);
   spec.blockSize = threads;

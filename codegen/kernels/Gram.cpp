@@ -44,8 +44,9 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   int64_t d = site.shape.headDim;
   SmallVector<std::string> out = outputBuffers(kernel);
   LaunchSpec spec;
-  spec.args = {"kv_heads", "wo",     "wo_batch", "wo_head",
-               "wo_row",   "hidden", out[0],     out[1]};
+  spec.args = {"kv_heads"};
+  addOwnArgs(kernel, spec.args);
+  spec.args.insert(spec.args.end(), {out[0], out[1]});
   spec.blockSize = threads;
   spec.grid = {std::to_string(GramBuffers::blocks(site.shape)), "q_heads",
                "batch"};

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/Kernels.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace kvc;
 
@@ -27,7 +29,7 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
 
 SmallVector<std::string> kvc::outputBuffers(KernelOp kernel) {
   SmallVector<std::string> names;
-  if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
+  if (ArrayAttr buffers = kernel.getBuffersAttr())
     for (Attribute buffer : buffers)
       names.push_back(scratchName(cast<BufferAttr>(buffer)));
   return names;
@@ -38,18 +40,64 @@ void kvc::addArg(std::vector<std::string> &args, StringRef name) {
     args.push_back(name.str());
 }
 
-/// The arguments that the body reads wherever it is.
+/// The arguments that hold what the engine hands over.
+static void addInputArgs(std::vector<std::string> &args, EngineInput input) {
+  auto add = [&](std::initializer_list<const char *> names) {
+    for (const char *name : names)
+      addArg(args, name);
+  };
+  switch (input) {
+  case EngineInput::Queries:
+    return add({"q", "q_rows", "q_batch", "q_head", "q_row"});
+  case EngineInput::Keys:
+    return addSideArgs(args, CacheSide::Key);
+  case EngineInput::RawKeys:
+    return addSideArgs(args, CacheSide::RawKey);
+  case EngineInput::Values:
+    return addSideArgs(args, CacheSide::Value);
+  case EngineInput::OutputProjection:
+    return add({"wo", "wo_batch", "wo_head", "wo_row", "hidden"});
+  case EngineInput::Table:
+    return add({"table"});
+  case EngineInput::Layer:
+    return add({"layer", "layers"});
+  case EngineInput::State:
+    return add({"state", "state_rows"});
+  }
+}
+
+/// What ops read that are computed wherever their operands are.
 static void addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
-  kernel.getBody().walk([&](Operation *op) {
-    if (isa<LayerOp, LayersOp, AllocateLayersOp, KeptLayersOp>(op))
-      for (const char *arg : {"layer", "layers"})
-        addArg(args, arg);
-    if (isa<KeptLayersOp>(op))
-      for (const char *arg : {"state", "state_rows"})
-        addArg(args, arg);
-    if (auto vectors = dyn_cast<VectorsOp>(op))
-      addSideArgs(args, vectors.getSide());
-  });
+  for (Operation &op : kernel.getBody().getOps())
+    if (Needs needs = needsOf(&op); !needs.kernel)
+      for (EngineInput input : needs.inputs)
+        addInputArgs(args, input);
+}
+
+void kvc::addOwnArgs(KernelOp kernel, std::vector<std::string> &args) {
+  llvm::SmallSetVector<EngineInput, 8> inputs;
+  bool lse = false;
+  for (Operation &op : kernel.getBody().getOps()) {
+    Needs needs = needsOf(&op);
+    lse |= needs.prepared == Prepared::LogSumExp;
+    if (needs.kernel)
+      inputs.insert_range(needs.inputs);
+  }
+  // What attention reads stands together, the weights behind what is theirs.
+  if (inputs.contains(EngineInput::Queries)) {
+    addInputArgs(args, EngineInput::Queries);
+    addInputArgs(args, EngineInput::Keys);
+    addArg(args, "logit_scale");
+  }
+  if (lse)
+    for (const char *arg :
+         {"lse", "lse_rows", "lse_batch", "lse_head", "lse_scale"})
+      addArg(args, arg);
+  for (EngineInput input : inputs)
+    if (input != EngineInput::OutputProjection)
+      addInputArgs(args, input);
+  if (inputs.contains(EngineInput::OutputProjection))
+    addInputArgs(args, EngineInput::OutputProjection);
 }
 
 LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
@@ -60,9 +108,8 @@ LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
     addArg(spec.args, input);
   for (const std::string &output : outputBuffers(kernel))
     addArg(spec.args, output);
-  kernel.getBody().walk([&](Operation *op) {
-    if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
-      addArg(spec.args, scratchName(buffer));
+  kernel.getBody().walk([&](ScratchOpInterface op) {
+    addArg(spec.args, scratchName(op.getBufferAttr()));
   });
   return spec;
 }

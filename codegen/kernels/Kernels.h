@@ -47,6 +47,10 @@ void addArg(std::vector<std::string> &args, llvm::StringRef name);
 /// staged values. Block and grid are the builder's.
 LaunchSpec bodyLaunch(KernelOp kernel, const KernelSite &site);
 
+/// Appends what the ops that only this kind of kernel computes read of the
+/// engine's: q, k, v, the output projection ..., and the log-sum-exp.
+void addOwnArgs(KernelOp kernel, std::vector<std::string> &args);
+
 /// The row of a stored tensor with these heads at a point.
 Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);
 

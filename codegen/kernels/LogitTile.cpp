@@ -9,12 +9,6 @@
 using namespace mlir;
 using namespace kvc;
 
-void LogitTile::addArgs(std::vector<std::string> &args) {
-  for (const char *arg : {"q", "q_rows", "q_batch", "q_head", "q_row", "k",
-                          "k_batch", "k_head", "k_token", "logit_scale"})
-    addArg(args, arg);
-}
-
 LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare)
     : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k), product(k, spare) {
   tile = k.shared(k.b.getF32Type(), warps * rows * pitch,

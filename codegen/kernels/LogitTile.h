@@ -25,9 +25,6 @@ public:
   static constexpr int64_t pitch = tokens + 1;
   static constexpr int64_t bytesPerWarp = rows * pitch * 4;
 
-  /// Adds the arguments that the tile reads.
-  static void addArgs(std::vector<std::string> &args);
-
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
   /// warps. `spare` as in WarpProduct.
   LogitTile(KernelBuilder &k, int64_t warps, bool spare = false);

@@ -84,8 +84,7 @@ private:
     for (const char *arg :
          {"member_rows", "member_norms", "member_counts", "member_capacity"})
       addArg(spec.args, arg);
-    addSideArgs(spec.args, CacheSide::RawKey);
-    addSideArgs(spec.args, CacheSide::Value);
+    addOwnArgs(kernel, spec.args);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
                  "kv_heads", "batch"};

@@ -58,9 +58,7 @@ private:
 
   LaunchSpec launch() {
     LaunchSpec spec = bodyLaunch(kernel, site);
-    for (auto op : kernel.getBody().getOps<NearestOp>())
-      for (CacheSide side : sidesOf(op))
-        addSideArgs(spec.args, side);
+    addOwnArgs(kernel, spec.args);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
                  "kv_heads", "batch"};

@@ -34,7 +34,7 @@ Buffer RowBlock::outputOf(Value value) {
 Buffer RowBlock::stageBuffer(StageOp stage) const {
   Expr row = k.arg("max_tokens");
   Expr heads = k.arg("kv_heads") * members(stage);
-  return k.buffer(scratchName(cast<BufferAttr>(stage->getAttr("buffer"))),
+  return k.buffer(scratchName(stage.getBufferAttr()),
                   {heads * row, row});
 }
 
@@ -62,8 +62,7 @@ void RowBlock::storeOutputs() {
   auto yield = cast<YieldOp>(kernel.getBody().front().back());
   for (auto [value, name] :
        llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-    if (isa_and_nonnull<ListOp, ListMembersOp>(value.getDefiningOp()) ||
-        axesOf(value.getType()).back() == Axis::Channel)
+    if (needsOf(value.getDefiningOp()).writesResults)
       continue; // these have been written
     Axis heads = headsOf(value.getType());
     Buffer memory = scratchBuffer(k, name, value.getType());

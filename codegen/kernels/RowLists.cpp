@@ -9,8 +9,12 @@ using namespace kvc;
 
 /// The policy reads what earlier layers kept, so every layer counts.
 static bool carriesState(KernelOp kernel) {
-  WalkResult result = kernel->getParentOfType<PolicyOp>().walk(
-      [](KeptLayersOp) { return WalkResult::interrupt(); });
+  WalkResult result =
+      kernel->getParentOfType<PolicyOp>().walk([](NeedsOpInterface op) {
+        bool reads =
+            llvm::is_contained(op.getNeeds().inputs, EngineInput::State);
+        return reads ? WalkResult::interrupt() : WalkResult::advance();
+      });
   return result.wasInterrupted();
 }
 
@@ -80,8 +84,7 @@ void RowLists::listMarked(ListOp op) {
 /// Where each kept token's row is noted, for its members.
 Buffer RowLists::rankBuffer() {
   ListMembersOp op = *r.kernel.getBody().getOps<ListMembersOp>().begin();
-  return scratchBuffer(k, scratchName(op->getAttrOfType<BufferAttr>("buffer")),
-                       op.getType());
+  return scratchBuffer(k, scratchName(op.getBufferAttr()), op.getType());
 }
 
 /// Writes the table of what the kept rows represent: kept tokens, and tokens
@@ -169,8 +172,8 @@ void RowLists::writeIndex(Expr row, Expr token) {
 
 void RowLists::writeCount(Expr count) {
   k.when((r.head == 0) & (k.thread() == 0), [&] {
-    bool ranks = false;
-    r.kernel->getParentOfType<PolicyOp>().walk([&](TopkOp) { ranks = true; });
+    auto policy = r.kernel->getParentOfType<PolicyOp>();
+    bool ranks = policy.getPlanAttr().getScores().has_value();
     Expr ranked =
         s.length.above(s.budget) & s.budget.above(s.window) & k.boolean(ranks);
     Expr past = ranked.select(s.past, k.index(0));

@@ -78,9 +78,9 @@ private:
 
   LaunchSpec launch() {
     LaunchSpec spec = bodyLaunch(kernel, site);
+    addOwnArgs(kernel, spec.args);
     if (has<AllocateTableOp>())
-      for (const char *arg : {"table", "layer", "layers", "status"})
-        addArg(spec.args, arg);
+      addArg(spec.args, "status");
     spec.blockSize = threads;
     spec.grid = {"1", "1", "batch"};
     return spec;

@@ -73,7 +73,7 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
   spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
-  LogitTile::addArgs(spec.args);
+  addOwnArgs(kernel, spec.args);
   spec.blockSize = maxWarps * warpSize;
   int64_t perBlock =
       maxWarps * LogitTile::rows / llvm::PowerOf2Ceil(site.shape.group);
@@ -124,7 +124,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
   spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
-  LogitTile::addArgs(spec.args);
+  addOwnArgs(kernel, spec.args);
   spec.blockSize = warps * warpSize;
   spec.grid = {"ceildiv(tokens," + std::to_string(warps * splitTokens) + ")",
                "kv_heads", "batch"};

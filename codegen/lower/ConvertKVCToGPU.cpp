@@ -39,16 +39,47 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
   }
 }
 
-/// Matrices over channels are in the model's type, all else as the policy says.
-llvm::StringMap<Type> scratchFor(const llvm::StringMap<Type> &tensors,
-                                 const Shape &shape) {
-  llvm::StringMap<Type> elements;
-  for (auto &[name, type] : tensors) {
-    bool matrix = llvm::count(axesOf(type), Axis::Channel) == 2;
-    elements[name] = matrix ? shape.elementType(type.getContext())
-                            : cast<RankedTensorType>(type).getElementType();
+/// True for a plan of these kernels; one that was read may be of others.
+bool isPlanned(PolicyOp policy) {
+  PlanAttr plan = policy.getPlanAttr();
+  auto kernels = policy.getOps<KernelOp>();
+  if (!plan || plan.getPhases().size() !=
+                   size_t(std::distance(kernels.begin(), kernels.end())))
+    return false;
+  size_t buffers = 0;
+  for (KernelOp kernel : kernels) {
+    buffers += kernel.getBuffersAttr() ? kernel.getBuffersAttr().size() : 0;
+    for (Operation &op : kernel.getBody().getOps())
+      if (auto scratch = dyn_cast<ScratchOpInterface>(op)) {
+        ++buffers;
+        if (!scratch.getBufferAttr())
+          return false;
+      }
   }
+  return plan.getBuffers().size() == buffers &&
+         plan.getLse().value_or(0) <= buffers &&
+         plan.getScores().value_or(0) <= buffers;
+}
+
+/// The element type of each buffer.
+llvm::StringMap<Type> scratchFor(PlanAttr plan, const Shape &shape) {
+  llvm::StringMap<Type> elements;
+  for (auto [index, buffer] : llvm::enumerate(plan.getBuffers()))
+    elements["scratch." + std::to_string(index)] =
+        buffer.inModelType ? shape.elementType(buffer.type.getContext())
+                           : buffer.type.getElementType();
   return elements;
+}
+
+/// No builder knows an op that is left as it was.
+LogicalResult checkComputed(gpu::GPUFuncOp func) {
+  WalkResult result = func.walk([](Operation *op) {
+    if (!isa_and_nonnull<KVCDialect>(op->getDialect()))
+      return WalkResult::advance();
+    op->emitOpError("is not computed by kernels of this kind");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 int64_t sharedBytes(gpu::GPUFuncOp func) {
@@ -78,6 +109,10 @@ struct ConvertKVCToGPUPass
       policy.emitError("kernels must be formed first (kvc-form-kernels)");
       return signalPassFailure();
     }
+    if (!isPlanned(policy)) {
+      policy.emitError("the plan must be written first (kvc-write-plan)");
+      return signalPassFailure();
+    }
     SmallVector<Shape> parsed;
     SmallVector<StringRef> texts;
     StringRef(shapes).split(texts, ';', -1, false);
@@ -99,20 +134,11 @@ struct ConvertKVCToGPUPass
   }
 
   LogicalResult convert(PolicyOp policy, ArrayRef<Shape> shapes) {
-    llvm::StringMap<Type> scratch;
     llvm::DenseMap<Value, std::string> holder;
-    for (auto kernel : policy.getOps<KernelOp>()) {
-      if (auto buffers = kernel->getAttrOfType<ArrayAttr>("buffers"))
-        for (auto [attr, result] : llvm::zip(buffers, kernel.getOutputs())) {
-          std::string name = scratchName(cast<BufferAttr>(attr));
-          scratch[name] = result.getType();
-          holder[result] = name;
-        }
-      kernel.getBody().walk([&](Operation *op) {
-        if (auto buffer = op->getAttrOfType<BufferAttr>("buffer"))
-          scratch[scratchName(buffer)] = op->getResult(0).getType();
-      });
-    }
+    for (auto kernel : policy.getOps<KernelOp>())
+      if (ArrayAttr buffers = kernel.getBuffersAttr())
+        for (auto [attr, result] : llvm::zip(buffers, kernel.getOutputs()))
+          holder[result] = scratchName(cast<BufferAttr>(attr));
 
     ImplicitLocOpBuilder builder(policy.getLoc(), policy);
     auto target = gpu::GPUModuleOp::create(builder, policy.getSymName());
@@ -123,18 +149,21 @@ struct ConvertKVCToGPUPass
         KernelSite site{builder,
                         kernelName(policy, kernel, shape),
                         shape,
-                        scratchFor(scratch, shape),
+                        scratchFor(policy.getPlanAttr(), shape),
                         {}};
         for (Value input : kernel.getInputs())
           site.inputs.push_back(holder.lookup(input));
         // The log-sum-exp has an argument of its own: it may be the caller's.
-        if (llvm::any_of(kernel.getBody().getOps<AttentionOp>(),
-                         [](AttentionOp op) { return bool(op.getLse()); }))
+        if (llvm::any_of(kernel.getBody().getOps(), [](Operation &op) {
+              return needsOf(&op).prepared == Prepared::LogSumExp;
+            }))
           site.inputs.pop_back();
         buildKernel(kernel, site);
         auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
         builder.setInsertionPointToEnd(&func.getBody().front());
         gpu::ReturnOp::create(builder);
+        if (failed(checkComputed(func)))
+          return failure();
         if (sharedBytes(func) > maxSharedBytes)
           return kernel.emitError("a kernel may use ")
                  << maxSharedBytes << " bytes of shared memory, "

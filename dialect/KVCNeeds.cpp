@@ -1,0 +1,210 @@
+//===- KVCNeeds.cpp - what each op needs ----------------------------------===//
+
+#include "dialect/KVCDialect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+Needs kvc::needsOf(Operation *op) {
+  auto known = dyn_cast<NeedsOpInterface>(op);
+  return known ? known.getNeeds() : Needs();
+}
+
+static EngineInput inputOf(CacheSide side) {
+  switch (side) {
+  case CacheSide::Key:
+    return EngineInput::Keys;
+  case CacheSide::Value:
+    return EngineInput::Values;
+  case CacheSide::RawKey:
+    return EngineInput::RawKeys;
+  }
+  llvm_unreachable("all sides are listed");
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+Needs ParamOp::getNeeds() { return {}; }
+Needs FractionOp::getNeeds() { return {}; }
+Needs BudgetOp::getNeeds() { return {}; }
+Needs LengthOp::getNeeds() { return {}; }
+Needs LayerOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
+Needs LayersOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
+
+//===----------------------------------------------------------------------===//
+// From the cache to scores
+//===----------------------------------------------------------------------===//
+
+Needs AttentionOp::getNeeds() {
+  Needs needs{.kernel = KernelKind::Columns,
+              .inputs = {EngineInput::Queries, EngineInput::Keys},
+              .queries =
+                  readsAll() ? ShapedType::kDynamic : constantOf(getLast())};
+  if (!getLogits())
+    needs.prepared = Prepared::LogSumExp;
+  return needs;
+}
+
+Needs NormOp::getNeeds() {
+  return {.kernel = KernelKind::Columns, .inputs = {inputOf(getSide())}};
+}
+
+Needs VectorsOp::getNeeds() { return {.inputs = {inputOf(getSide())}}; }
+
+Needs ProjectedNormOp::getNeeds() {
+  Needs needs{.kernel = KernelKind::Columns,
+              .inputs = {EngineInput::Values},
+              .late = true,
+              .costly = true};
+  // A bound reads the weights' quadratic form instead of the weights.
+  if (getBound())
+    needs.prepared = Prepared::Gram;
+  else
+    needs.inputs.push_back(EngineInput::OutputProjection);
+  return needs;
+}
+
+Needs PositionOp::getNeeds() { return {}; }
+
+Needs KeptLayersOp::getNeeds() {
+  return {.inputs = {EngineInput::Layer, EngineInput::State}};
+}
+
+Needs FillOp::getNeeds() { return {}; }
+Needs BroadcastOp::getNeeds() { return {}; }
+
+//===----------------------------------------------------------------------===//
+// From scores to scores
+//===----------------------------------------------------------------------===//
+
+Needs ReduceOp::getNeeds() {
+  switch (getAxis()) {
+  case ReduceAxis::Window:
+    return {.kernel = KernelKind::Columns, .late = true};
+  case ReduceAxis::Channels:
+    return {.kernel = KernelKind::Columns};
+  case ReduceAxis::Group:
+    return {};
+  case ReduceAxis::Heads:
+    return {.otherHeads = true, .late = true};
+  case ReduceAxis::Tokens:
+    return {.kernel = KernelKind::Rows,
+            .writesResults = cast<RankedTensorType>(getType()).getRank() > 1};
+  }
+  llvm_unreachable("all axes are listed");
+}
+
+Needs PoolOp::getNeeds() {
+  // Attention rows are pooled where they are computed, all others in memory.
+  if (cast<RankedTensorType>(getType()).getRank() == 3)
+    return {.otherTokens = true};
+  return {.kernel = KernelKind::Rows,
+          .rows = {&getValueMutable()},
+          .otherTokens = true};
+}
+
+Needs SegmentOp::getNeeds() {
+  Needs needs{.kernel = KernelKind::Segments,
+              .cut = Cut{getLength(), getFrom(), getNext()}};
+  bool stored = cast<RankedTensorType>(getType()).getRank() == 2;
+  if (stored && !getNext())
+    needs.rows = {&getValueMutable()};
+  return needs;
+}
+
+//===----------------------------------------------------------------------===//
+// From scores to the kept set
+//===----------------------------------------------------------------------===//
+
+Needs AllocateOp::getNeeds() { return {}; }
+Needs AllocateLayersOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
+
+Needs AllocateHeadsOp::getNeeds() {
+  return {.kernel = KernelKind::Sequence,
+          .otherBlocks = true,
+          .writesResults = true};
+}
+
+Needs AllocateTableOp::getNeeds() {
+  return {.kernel = KernelKind::Sequence,
+          .inputs = {EngineInput::Table, EngineInput::Layer},
+          .otherBlocks = true,
+          .writesResults = true};
+}
+
+Needs CountMassOp::getNeeds() {
+  return {.kernel = KernelKind::Rows, .rows = {&getScoreMutable()}};
+}
+
+Needs ScaleCountOp::getNeeds() { return {}; }
+
+Needs SelectHeadsOp::getNeeds() {
+  return {.kernel = KernelKind::Rows, .otherBlocks = true};
+}
+
+Needs TopkOp::getNeeds() {
+  return {
+      .kernel = KernelKind::Rows, .rows = {&getScoreMutable()}, .ranks = true};
+}
+
+Needs NearestOp::getNeeds() {
+  Needs needs{.kernel = KernelKind::Nearest,
+              .inputs = {inputOf(getSide())},
+              .otherBlocks = true,
+              .writesResults = true};
+  if (std::optional<CacheSide> second = getTimes())
+    needs.inputs.push_back(inputOf(*second));
+  return needs;
+}
+
+Needs KeepOp::getNeeds() { return {.kernel = KernelKind::Rows}; }
+
+//===----------------------------------------------------------------------===//
+// Level fused
+//===----------------------------------------------------------------------===//
+
+Needs RowStatisticsOp::getNeeds() {
+  return {.kernel = KernelKind::Statistics,
+          .inputs = {EngineInput::Queries, EngineInput::Keys}};
+}
+
+Needs RowLogSumExpOp::getNeeds() {
+  return {.kernel = KernelKind::Statistics,
+          .inputs = {EngineInput::Queries, EngineInput::Keys}};
+}
+
+Needs CombineStatisticsOp::getNeeds() {
+  return {.kernel = KernelKind::Combine};
+}
+
+Needs GramOp::getNeeds() {
+  return {.kernel = KernelKind::Gram,
+          .inputs = {EngineInput::OutputProjection},
+          .inModelType = 1};
+}
+
+Needs StageOp::getNeeds() { return {}; }
+
+Needs ListOp::getNeeds() {
+  return {.kernel = KernelKind::Rows, .writesResults = true};
+}
+
+Needs ListKeptOp::getNeeds() {
+  return {.kernel = KernelKind::Rows, .writesResults = true};
+}
+
+Needs ListMembersOp::getNeeds() {
+  return {.kernel = KernelKind::Rows, .writesResults = true};
+}
+
+Needs MergeOp::getNeeds() {
+  return {.kernel = KernelKind::Compact,
+          .inputs = {EngineInput::RawKeys, EngineInput::Values}};
+}
+
+Needs CompactOp::getNeeds() {
+  return {.kernel = KernelKind::Compact,
+          .inputs = {EngineInput::Keys, EngineInput::Values}};
+}

@@ -1,0 +1,85 @@
+//===- KVCNeeds.h - what an op needs to be computed -----------------------===//
+//
+// Each op says it once (KVCNeeds.cpp); what to do about it is the passes' and
+// the kernel builders' business. Nothing here knows how a kernel is built.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_DIALECT_KVCNEEDS_H
+#define KVC_DIALECT_KVCNEEDS_H
+
+#include "dialect/KVCAxes.h"
+
+#include "mlir/IR/OpDefinition.h"
+
+#include <optional>
+
+namespace kvc {
+
+/// What the engine hands over, beside lengths and budgets.
+enum class EngineInput {
+  Queries,          // the last of each sequence
+  Keys,             // after RoPE
+  RawKeys,          // before RoPE
+  Values,           //
+  OutputProjection, // the layer's weights
+  Table,            // importance of each query head of each layer
+  Layer,            // its index, and how many there are
+  State,            // what is carried from layer to layer
+};
+
+/// What kernels in front of all others make, once for a policy.
+enum class Prepared {
+  LogSumExp, // of the queries that are read; the engine may have it
+  Gram,      // the quadratic form that bounds norms, and its sums
+};
+
+/// How an op cuts the past into segments, and whether it looks at the one
+/// behind a token's own.
+struct Cut {
+  mlir::Value length, from;
+  bool next;
+};
+
+struct Needs {
+  /// The only kind of kernel that can compute it; none for what is computed at
+  /// a point, wherever its operands are known.
+  std::optional<KernelKind> kernel = {};
+  llvm::SmallVector<EngineInput, 2> inputs = {};
+  /// How many of the last queries it reads, kDynamic for all.
+  int64_t queries = 0;
+  std::optional<Prepared> prepared = {};
+  /// Operands that it reads at many tokens: rows that must lie in memory.
+  llvm::SmallVector<mlir::OpOperand *, 1> rows = {};
+  /// Reads what other blocks of its own kind of kernel may make: kernels in
+  /// front must have stored all operands.
+  bool otherBlocks = false;
+  /// Computed at a point from its operands at all heads, or at near tokens.
+  bool otherHeads = false, otherTokens = false;
+  std::optional<Cut> cut = {};
+  /// A columns kernel knows it only behind all query rows, or all heads.
+  bool late = false;
+  /// Too much work to be done again by every block that reads it.
+  bool costly = false;
+  /// Selects by its only row; that of the last such op are the policy's scores.
+  bool ranks = false;
+  /// How many of its results, from the first on, are stored in the model's
+  /// type.
+  unsigned inModelType = 0;
+  /// Writes its results itself, beside each other: a value of them is not known
+  /// at a point of the kernel, so they must be results of it.
+  bool writesResults = false;
+};
+
+/// What any op needs; nothing for those of other dialects, which are
+/// elementwise.
+Needs needsOf(mlir::Operation *op);
+
+/// Marks ops of level fused.
+template <typename ConcreteOp>
+class OfLevelFused : public mlir::OpTrait::TraitBase<ConcreteOp, OfLevelFused> {
+};
+
+} // namespace kvc
+
+#endif // KVC_DIALECT_KVCNEEDS_H

@@ -1,0 +1,116 @@
+//===- KVCPlan.cpp - #kvc.plan as text ------------------------------------===//
+
+#include "dialect/KVCDialect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+bool PlanAttr::readsAllQueries() const {
+  return ShapedType::isDynamic(getQueries());
+}
+
+/// An integer, or nothing where `word` stands in its place.
+template <typename T>
+static ParseResult parseOr(AsmParser &parser, StringRef word,
+                           std::optional<T> &value) {
+  if (succeeded(parser.parseOptionalKeyword(word)))
+    return success();
+  T number;
+  if (parser.parseInteger(number))
+    return failure();
+  value = number;
+  return success();
+}
+
+/// ", name =", without the comma in front of the first field.
+static ParseResult parseField(AsmParser &parser, StringRef name) {
+  if (name != "queries" && parser.parseComma())
+    return failure();
+  return failure(parser.parseKeyword(name) || parser.parseEqual());
+}
+
+template <typename Enum>
+static ParseResult parseWord(AsmParser &parser,
+                             std::optional<Enum> (*known)(StringRef),
+                             Enum &value) {
+  StringRef word;
+  SMLoc at = parser.getCurrentLocation();
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<Enum> found = known(word);
+  if (!found)
+    return parser.emitError(at, "unknown word '") << word << "'";
+  value = *found;
+  return success();
+}
+
+static ParseResult parseBuffer(AsmParser &parser, PlannedBuffer &buffer) {
+  if (parser.parseInteger(buffer.first) || parser.parseKeyword("to") ||
+      parser.parseInteger(buffer.last))
+    return failure();
+  buffer.perBlock = succeeded(parser.parseOptionalKeyword("per_block"));
+  buffer.inModelType = succeeded(parser.parseOptionalKeyword("model"));
+  return parser.parseColonType(buffer.type);
+}
+
+Attribute PlanAttr::parse(AsmParser &parser, Type) {
+  std::optional<int64_t> queries, protectLast;
+  std::optional<unsigned> lse, scores;
+  Axis heads = Axis::KVHeads;
+  SmallVector<Phase> phases;
+  SmallVector<PlannedBuffer> buffers;
+  if (parser.parseLess() || parseField(parser, "queries") ||
+      parseOr(parser, "all", queries) || parseField(parser, "protect_last") ||
+      parseOr(parser, "unknown", protectLast) || parseField(parser, "lse") ||
+      parseOr(parser, "none", lse) || parseField(parser, "scores") ||
+      parseOr(parser, "none", scores))
+    return {};
+  if (scores &&
+      (parser.parseKeyword("of") || parseWord(parser, symbolizeAxis, heads)))
+    return {};
+  auto phase = [&] {
+    return parseWord(parser, symbolizePhase, phases.emplace_back());
+  };
+  auto buffer = [&] { return parseBuffer(parser, buffers.emplace_back()); };
+  using Delimiter = AsmParser::Delimiter;
+  if (parseField(parser, "phases") ||
+      parser.parseCommaSeparatedList(Delimiter::Square, phase) ||
+      parseField(parser, "buffers") ||
+      parser.parseCommaSeparatedList(Delimiter::Square, buffer) ||
+      parser.parseGreater())
+    return {};
+  return PlanAttr::get(parser.getContext(),
+                       queries.value_or(ShapedType::kDynamic), protectLast, lse,
+                       scores, heads, phases, buffers);
+}
+
+void PlanAttr::print(AsmPrinter &printer) const {
+  auto number = [&](auto value, StringRef otherwise) {
+    if (value)
+      printer << *value;
+    else
+      printer << otherwise;
+  };
+  printer << "<queries = ";
+  if (readsAllQueries())
+    printer << "all";
+  else
+    printer << getQueries();
+  printer << ", protect_last = ";
+  number(getProtectLast(), "unknown");
+  printer << ", lse = ";
+  number(getLse(), "none");
+  printer << ", scores = ";
+  number(getScores(), "none");
+  if (getScores())
+    printer << " of " << stringifyAxis(getScoreHeads());
+  printer << ", phases = [";
+  llvm::interleaveComma(getPhases(), printer,
+                        [&](Phase phase) { printer << stringifyPhase(phase); });
+  printer << "], buffers = [";
+  llvm::interleaveComma(getBuffers(), printer, [&](const PlannedBuffer &b) {
+    printer << b.first << " to " << b.last << (b.perBlock ? " per_block" : "")
+            << (b.inModelType ? " model" : "") << " : " << b.type;
+  });
+  printer << "]>";
+}
