@@ -1,6 +1,7 @@
-//===- kvc-opt.cpp - the pass driver and the compiler ---------------------===//
+//===- kvc-opt.cpp - the pass driver, the compiler and the reference ------===//
 //
-// Without --emit an ordinary mlir-opt for the passes of this project.
+// Without --emit and --interpret an ordinary mlir-opt for the passes of this
+// project.
 //
 //===----------------------------------------------------------------------===//
 
@@ -8,6 +9,7 @@
 #include "tools/kvc-opt/CommandLine.h"
 #include "tools/kvc-opt/Emit.h"
 #include "tools/kvc-opt/Files.h"
+#include "tools/kvc-opt/Interpret.h"
 #include "tools/kvc-opt/ReadPolicy.h"
 #include "tools/kvc-opt/Register.h"
 
@@ -98,22 +100,43 @@ int main(int argc, char **argv) {
                "can decide: the same kept set, by more and smaller kernels"),
       cl::cat(category));
 
+  cl::OptionCategory judging("kvc-opt as a judge");
+  cl::opt<bool> interpreting(
+      "interpret",
+      cl::desc("Run the policy on --input, op by op in double, and print what "
+               "it keeps"),
+      cl::cat(judging));
+  cl::opt<std::string> input(
+      "input", cl::desc("JSON of one layer: k, q, budget and the like"),
+      cl::value_desc("filename"), cl::cat(judging));
+  cl::opt<bool> trace("trace", cl::desc("Print the value of every op too"),
+                      cl::cat(judging));
+
   mlir::DialectRegistry registry;
   kvc::registerDialects(registry);
   kvc::registerPasses();
   auto files = kvc::parseCommandLine(argc, argv, registry);
   if (!files)
     return 2;
-  if (level == Level::None) {
+  if (level != Level::None && interpreting)
+    return kvc::fail("--interpret goes without --emit", 2);
+  if (level == Level::None)
     for (const cl::Option &option :
-         Options{shapes, models, chips, params, hostCPU, remarks, pruneNorms})
+         Options{shapes, models, chips, hostCPU, remarks, pruneNorms})
       if (option.getNumOccurrences())
         return kvc::fail("--" + option.ArgStr + " goes with --emit", 2);
+  if (!interpreting)
+    for (const cl::Option &option : Options{input, trace})
+      if (option.getNumOccurrences())
+        return kvc::fail("--" + option.ArgStr + " goes with --interpret", 2);
+  if (level == Level::None && !interpreting) {
+    if (params.getNumOccurrences())
+      return kvc::fail("--param goes with --emit or --interpret", 2);
     return succeeded(kvc::checkPolicyFile(files->input))
                ? runPasses(argc, argv, *files, registry)
                : 1;
   }
-  for (const cl::Option &option : Options{level, hostCPU})
+  for (const cl::Option &option : Options{level, hostCPU, input})
     if (option.getNumOccurrences() > 1)
       return kvc::fail("--" + option.ArgStr + " is given once, got it " +
                            llvm::Twine(option.getNumOccurrences()) + " times",
@@ -125,6 +148,17 @@ int main(int argc, char **argv) {
       return kvc::fail(
           "--param gives each parameter once, got '" + name + "' twice", 2);
     names.push_back(name);
+  }
+  if (interpreting) {
+    if (input.empty())
+      return kvc::fail("--interpret needs --input FILE", 2);
+    kvc::InterpretOptions options;
+    options.policy = files->input;
+    options.output = files->output;
+    options.input = input;
+    options.params = {params.begin(), params.end()};
+    options.trace = trace;
+    return kvc::interpret(options, registry);
   }
   std::vector<std::string> distinctChips = distinct(chips);
   if (distinctChips.size() > 1 && llvm::is_contained(distinctChips, "none"))

@@ -1,0 +1,330 @@
+//===- LayerText.cpp - a layer written out as JSON ------------------------===//
+
+#include "dialect/reference/LayerText.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+#include <cmath>
+
+using namespace kvc;
+using namespace kvc::reference;
+using llvm::Error;
+using llvm::StringRef;
+using llvm::Twine;
+namespace json = llvm::json;
+
+static Error fail(const Twine &message) {
+  return llvm::createStringError(message);
+}
+
+/// The beginning of a value, for messages.
+static std::string quote(const json::Value &value) {
+  std::string text = llvm::formatv("{0}", value).str();
+  return text.size() <= 40 ? text : text.substr(0, 40) + "...";
+}
+
+static bool isTooDeep(StringRef text) {
+  size_t depth = 0;
+  bool inText = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inText && c == '\\')
+      ++i;
+    else if (c == '"')
+      inText = !inText;
+    else if (!inText && (c == '[' || c == '{') && ++depth > mostLayerNesting)
+      return true;
+    else if (!inText && (c == ']' || c == '}') && depth)
+      --depth;
+  }
+  return false;
+}
+
+template <const llvm::fltSemantics &(*semantics)()>
+static double rounded(double x) {
+  llvm::APFloat value(x);
+  bool loses;
+  value.convert(semantics(), llvm::APFloat::rmNearestTiesToEven, &loses);
+  value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven,
+                &loses);
+  return value.convertToDouble();
+}
+
+namespace {
+
+/// Lists in lists of numbers, all as long as the first of their depth.
+struct Nested {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+};
+
+class Reader {
+public:
+  explicit Reader(const json::Object &object) : object(object) {}
+
+  llvm::Expected<Layer> run();
+
+private:
+  const json::Object &object;
+  Layer layer = {};
+
+  /// A whole number; `otherwise` where there is none.
+  Error readWhole(StringRef key, std::optional<int64_t> otherwise,
+                  int64_t least, int64_t most, int64_t &result);
+  /// Lists of the named extents. -1 is any extent, and becomes the one found.
+  Error readList(StringRef key, StringRef names, std::vector<int64_t> &shape,
+                 std::vector<double> &result);
+  Error readScale();
+  Error readType();
+  Error readCache();
+  Error readHeads();
+  Error readState();
+};
+
+} // namespace
+
+static bool readNumber(const json::Value &value, double &number) {
+  if (std::optional<double> plain = value.getAsNumber()) {
+    number = *plain;
+    return true;
+  }
+  std::optional<StringRef> text = value.getAsString();
+  number = !text ? 0
+                 : llvm::StringSwitch<double>(*text)
+                       .Case("inf", INFINITY)
+                       .Case("-inf", -INFINITY)
+                       .Case("nan", NAN)
+                       .Default(0);
+  return number != 0;
+}
+
+static Error flatten(const json::Value &value, size_t depth, Nested &nested) {
+  if (depth == nested.shape.size()) {
+    double number;
+    if (!readNumber(value, number))
+      return fail("must hold numbers, \"inf\", \"-inf\" or \"nan\", got " +
+                  quote(value));
+    nested.data.push_back(number);
+    return Error::success();
+  }
+  const json::Array *list = value.getAsArray();
+  if (!list || list->empty())
+    return fail("must be lists with something in them, got " + quote(value));
+  int64_t &extent = nested.shape[depth];
+  if (extent < 0)
+    extent = int64_t(list->size());
+  if (extent != int64_t(list->size()))
+    return fail("must have " + Twine(extent) + " in each list of depth " +
+                Twine(depth + 1) + ", got " + Twine(list->size()));
+  for (const json::Value &part : *list)
+    if (Error error = flatten(part, depth + 1, nested))
+      return error;
+  return Error::success();
+}
+
+Error Reader::readList(StringRef key, StringRef names,
+                       std::vector<int64_t> &shape,
+                       std::vector<double> &result) {
+  const json::Value *value = object.get(key);
+  if (!value)
+    return Error::success();
+  Nested nested{shape, {}};
+  if (Error error = flatten(*value, 0, nested))
+    return fail(key + " " + names + " " + llvm::toString(std::move(error)));
+  shape = nested.shape;
+  result = std::move(nested.data);
+  return Error::success();
+}
+
+Error Reader::readWhole(StringRef key, std::optional<int64_t> otherwise,
+                        int64_t least, int64_t most, int64_t &result) {
+  const json::Value *value = object.get(key);
+  if (!value && otherwise) {
+    result = *otherwise;
+    return Error::success();
+  }
+  std::optional<int64_t> whole = value ? value->getAsInteger() : std::nullopt;
+  if (!whole || *whole < least || *whole > most)
+    return fail(key + " must be a whole number of " + Twine(least) + " to " +
+                Twine(most) + ", got " + (value ? quote(*value) : "none"));
+  result = *whole;
+  return Error::success();
+}
+
+Error Reader::readScale() {
+  layer.scale = 1 / std::sqrt(double(layer.headDim));
+  const json::Value *value = object.get("scale");
+  if (!value)
+    return Error::success();
+  std::optional<double> scale = value->getAsNumber();
+  if (!scale)
+    return fail("scale must be a number, got " + quote(*value));
+  layer.scale = *scale;
+  return Error::success();
+}
+
+Error Reader::readType() {
+  const json::Value *value = object.get("dtype");
+  StringRef name = value ? value->getAsString().value_or("") : "f32";
+  layer.round = llvm::StringSwitch<double (*)(double)>(name)
+                    .Case("f32", rounded<llvm::APFloat::IEEEsingle>)
+                    .Case("f16", rounded<llvm::APFloat::IEEEhalf>)
+                    .Case("bf16", rounded<llvm::APFloat::BFloat>)
+                    .Default(nullptr);
+  if (!layer.round)
+    return fail("dtype must be f32, f16 or bf16, got " + quote(*value));
+  return Error::success();
+}
+
+Error Reader::readCache() {
+  std::vector<int64_t> shape{-1, -1, -1};
+  if (!object.get("k"))
+    return fail("k is missing: [kv head][token][channel]");
+  if (Error error = readList("k", "[kv head][token][channel]", shape, layer.k))
+    return error;
+  layer.kvHeads = shape[0], layer.tokens = shape[1], layer.headDim = shape[2];
+  if (Error error = readList("v", "[kv head][token][channel]", shape, layer.v))
+    return error;
+  return readList("raw_k", "[kv head][token][channel]", shape, layer.kRaw);
+}
+
+/// The number of query heads is that of the first of q, wo and table.
+Error Reader::readHeads() {
+  int64_t heads = -1;
+  std::vector<int64_t> q{heads, -1, layer.headDim};
+  if (Error error = readList("q", "[query head][query][channel]", q, layer.q))
+    return error;
+  if (!layer.q.empty()) {
+    heads = q[0];
+    layer.queries = q[1];
+    if (layer.queries > layer.tokens)
+      return fail("q must have at most as many queries as k has tokens, " +
+                  Twine(layer.tokens) + ", got " + Twine(layer.queries));
+  }
+  std::vector<int64_t> wo{-1, heads, layer.headDim};
+  if (Error error = readList("wo", "[output][query head][channel]", wo, layer.wo))
+    return error;
+  if (!layer.wo.empty())
+    layer.hidden = wo[0], heads = wo[1];
+  std::vector<int64_t> table{layer.layers, heads};
+  if (Error error = readList("table", "[layer][query head]", table, layer.table))
+    return error;
+  heads = table[1];
+  double sum = 0;
+  for (double entry : layer.table) {
+    if (!(entry >= 0) || std::isinf(entry))
+      return fail("table must hold finite numbers of 0 or more, got " +
+                  llvm::formatv("{0}", entry).str());
+    sum += entry;
+  }
+  if (!layer.table.empty() && sum == 0)
+    return fail("table must have an entry above 0, got zeros");
+  layer.qHeads = heads < 0 ? layer.kvHeads : heads;
+  if (layer.qHeads % layer.kvHeads)
+    return fail("query heads must be a multiple of k's heads, " +
+                Twine(layer.kvHeads) + ", got " + Twine(layer.qHeads));
+  return Error::success();
+}
+
+Error Reader::readState() {
+  std::vector<int64_t> shape{layer.tokens};
+  if (Error error =
+          readList("kept_layers", "[token]", shape, layer.keptLayers))
+    return error;
+  for (double count : layer.keptLayers)
+    if (!(count >= 0 && count <= double(layer.layer)) ||
+        count != std::floor(count))
+      return fail("kept_layers must hold whole numbers of 0 to layer, " +
+                  Twine(layer.layer) + ", got " +
+                  llvm::formatv("{0}", count).str());
+  return Error::success();
+}
+
+llvm::Expected<Layer> Reader::run() {
+  const StringRef keys[] = {"k",     "v",     "raw_k",       "q",
+                            "wo",    "table", "kept_layers", "budget",
+                            "layer", "layers", "scale",      "dtype"};
+  for (const auto &[key, value] : object)
+    if (!llvm::is_contained(keys, StringRef(key)))
+      return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") + ", got '" +
+                  StringRef(key) + "'");
+  if (Error error = readCache())
+    return error;
+  // As many as the ABI counts.
+  if (Error error =
+          readWhole("budget", std::nullopt, 1, INT32_MAX, layer.budget))
+    return error;
+  if (Error error = readWhole("layers", 1, 1, 1024, layer.layers))
+    return error;
+  if (Error error = readWhole("layer", 0, 0, layer.layers - 1, layer.layer))
+    return error;
+  if (Error error = readScale())
+    return error;
+  if (Error error = readType())
+    return error;
+  if (Error error = readHeads())
+    return error;
+  if (Error error = readState())
+    return error;
+  return layer;
+}
+
+llvm::Expected<Layer> reference::parseLayer(StringRef text) {
+  if (text.size() > mostLayerBytes)
+    return fail("an input must have at most " + Twine(mostLayerBytes) +
+                " bytes, got " + Twine(text.size()));
+  if (isTooDeep(text))
+    return fail("must be JSON nested at most " + Twine(mostLayerNesting) +
+                " deep");
+  llvm::Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return fail("must be JSON: " + llvm::toString(value.takeError()));
+  const json::Object *object = value->getAsObject();
+  if (!object)
+    return fail("must be an object, got " + quote(*value));
+  return Reader(*object).run();
+}
+
+Error reference::checkInputs(PolicyOp policy, const Layer &layer) {
+  StringRef missing;
+  auto need = [&](const std::vector<double> &data, StringRef key) {
+    if (data.empty() && missing.empty())
+      missing = key;
+  };
+  auto needSide = [&](CacheSide side) {
+    if (side == CacheSide::Value)
+      need(layer.v, "v");
+    else if (side == CacheSide::RawKey)
+      need(layer.kRaw, "raw_k");
+  };
+  mlir::Operation *reader = nullptr;
+  policy.walk([&](mlir::Operation *op) {
+    if (llvm::isa<AttentionOp>(op)) {
+      need(layer.q, "q");
+    } else if (auto norm = llvm::dyn_cast<NormOp>(op)) {
+      needSide(norm.getSide());
+    } else if (auto vectors = llvm::dyn_cast<VectorsOp>(op)) {
+      needSide(vectors.getSide());
+    } else if (auto nearest = llvm::dyn_cast<NearestOp>(op)) {
+      needSide(nearest.getSide());
+      needSide(nearest.getTimes().value_or(CacheSide::Key));
+    } else if (llvm::isa<ProjectedNormOp>(op)) {
+      need(layer.v, "v");
+      need(layer.wo, "wo");
+    } else if (llvm::isa<AllocateTableOp>(op)) {
+      need(layer.table, "table");
+    } else if (llvm::isa<KeptLayersOp>(op)) {
+      need(layer.keptLayers, "kept_layers");
+    }
+    if (!missing.empty() && !reader)
+      reader = op;
+  });
+  if (missing.empty())
+    return Error::success();
+  return fail(reader->getName().getStringRef() + " reads " + missing +
+              ", got none");
+}
