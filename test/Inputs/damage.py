@@ -27,6 +27,7 @@ damaged += [flipped(dice.randrange(64, 600)) for _ in range(20)]
 damaged += [flipped(dice.randrange(len(good))) for _ in range(20)]
 damaged += [flipped(at) for at in range(len(good) - 24, len(good))]
 damaged += [zeroed(at) for at in range(0, len(good), 4096)]
+checksums = 0
 for number, data in enumerate(damaged):
     if data == good:
         continue
@@ -37,4 +38,6 @@ for number, data in enumerate(damaged):
     if run.returncode != 1 or len(lines) != 1 or \
             not lines[0].startswith("error: cannot open a policy library: "):
         sys.exit(f"copy {number}: exit {run.returncode}, {run.stderr!r}")
+    checksums += "it is damaged: its checksum must be " in run.stderr
+assert checksums, "no copy has another checksum"
 print(f"{len(damaged)} damaged copies refused")

@@ -56,7 +56,7 @@ def make(path, options):
     random.seed(get("seed", 1))
     tensors = {}
     for layer in range(get("layers", 1)):
-        shapes = {"q": [heads * group, queries, dim], "k": [heads, tokens, dim],
+        shapes = {"q": [heads * group + get("odd", 0), queries, dim], "k": [heads, tokens, dim],
                   "v": [heads, tokens, dim]}
         if "raw" in options:
             shapes["k_raw"] = [heads, tokens, dim]

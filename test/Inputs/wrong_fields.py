@@ -12,6 +12,7 @@ bad, page = path + ".bad.json", path + ".bad.html"
 unread = {"samples", "agnostic", "aware", "details", "length", "limit", "prompts", "seed", "table", "target", "tasks",
           "dtype", "library", "params", "policy"}
 refused = 0
+rules = set()
 
 
 def report(results, field):
@@ -24,6 +25,7 @@ def report(results, field):
     assert result.returncode == 1 and len(lines) == 1 and lines[0].startswith(f"error: {bad}: "), result
     assert field is None or f" {field} " in lines[0], (field, result)
     refused += 1
+    rules.update(rule for rule in ("must be a number or null, got", "must be a list, got") if rule in lines[0])
     return True
 
 
@@ -65,4 +67,5 @@ for text in ("", "[]", "{}", "null", "{", "7", '"a"'):
     open(bad, "w").write(text)
     result = subprocess.run(["kvc-run", "report", bad, "-o", page], capture_output=True, text=True)
     assert result.returncode == 1 and result.stderr == f"error: {bad}: must be a results file of kvc-run eval\n", result
+assert len(rules) == 2, rules
 print(f"{refused} refused")

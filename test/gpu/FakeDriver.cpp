@@ -184,10 +184,11 @@ KVC_FAKE cuDeviceGetName(char *name, int capacity, CUdevice) {
   return Success;
 }
 KVC_FAKE cuDeviceGetAttribute(int *value, int which, CUdevice) {
+  const char *chip = std::getenv("KVC_FAKE_CUDA_CHIP"); // 75: sm_75
   if (which == cudaMajor)
-    *value = 9;
+    *value = chip ? std::atoi(chip) / 10 : 9;
   else if (which == cudaMinor)
-    *value = 0;
+    *value = chip ? std::atoi(chip) % 10 : 0;
   else if (which == cudaMultiprocessors)
     *value = multiprocessors;
   else

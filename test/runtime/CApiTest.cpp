@@ -120,6 +120,7 @@ TEST(CApi, RefusesOtherArtifacts) {
   artifact = artifactOf(manifest);
   artifact.magic[0] = 'x';
   EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
+  EXPECT_EQ(error().find("an artifact must begin with '"), 0u) << error();
   artifact = artifactOf(manifest);
   artifact.kernel_count = 1;
   EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
@@ -226,6 +227,13 @@ TEST_F(Layer, ChecksEveryArgument) {
   refuses(KVC_BAD_ARGUMENT, "reads the last 4 queries, got q_rows 3");
   args.workspace_bytes = 10;
   refuses(KVC_WORKSPACE_TOO_SMALL, "workspace must have 10240 bytes, got 10");
+  args.workspace = static_cast<char *>(args.workspace) + 4;
+  refuses(KVC_MISALIGNED, "workspace must be aligned to 256 bytes, got");
+  float lse[4] = {};
+  args.lse = lse;
+  args.lse_rows = 3;
+  refuses(KVC_BAD_ARGUMENT, "reads the log-sum-exp of the last 4 queries, got "
+                            "lse_rows 3");
   args.struct_size = 7;
   refuses(KVC_ABI_MISMATCH, "args.struct_size must be at least 8, got 7");
   args.struct_size = 1 << 20;

@@ -81,6 +81,33 @@ TEST(Manifest, NamesWhatIsWrong) {
             "manifest: root must be an object, got \"text\"");
 }
 
+TEST(Manifest, Numbers) {
+  json negative = good();
+  negative["window"] = -1;
+  EXPECT_EQ(refusal(negative),
+            "manifest: root.window must be a whole number up to 4294967295, "
+            "got -1");
+  json none = good();
+  none["variants"][0]["vector"] = 0;
+  EXPECT_EQ(refusal(none).find("manifest: variants[0].head_dim must be at "
+                               "least 1, as group and vector, got {"),
+            0u);
+  json scores = good();
+  scores["buffers"] = {{{"bytes", 4}, {"dims", {"tokens"}}, {"live", {0, 0}}}};
+  scores["scores"] = {{"buffer", nullptr}, {"heads", "kv_heads"}};
+  EXPECT_EQ(refusal(scores),
+            "manifest: scores.buffer must be a buffer, got null");
+}
+
+TEST(Manifest, MustBeJson) {
+  try {
+    Manifest::parse("{");
+    FAIL() << "accepted";
+  } catch (const Failure &failure) {
+    EXPECT_STREQ(failure.what(), "manifest: must be JSON, got '{'");
+  }
+}
+
 // Index 0 is one like others.
 TEST(Manifest, RefusesBufferZeroOfNone) {
   json lse = good();

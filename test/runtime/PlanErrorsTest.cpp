@@ -146,6 +146,26 @@ TEST(PlanErrors, Scale) {
   EXPECT_EQ(Opened::error(), "scale must be finite, got inf");
 }
 
+TEST(PlanErrors, State) {
+  int32_t counts[100] = {};
+  Opened few(manifestOf("\"state\""));
+  few.layer.state = counts;
+  few.layer.state_rows = 99;
+  EXPECT_EQ(few.evict(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(), "state_rows must be at least tokens (100) and "
+                             "layers below 2^15, got 99 and 1");
+}
+
+TEST(PlanErrors, Outputs) {
+  Opened odd(manifestOf());
+  odd.layer.v_out = odd.memory + 4;
+  EXPECT_EQ(odd.evict(), KVC_MISALIGNED);
+  EXPECT_EQ(
+      Opened::error().find("k_out and v_out must be aligned to 16 bytes, got "),
+      0u)
+      << Opened::error();
+}
+
 TEST(PlanErrors, Table) {
   float importance[4] = {1, 1, 1, 1};
   Opened deep(manifestOf("\"table\""));

@@ -1,4 +1,6 @@
+#include "eval/Evaluate.h"
 #include "eval/Scores.h"
+#include "runtime/base/Failure.h"
 
 #include <gtest/gtest.h>
 
@@ -75,4 +77,13 @@ TEST(Scores, Code) {
   EXPECT_EQ(scoreOf(Metric::EditSimilarity, {"return y + 12"},
                     "\n# a comment\nreturn x + 1\nmore"),
             .88);
+}
+
+TEST(Scores, ATableIsOfResults) {
+  try {
+    formatTable("{}");
+    FAIL() << "accepted";
+  } catch (const Failure &failure) {
+    EXPECT_STREQ(failure.what(), "results must be a file of kvc-run eval");
+  }
 }

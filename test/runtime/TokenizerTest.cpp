@@ -89,6 +89,34 @@ TEST(Tokenizer, NamesWhatIsWrong) {
             "{\"type\":\"Whitespace\"}");
 }
 
+// Patterns and steps that would take for ever, or all memory (test/fuzz).
+TEST(Tokenizer, RefusesWhatATextBecomes) {
+  auto refusalOf = [](const char *tokenizer, const std::string &text) {
+    std::string dir = testing::TempDir() + "steps";
+    std::filesystem::create_directories(dir);
+    std::filesystem::copy_file(
+        std::string(KVC_FIXTURES "/../fuzz/corpus/tokenizer/") + tokenizer,
+        dir + "/tokenizer.json",
+        std::filesystem::copy_options::overwrite_existing);
+    try {
+      Tokenizer(dir).encode(text, false);
+    } catch (const Failure &failure) {
+      return std::string(failure.what());
+    }
+    return std::string("accepted");
+  };
+  std::string backtracks =
+      refusalOf("backtracking.json", std::string(40, 'a') + "b");
+  EXPECT_EQ(backtracks.find("the tokenizer's pattern must cut a text of 41 "
+                            "bytes, got: "),
+            0u)
+      << backtracks;
+  EXPECT_EQ(refusalOf("growing.json", "a").find(
+                "the tokenizer's steps must not make a text 64 times as long, "
+                "got "),
+            0u);
+}
+
 // The pattern of Llama 3 as its tokenizer.json has it: digits in threes.
 TEST(Tokenizer, SplitPattern) {
   std::string dir = testing::TempDir() + "split";

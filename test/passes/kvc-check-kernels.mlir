@@ -1,0 +1,213 @@
+// RUN: kvc-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(kvc.policy(kvc-check-kernels))"
+
+// KernelOp C4, one rule each. What the reader of the text finds first is in
+// test/codegen/fused-text.test.
+kvc.policy @no_axes {
+  %0 = kvc.kernel columns "a"() : () -> tensor<?x?xf32> {
+    // expected-error @+1 {{tensors of level fused have their axes, got 'tensor<?x?xf32>'}}
+    %n = kvc.norm l2 key : tensor<?x?xf32>
+    kvc.yield %n : tensor<?x?xf32>
+  }
+  kvc.done
+}
+
+// -----
+
+!row = tensor<1x?xf32, #kvc.axes<one_head, past>>
+kvc.policy @fill {
+  %0 = kvc.kernel columns "a"() : () -> !row {
+    // expected-error @+1 {{is a kvc.broadcast of a constant at level fused}}
+    %n = kvc.fill 1.0 : !row
+    kvc.yield %n : !row
+  }
+  kvc.done
+}
+
+// -----
+
+!row = tensor<1xf32, #kvc.axes<one_head>>
+kvc.policy @dense {
+  %0 = kvc.kernel columns "a"() : () -> !row {
+    // expected-error @+1 {{a tensor is made by an op of kvc or elementwise from others, got arith.constant}}
+    %n = arith.constant dense<1.0> : !row
+    kvc.yield %n : !row
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+kvc.policy @prepared_norm {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1 = kvc.kernel columns "b"(%0) : (!s) -> !q {
+  ^bb0(%x: !s):
+    // expected-error @+1 {{only a bound has prepared operands}}
+    %n = kvc.projected_norm l1 prepared(%x : !s) : !q
+    kvc.yield %n : !q
+  }
+  kvc.done
+}
+
+// -----
+
+!q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+kvc.policy @bound {
+  %1 = kvc.kernel columns "a"() : () -> !q {
+    // expected-error @+1 {{a bound needs the matrix and the sums of a gram kernel as arguments of the kernel}}
+    %n = kvc.projected_norm l1 bound : !q
+    kvc.yield %n : !q
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+kvc.policy @list {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    %m = arith.cmpf oeq, %n, %n : !s
+    // expected-error @+1 {{'kvc.list' op must be a result of the kernel}}
+    %i, %c = kvc.list %m : !m -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>
+    kvc.yield %n : !s
+  }
+  kvc.done
+}
+
+// -----
+
+!g = tensor<?x?x?xf32, #kvc.axes<query_heads, channel, channel>>
+!p = tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>
+kvc.policy @own_kernel {
+  %0:2 = kvc.kernel columns "a"() : () -> (!g, !p) {
+    // expected-error @+1 {{'kvc.gram' op needs a kernel of its own, got one of kind columns}}
+    %m, %s = kvc.gram : !g, !p
+    kvc.yield %m, %s : !g, !p
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+kvc.policy @one_op {
+  // expected-error @+1 {{of kind gram must hold one op of that kind and yield what it makes}}
+  %0 = kvc.kernel gram "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!g = tensor<?x?x?xf32, #kvc.axes<query_heads, channel, channel>>
+!p = tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>
+kvc.policy @another_op {
+  %0:2 = kvc.kernel gram "a"() : () -> (!g, !p) {
+    %m, %s = kvc.gram : !g, !p
+    // expected-error @+1 {{'kvc.norm' op has no place in a kernel of kind gram}}
+    %n = kvc.norm l2 key : !s
+    kvc.yield %m, %s : !g, !p
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+!i = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+kvc.policy @computed_list {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1:2 = kvc.kernel rows "b"(%0) : (!s) -> (!i, !c) {
+  ^bb0(%x: !s):
+    %n = kvc.allocate uniform : !c
+    %m = kvc.topk %x, %n : !s, !c -> !m
+    %i, %c = kvc.list %m : !m -> !i, !c
+    kvc.yield %i, %c : !i, !c
+  }
+  kvc.kernel compact "c"(%1#0, %0) : (!i, !s) -> () {
+  ^bb0(%x: !i, %w: !s):
+    %twice = arith.addi %x, %x : !i
+    // expected-error @+1 {{'kvc.merge' op reads arguments of the kernel}}
+    kvc.merge %twice weight(%w) : !i, !s
+    kvc.yield
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+kvc.policy @stored_argument {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1 = kvc.kernel columns "b"(%0) : (!s) -> !s {
+  ^bb0(%x: !s):
+    // expected-error @+1 {{'kvc.yield' op cannot store a value of a columns kernel, got 'tensor<?x?xf32, #kvc.axes<kv_heads, past>>'}}
+    kvc.yield %x : !s
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+kvc.policy @no_segment {
+  // expected-error @+1 {{of kind segments must hold a kvc.segment}}
+  %0 = kvc.kernel segments "a"() : () -> !s {
+    %c = arith.constant 1.0 : f32
+    %n = kvc.broadcast %c : f32 to !s
+    kvc.yield %n : !s
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+!i = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+kvc.policy @lists_first {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1:3 = kvc.kernel rows "b"(%0) : (!s) -> (!i, !c, !m) {
+  ^bb0(%x: !s):
+    %n = kvc.allocate uniform : !c
+    %m = kvc.topk %x, %n : !s, !c -> !m
+    %i, %c = kvc.list_kept %m : !m -> !i, !c
+    kvc.yield %i, %c, %m : !i, !c, !m
+  }
+  // expected-error @+1 {{must read the lists that the kernel in front of it yields last}}
+  kvc.kernel compact "c"(%1#0, %1#1) : (!i, !c) -> () {
+  ^bb0(%x: !i, %n: !c):
+    kvc.compact %x, %n : !i, !c
+    kvc.yield
+  }
+  kvc.done
+}
+
+// -----
+
+kvc.policy @between {
+  // expected-error @+1 {{'arith.constant' op has no place between kernels}}
+  %c = arith.constant 1 : index
+  kvc.done
+}
