@@ -195,9 +195,10 @@ Tensor reference::selectHeads(const Tensor &value, int64_t count, bool lowest) {
 
 static double cosine(const double *a, const double *b, int64_t d) {
   double dot = std::inner_product(a, a + d, b, 0.0);
-  double squares = std::inner_product(a, a + d, a, 0.0) *
-                   std::inner_product(b, b + d, b, 0.0);
-  return squares == 0 ? 0 : dot / std::sqrt(squares);
+  double ofA = std::inner_product(a, a + d, a, 0.0);
+  double ofB = std::inner_product(b, b + d, b, 0.0);
+  // Each by itself: beside an infinite vector too a zero vector has cosine 0.
+  return ofA == 0 || ofB == 0 ? 0 : dot / std::sqrt(ofA * ofB);
 }
 
 double

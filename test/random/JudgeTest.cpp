@@ -312,6 +312,19 @@ TEST(Ranking, IsThatOfTheKernelsOwnScores) {
   EXPECT_FALSE(test::judgeRanking(scores, {0, 1, 2, 3, 5, 6}).empty()) << "NaN";
 }
 
+/// As the dialect says it, beside whatever it is.
+TEST(Reference, ZeroVectorHasCosineZero) {
+  reference::Layer layer = {};
+  layer.tokens = 3;
+  layer.headDim = 2;
+  layer.k = {0, 0, INFINITY, 1, 3, 4};
+  EXPECT_EQ(reference::similarity(layer, {&layer.k}, 0, 0, 1), 0);
+  EXPECT_EQ(reference::similarity(layer, {&layer.k}, 0, 1, 0), 0);
+  EXPECT_EQ(reference::similarity(layer, {&layer.k}, 0, 0, 0), 0);
+  EXPECT_TRUE(std::isnan(reference::similarity(layer, {&layer.k}, 0, 1, 2)));
+  EXPECT_EQ(reference::similarity(layer, {&layer.k}, 0, 2, 2), 1);
+}
+
 /// A reference that is made up: token 3 is as good as token 2.
 TEST(Spread, TakesWhatDisturbedRunsTake) {
   reference::Kept want;
