@@ -40,6 +40,9 @@ static double inRange(double x) {
   return std::abs(x) < 0x1p-150 ? 0 * x : x;
 }
 
+/// The unit of the last place in fp32.
+static double unitOf(double x) { return std::ldexp(1, std::ilogb(x) - 23); }
+
 /// Ops that hand on what they get, or whose result is an exact number.
 static bool isExact(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
@@ -62,7 +65,8 @@ static bool isExact(Operation *op) {
 
 Noise::Noise(PolicyOp policy, const reference::Layer &layer, uint64_t seed,
              double amplitude)
-    : layer(layer), seed(seed), amplitude(amplitude),
+    : layer(layer), seed(seed), fine(seed % 4 == 0),
+      amplitude(fine ? amplitude / 16 : amplitude),
       attentionError(amplitude ? attentionErrorOf(layer) / 2 : 0) {
   for (Operation &op : policy.getBody().front())
     numbers.try_emplace(&op, numbers.size());
@@ -168,13 +172,19 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
       if (deviation && x > error)
         error = error * error / (2 * x) + grown * x;
     }
+    // Equal sums of other terms are off by something else: deviations of 0.
+    uint64_t salt = ratio ? 0 : bitsOf(size.data[i]);
     // Other segments may add up the same numbers in another order.
-    uint64_t salt = 0;
     if (length) {
       int64_t t = int64_t(i) % past;
-      salt = t < from ? 1 : uint64_t(2 + (t - from) / length);
+      salt ^= t < from ? 1 : uint64_t(2 + (t - from) / length);
     }
-    x += error * draw(number, x, salt);
+    double moved = error * draw(number, x, salt);
+    if (fine && !ratio && size.data[i] > 0)
+      moved -= std::remainder(moved, unitOf(size.data[i]));
+    x += moved;
+    if (deviation)
+      x = std::abs(x);
   }
 }
 
@@ -231,6 +241,9 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
         x += x * amplitude * factor * draw(number, x, salt);
     }
   }
+  // Kernels' exponentials are 0 where the result has no full mantissa; other
+  // ops compute with such numbers.
+  double least = draw(number, 0, 1) < 0 ? FLT_MIN : 0;
   for (double &x : result.data)
-    x = inRange(x);
+    x = std::abs(x) < least ? 0 * x : double(float(inRange(x)));
 }

@@ -34,6 +34,9 @@ public:
 private:
   const reference::Layer &layer;
   uint64_t seed;
+  /// Every fourth run shows what rounding alone does: most numbers are off by
+  /// nothing or by one unit of the last place, and many become equal.
+  bool fine;
   double amplitude;
   /// Of a weight, in units of the amplitude.
   double attentionError;

@@ -88,6 +88,43 @@ TEST_F(NoiseTest, SumsAreMovedByWhatTheyAddUp) {
   EXPECT_LT(worst, 1e-3);
 }
 
+TEST_F(NoiseTest, WhatIsEqualInFp32IsEqualInSomeRun) {
+  // 1 - 3e-9 and 1 - 5e-9 are both 1, which times 50 is another integer.
+  double x = 1 - 3e-9, y = 1 - 5e-9;
+  bool one = false, others = false;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    auto out = disturb(1, {x, y, x}, {0.3, 0.7, 0.3}, seed);
+    one |= out[0] == 1 && out[1] == 1;
+    others |= out[0] < 1 && out[1] > 1;
+    for (double number : out)
+      EXPECT_EQ(number, double(float(number)));
+  }
+  EXPECT_TRUE(one);
+  EXPECT_TRUE(others);
+}
+
+TEST_F(NoiseTest, EqualSumsOfOtherTermsAreMovedApart) {
+  double a = 1e3 / 3, b = 1e4 / 7;
+  bool apart = false;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    auto out = disturb(2, {0, 0, 0}, {a, b, a, -a, -b, -a}, seed);
+    EXPECT_EQ(out[0], out[2]);
+    apart |= std::abs(out[0] - out[1]) > 1e-6;
+  }
+  EXPECT_TRUE(apart);
+}
+
+TEST_F(NoiseTest, ExponentialsMayHaveNoSubnormalNumbers) {
+  bool zero = false, kept = false;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    auto out = disturb(1, {5e-39, 1, 1}, {-87.9, 0, 0}, seed);
+    zero |= out[0] == 0;
+    kept |= out[0] > 4e-39;
+  }
+  EXPECT_TRUE(zero);
+  EXPECT_TRUE(kept);
+}
+
 TEST_F(NoiseTest, NumbersThatFp32HasNot) {
   auto out = disturb(1, {1e300, 1e-300, -1e39}, {0.1, 0.1, 0.1}, 1);
   EXPECT_EQ(out, (std::vector<double>{INFINITY, 0, -INFINITY}));

@@ -15,7 +15,8 @@ struct Round {
   size_t runs; // so many in all
   double amplitude;
 };
-constexpr Round rounds[] = {{8, fewUnits}, {80, 4 * fewUnits}};
+constexpr Round rounds[] = {
+    {8, fewUnits}, {80, 4 * fewUnits}, {400, 4 * fewUnits}};
 } // namespace
 
 void Spread::makeRuns(size_t round) {
