@@ -11,6 +11,18 @@ class KVC_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::kvc";
   let genSpecializedAttr = 0;
+  // As upstream's, but what it says of another word names no C++ type.
+  let parameterParser = [{[&]() -> ::mlir::FailureOr<}] # cppType # [{> {
+    auto where = $_parser.getCurrentLocation();
+    std::string word;
+    if (::mlir::failed($_parser.parseKeywordOrString(&word)))
+      return ::mlir::failure();
+    if (auto known = }] # cppNamespace # "::" # stringToSymbolFnName # [{(word))
+      return *known;
+    return {(::llvm::LogicalResult)($_parser.emitError(where)
+             << "must be one of }] # !interleave(!foreach(one, enumerants, one.str), ", ") #
+             [{, got '" << word << "'")};
+  }()}];
 }
 
 def KVC_Axis : KVC_Enum<"Axis", "what one dimension of a tensor counts", [
