@@ -20,21 +20,6 @@ constexpr int64_t maxSegment = 1024;
 constexpr int64_t maxRowReach = 12;
 constexpr int64_t maxRowValues = 1024;
 
-/// How often a point of rows or vectors is computed for one of `value`, through
-/// pools of pools.
-int64_t pooledValues(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  Operation *op = value.getDefiningOp();
-  if (!op || !type || type.getRank() != 3)
-    return 1;
-  int64_t most = 1;
-  for (Value operand : op->getOperands())
-    most = std::max(most, pooledValues(operand));
-  auto pool = dyn_cast<PoolOp>(op);
-  return std::min<int64_t>(most * (pool ? constantOf(pool.getWidth()) : 1),
-                           maxRowValues + 1);
-}
-
 LogicalResult checkRange(Operation *op, StringRef what, Value value,
                          int64_t most) {
   int64_t constant = constantOf(value);
@@ -77,12 +62,13 @@ LogicalResult PoolOp::verifyBound() {
     return failure();
   if (constantOf(getWidth()) % 2 == 0) // C1
     return emitOpError("width must be odd, got ") << constantOf(getWidth());
-  if (int64_t reach = rowReach(getResult()); reach > maxRowReach) // C3
+  auto [reach, values] = pooledBehind(getResult());
+  if (reach > maxRowReach) // C3
     return emitOpError("pools of rows must reach at most ")
            << maxRowReach << " tokens to each side, got " << reach;
-  if (pooledValues(getResult()) > maxRowValues) // C3
+  if (values > maxRowValues) // C3
     return emitOpError("pools of pools of rows must look at no more than ")
-           << maxRowValues << " values for one, got a product of widths above";
+           << maxRowValues << " values for one, got " << values;
   return success();
 }
 

@@ -45,16 +45,31 @@ int64_t kvc::constantOf(Value value) {
   return 0;
 }
 
-int64_t kvc::rowReach(Value value) {
+/// A value may be an operand many times over: each is looked at once.
+static Pooled pooledBehind(Value value, llvm::DenseMap<Value, Pooled> &known) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   Operation *op = value.getDefiningOp();
   if (!op || !type || type.getRank() != 3)
-    return 0;
-  int64_t reach = 0;
-  for (Value operand : op->getOperands())
-    reach = std::max(reach, rowReach(operand));
-  auto pool = dyn_cast<PoolOp>(op);
-  return reach + (pool ? constantOf(pool.getWidth()) / 2 : 0);
+    return {};
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  Pooled result;
+  for (Value operand : op->getOperands()) {
+    Pooled behind = pooledBehind(operand, known);
+    result.reach = std::max(result.reach, behind.reach);
+    result.values = std::max(result.values, behind.values);
+  }
+  if (auto pool = dyn_cast<PoolOp>(op)) {
+    int64_t width = constantOf(pool.getWidth());
+    result.reach += width / 2;
+    result.values = std::min<int64_t>(result.values * width, INT32_MAX);
+  }
+  return known[value] = result;
+}
+
+Pooled kvc::pooledBehind(Value value) {
+  llvm::DenseMap<Value, Pooled> known;
+  return ::pooledBehind(value, known);
 }
 
 std::optional<std::pair<int64_t, int64_t>>

@@ -33,9 +33,15 @@ namespace kvc {
 /// it is not a constant.
 int64_t constantOf(mlir::Value value);
 
-/// How far to each side the pools behind a value of rank 3 reach, in tokens;
-/// widths must be constant.
-int64_t rowReach(mlir::Value value);
+/// What the pools behind a value of rank 3 look at for one of its points, pools
+/// of pools multiplied; widths must be constant.
+struct Pooled {
+  /// How far to each side, in tokens.
+  int64_t reach = 0;
+  /// How many values, up to INT32_MAX.
+  int64_t values = 1;
+};
+Pooled pooledBehind(mlir::Value value);
 
 /// Numerator and denominator of a decimal text, reduced; nothing if the text
 /// is no decimal of at most 4 places, is negative or not below 1024.

@@ -2,6 +2,8 @@
 
 #include "passes/Passes.h"
 
+#include "dialect/Behind.h"
+
 namespace kvc {
 #define GEN_PASS_DEF_INFERAXES
 #include "passes/Passes.h.inc"
@@ -31,11 +33,13 @@ int64_t windowOf(Operation *op) {
 /// True where the rows of a value are those of all queries; false for a window
 /// and for what is merely repeated along one.
 bool rowsAreAll(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (int64_t queries = needsOf(op).queries)
-    return ShapedType::isDynamic(queries);
-  return axesOf(value.getType()).size() == 3 &&
-         llvm::any_of(op->getOperands(), rowsAreAll);
+  bool all = false;
+  walkBehind(value, [&](Value behind) {
+    int64_t queries = needsOf(behind.getDefiningOp()).queries;
+    all |= queries && ShapedType::isDynamic(queries);
+    return !queries && axesOf(behind.getType()).size() == 3;
+  });
+  return all;
 }
 
 /// Joins the operands' axes; inserts broadcasts where heads differ.

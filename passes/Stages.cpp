@@ -2,6 +2,8 @@
 
 #include "passes/Stages.h"
 
+#include "dialect/Behind.h"
+
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -21,11 +23,12 @@ namespace {
 /// The ways in which an op cuts the past: its own, and those of vectors that it
 /// computes.
 void forCuts(Operation *op, llvm::function_ref<void(Operation *, Cut)> body) {
-  if (std::optional<Cut> cut = needsOf(op).cut)
-    body(op, *cut);
-  for (Value value : op->getOperands())
-    if (Stages::isVirtual(value.getDefiningOp()))
-      forCuts(value.getDefiningOp(), body);
+  auto own = [&](Operation *at) {
+    if (std::optional<Cut> cut = needsOf(at).cut)
+      body(at, *cut);
+  };
+  own(op);
+  Stages::forVirtual(op, own);
 }
 
 bool anyCut(Operation *op, llvm::function_ref<bool(Cut)> holds) {
@@ -155,27 +158,37 @@ static Reach reachOf(Operation *op) {
 }
 
 void Stages::forSources(Operation *op,
-                        llvm::function_ref<void(Value, Reach)> body,
-                        Reach reach) {
-  for (Value value : op->getOperands()) {
-    Operation *def = value.getDefiningOp();
-    if (!isVirtual(def)) {
-      body(value, reach);
-      continue;
+                        llvm::function_ref<void(Value, Reach)> body) {
+  // Each virtual op once for what it is reached through.
+  llvm::DenseSet<std::pair<Operation *, int>> seen;
+  std::function<void(Operation *, Reach)> visit = [&](Operation *at,
+                                                      Reach reach) {
+    for (Value value : at->getOperands()) {
+      Operation *def = value.getDefiningOp();
+      if (!isVirtual(def)) {
+        body(value, reach);
+        continue;
+      }
+      Reach own = reachOf(def);
+      Reach both{reach.otherHeads || own.otherHeads,
+                 reach.otherTokens || own.otherTokens};
+      if (seen.insert({def, 2 * both.otherHeads + both.otherTokens}).second)
+        visit(def, both);
     }
-    Reach own = reachOf(def);
-    forSources(def, body,
-               {reach.otherHeads || own.otherHeads,
-                reach.otherTokens || own.otherTokens});
-  }
+  };
+  visit(op, {});
 }
 
-void Stages::forUsers(Value value, llvm::function_ref<void(Operation *)> body) {
-  for (Operation *user : value.getUsers())
-    if (isVirtual(user))
-      forUsers(user->getResult(0), body);
-    else
-      body(user);
+void Stages::forUsers(Value value,
+                      llvm::function_ref<void(Operation *)> body) {
+  llvm::SetVector<Value> found;
+  found.insert(value);
+  for (size_t i = 0; i < found.size(); ++i)
+    for (Operation *user : found[i].getUsers())
+      if (isVirtual(user))
+        found.insert(user->getResult(0));
+      else
+        body(user);
 }
 
 void Stages::forVirtual(Operation *op,
@@ -275,12 +288,12 @@ int Stages::segmentsStage(int stage, Operation *op) {
 /// True where a value is computed in `stage` from an op of that stage.
 bool Stages::isComputedFrom(Value value, int stage,
                             llvm::function_ref<bool(Operation *)> is) const {
-  Operation *op = value.getDefiningOp();
-  if (isCheap(op) || stageOf.lookup(op) != stage)
-    return false;
-  bool found = is(op);
-  forSources(op, [&](Value source, Reach) {
-    found |= isComputedFrom(source, stage, is);
+  bool found = false;
+  walkBehind(value, [&](Value behind) {
+    Operation *op = behind.getDefiningOp();
+    bool ofStage = !isCheap(op) && stageOf.lookup(op) == stage;
+    found |= ofStage && is(op);
+    return ofStage || isVirtual(op);
   });
   return found;
 }
@@ -294,11 +307,15 @@ bool Stages::isFinishedLate(Value value, int stage) const {
 
 /// True for rows that are known only when all heads have been walked.
 static bool isOfAllHeads(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!Stages::isVirtual(op))
-    return false;
-  return needsOf(op).otherHeads ||
-         llvm::any_of(op->getOperands(), isOfAllHeads);
+  bool found = false;
+  walkBehind(value, [&](Value behind) {
+    Operation *op = behind.getDefiningOp();
+    if (!Stages::isVirtual(op))
+      return false;
+    found |= needsOf(op).otherHeads;
+    return true;
+  });
+  return found;
 }
 
 /// A kernel walks the heads once: rows of one head cannot wait for the rows of

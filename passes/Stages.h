@@ -48,8 +48,7 @@ public:
 
   /// What an op reads, through values that are never stored.
   static void forSources(mlir::Operation *op,
-                         llvm::function_ref<void(mlir::Value, Reach)> body,
-                         Reach reach = {});
+                         llvm::function_ref<void(mlir::Value, Reach)> body);
   /// Who reads a value, through values that are never stored.
   static void forUsers(mlir::Value value,
                        llvm::function_ref<void(mlir::Operation *)> body);

@@ -32,7 +32,7 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
   }
   for (Operation &op : kernel.getBody().front())
     for (Value result : op.getResults())
-      halo = std::max(halo, rowReach(result));
+      halo = std::max(halo, pooledBehind(result).reach);
   int64_t bytes = attends ? LogitTile::bytesPerWarp : 0;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   bytes += gathers() ? gatherTokens * 4 : 0;

@@ -2,20 +2,25 @@
 
 #include "codegen/kernels/Columns.h"
 
+#include "dialect/Behind.h"
+
 using namespace mlir;
 using namespace kvc;
 
 /// True for rows that are 0 where all weights are 0, and never below.
 static bool isNoneWithoutWeight(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return !attention.getLogits();
-  return isa<PoolOp, arith::MulFOp, arith::AddFOp, arith::MaximumFOp,
-             arith::MinimumFOp>(op) &&
-         llvm::all_of(op->getOperands(), [](Value operand) {
-           return !isa<RankedTensorType>(operand.getType()) ||
-                  isNoneWithoutWeight(operand);
-         });
+  bool none = true;
+  walkBehind(value, [&](Value behind) {
+    Operation *op = behind.getDefiningOp();
+    if (!isa<RankedTensorType>(behind.getType()))
+      return false;
+    auto attention = dyn_cast_or_null<AttentionOp>(op);
+    bool keeps = isa_and_nonnull<PoolOp, arith::MulFOp, arith::AddFOp,
+                                 arith::MaximumFOp, arith::MinimumFOp>(op);
+    none &= keeps || (attention && !attention.getLogits());
+    return keeps;
+  });
+  return none;
 }
 
 Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,

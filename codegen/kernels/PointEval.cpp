@@ -4,6 +4,7 @@
 
 #include "codegen/kernels/Allocation.h"
 #include "codegen/kernels/Kernels.h"
+#include "dialect/Behind.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -69,25 +70,34 @@ static void guardOperands(KernelBuilder &k, Operation *op) {
 
 /// True for counts that no arithmetic can have brought below 0.
 static bool isNeverNegative(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op) // of another kernel
-    return false;
-  if (isa<BudgetOp, LengthOp, LayerOp, LayersOp, AllocateOp, AllocateLayersOp,
-          AllocateHeadsOp, AllocateTableOp, CountMassOp, ScaleCountOp>(op))
-    return true;
-  if (isa<arith::ConstantOp>(op))
-    return constantOf(value) >= 0;
-  return isa<arith::AddIOp, arith::MulIOp, arith::DivUIOp, arith::CeilDivUIOp,
-             arith::RemUIOp, arith::MinSIOp, arith::IndexCastOp, BroadcastOp>(
-             op) &&
-         llvm::all_of(op->getOperands(), isNeverNegative);
+  bool never = true;
+  walkBehind(value, [&](Value behind) {
+    Operation *op = behind.getDefiningOp(); // null: of another kernel
+    if (isa_and_nonnull<BudgetOp, LengthOp, LayerOp, LayersOp, AllocateOp,
+                        AllocateLayersOp, AllocateHeadsOp, AllocateTableOp,
+                        CountMassOp, ScaleCountOp>(op))
+      return false;
+    bool constant = isa_and_nonnull<arith::ConstantOp>(op);
+    bool keeps =
+        isa_and_nonnull<arith::AddIOp, arith::MulIOp, arith::DivUIOp,
+                        arith::CeilDivUIOp, arith::RemUIOp, arith::MinSIOp,
+                        arith::IndexCastOp, BroadcastOp>(op);
+    never &= keeps || (constant && constantOf(behind) >= 0);
+    return keeps;
+  });
+  return never;
 }
 
 Expr kvc::atLeastNone(KernelBuilder &k, Expr count, Value source) {
   return isNeverNegative(source) ? count : count.max(k.index(0));
 }
 
-Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
+/// `known`: what has been evaluated, which may be an operand many times over.
+static Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value,
+                       llvm::DenseMap<Value, Value> &known);
+
+static Expr computeScalar(KernelBuilder &k, const SequenceScalars &s,
+                          Value value, llvm::DenseMap<Value, Value> &known) {
   Operation *op = value.getDefiningOp();
   if (isa<BudgetOp>(op))
     return s.budget;
@@ -99,16 +109,30 @@ Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
     return k.arg("layers");
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
     auto [numerator, denominator] = scale.getFactor();
-    Expr count =
-        atLeastNone(k, evalScalar(k, s, scale.getCount()), scale.getCount());
+    Expr count = atLeastNone(k, evalScalar(k, s, scale.getCount(), known),
+                             scale.getCount());
     return count * numerator / denominator;
   }
   IRMapping mapping;
   for (Value operand : op->getOperands())
-    mapping.map(operand, evalScalar(k, s, operand));
+    mapping.map(operand, evalScalar(k, s, operand, known));
   Operation *clone = k.b.clone(*op, mapping);
   guardOperands(k, clone);
   return k.expr(clone->getResult(0));
+}
+
+static Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value,
+                       llvm::DenseMap<Value, Value> &known) {
+  if (Value found = known.lookup(value))
+    return k.expr(found);
+  Expr result = computeScalar(k, s, value, known);
+  known[value] = result;
+  return result;
+}
+
+Expr kvc::evalScalar(KernelBuilder &k, const SequenceScalars &s, Value value) {
+  llvm::DenseMap<Value, Value> known;
+  return ::evalScalar(k, s, value, known);
 }
 
 static Buffer stateBuffer(KernelBuilder &k) {

@@ -168,7 +168,7 @@ kvc.policy @pools_of_pools {
   %2 = kvc.pool mean %1 width(%w) : tensor<?x?x?xf32>
   %3 = kvc.pool max %2 width(%w) : tensor<?x?x?xf32>
   %4 = kvc.pool mean %3 width(%w) : tensor<?x?x?xf32>
-  // expected-error @+1 {{pools of pools of rows must look at no more than 1024 values for one, got a product of widths above}}
+  // expected-error @+1 {{pools of pools of rows must look at no more than 1024 values for one, got 3125}}
   %5 = kvc.pool max %4 width(%w) : tensor<?x?x?xf32>
   %m = kvc.reduce mean window %5 : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
