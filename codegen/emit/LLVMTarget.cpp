@@ -17,14 +17,16 @@ kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
   const Target *target = TargetRegistry::lookupTarget(triple, message);
   if (!target)
     return createStringError(message);
-  TargetOptions options;
-  std::unique_ptr<TargetMachine> machine(
-      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
-                                  std::nullopt, CodeGenOptLevel::Aggressive));
-  if (!machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
+  // A machine for an unknown processor would say so itself, twice.
+  std::unique_ptr<MCSubtargetInfo> any(
+      target->createMCSubtargetInfo(triple, "", ""));
+  if (!any->isCPUStringValid(cpu))
     return createStringError("unknown processor '" + cpu + "' for " +
                              triple.str());
-  return machine;
+  TargetOptions options;
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
+                                  std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
 /// True where a value of 16 bits goes from block to block. Without optimisation
