@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace kvc;
 
 Needs kvc::needsOf(Operation *op) {
-  auto known = dyn_cast<NeedsOpInterface>(op);
+  auto known = dyn_cast_or_null<NeedsOpInterface>(op);
   return known ? known.getNeeds() : Needs();
 }
 

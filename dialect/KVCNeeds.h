@@ -72,7 +72,7 @@ struct Needs {
 };
 
 /// What any op needs; nothing for those of other dialects, which are
-/// elementwise.
+/// elementwise, and for null, which makes a value of another kernel.
 Needs needsOf(mlir::Operation *op);
 
 /// Marks ops of level fused.

@@ -11,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
@@ -83,14 +84,33 @@ static StringRef reason(StringRef said) {
   return line.split(".  Try: ").first;
 }
 
+/// The first option of the command line that is not among `known`, as it is
+/// written there without its value; empty where there is none.
+static std::string firstBeside(const StringSet<> &known,
+                               ArrayRef<char *> words) {
+  for (StringRef word : words) {
+    if (word == "--")
+      break;
+    StringRef name = word.ltrim('-').split('=').first;
+    const cl::Option *option = cl::getRegisteredOptions().lookup(name);
+    if (word.starts_with("-") && option && option->getNumOccurrences() &&
+        !known.contains(name))
+      return name.str();
+  }
+  return "";
+}
+
 std::optional<kvc::InputOutput>
 kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   static cl::opt<std::string> input(cl::Positional, cl::desc("<input file>"),
                                     cl::init("-"));
   static cl::opt<std::string> output("o", cl::desc("Output filename"),
                                      cl::value_desc("filename"), cl::init("-"));
+  mlir::registerAsmPrinterCLOptions(); // what is printed at a level, too
+  StringSet<> known;
+  for (StringRef name : cl::getRegisteredOptions().keys())
+    known.insert(name);
   mlir::MlirOptMainConfig::registerCLOptions(registry);
-  mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();
@@ -111,5 +131,6 @@ kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
          2);
     return std::nullopt;
   }
-  return InputOutput{input, output};
+  return InputOutput{input, output,
+                     firstBeside(known, ArrayRef(argv, argc).drop_front())};
 }

@@ -14,6 +14,7 @@ namespace kvc {
 
 struct InputOutput {
   std::string input, output; // "-" is standard input or output
+  std::string driverOption;  // the first one of mlir-opt's own, if any
 };
 
 /// Registers all options that mlir-opt has and reads the command line. Nothing
