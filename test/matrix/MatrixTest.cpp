@@ -12,6 +12,7 @@
 #include "dialect/reference/Interpreter.h"
 #include "executor/io/MappedFile.h"
 #include "runtime/base/DType.h"
+#include "test/matrix/Eviction.h"
 #include "test/matrix/Tolerance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -44,7 +45,7 @@ double tolerance(const std::string &policy, kvc_dtype dtype) {
 
 struct Case {
   Shape shape;
-  std::vector<std::pair<int64_t, int64_t>> sequences; // T, B
+  Sequences sequences;
   Keys keys;
 };
 
@@ -167,8 +168,9 @@ private:
         problems.back().layer.keptLayers = keptLayers[s];
         problems.back().layer.table = {table.begin(), table.end()};
       }
-      rt::KeptLayer first = evict(*plain, problems, table, false);
-      rt::KeptLayer withLse = evict(*given, problems, table, true);
+      const std::vector<float> *read = readsTable ? &table : nullptr;
+      rt::KeptLayer first = evict(*plain, problems, read, false);
+      rt::KeptLayer withLse = evict(*given, problems, read, true);
       for (size_t s = 0; s < problems.size(); ++s) {
         SCOPED_TRACE(testing::Message() << "T " << c.sequences[s].first << " B "
                                         << c.sequences[s].second);
@@ -184,46 +186,18 @@ private:
           ++keptLayers[s][t];
       }
       if (pruned)
-        expectNone(compareRows(first, evict(*pruned, problems, table, false)));
+        expectNone(compareRows(first, evict(*pruned, problems, read, false)));
       // The same bytes whatever the order of threads.
       for (auto &other : seeded)
-        expectNone(compareBytes(first, evict(*other, problems, table, false)));
+        expectNone(compareBytes(first, evict(*other, problems, read, false)));
     }
   }
 
   static std::unique_ptr<rt::Evictor> open(const std::string &path,
                                            const Case &c, uint64_t seed) {
     kvc_target target = {};
-    target.struct_size = sizeof target;
     target.seed = seed;
-    auto evictor = std::make_unique<rt::Evictor>(path, target);
-    kvc_plan_options options = {};
-    options.struct_size = sizeof options;
-    options.head_dim = uint32_t(c.shape.headDim);
-    options.kv_heads = uint32_t(c.shape.kvHeads);
-    options.q_heads = uint32_t(c.shape.kvHeads * c.shape.group);
-    options.dtype = c.shape.dtype;
-    options.max_batch = uint32_t(c.sequences.size());
-    for (auto [tokens, budget] : c.sequences)
-      options.max_tokens = std::max(options.max_tokens, uint32_t(tokens));
-    evictor->plan(options);
-    return evictor;
-  }
-
-  rt::KeptLayer evict(rt::Evictor &evictor,
-                      const std::vector<Problem> &problems,
-                      const std::vector<float> &table, bool lse) {
-    std::vector<rt::LayerSequence> batch;
-    for (const Problem &problem : problems) {
-      batch.push_back(problem.sequence());
-      if (lse)
-        batch.back().lse = problem.lse.data();
-    }
-    if (readsTable)
-      evictor.setTable(table);
-    const reference::Layer &any = problems.front().layer;
-    return evictor.evict(batch, 0, true, uint32_t(any.layer),
-                         uint32_t(any.layers));
+    return openEvictor(path, target, c.shape, c.sequences);
   }
 
   void check(const Problem &problem, const rt::KeptSequence &got,

@@ -3,6 +3,7 @@
 #include "test/random/Trial.h"
 
 #include "runtime/base/Failure.h"
+#include "test/matrix/Eviction.h"
 #include "test/random/Noise.h"
 #include "test/random/Spread.h"
 #include "tools/kvc-opt/Register.h"
@@ -166,38 +167,10 @@ private:
   std::unique_ptr<rt::Evictor> open(const std::string &library,
                                     uint64_t seed) const {
     kvc_target target = {};
-    target.struct_size = sizeof target;
     target.kind = options.target;
     target.seed = seed;
     target.threads = 1;
-    auto evictor = std::make_unique<rt::Evictor>(library, target);
-    kvc_plan_options plan = {};
-    plan.struct_size = sizeof plan;
-    plan.head_dim = uint32_t(c.shape.headDim);
-    plan.kv_heads = uint32_t(c.shape.kvHeads);
-    plan.q_heads = uint32_t(c.shape.kvHeads * c.shape.group);
-    plan.dtype = c.shape.dtype;
-    plan.max_batch = uint32_t(c.sequences.size());
-    for (auto [tokens, budget] : c.sequences)
-      plan.max_tokens = std::max(plan.max_tokens, uint32_t(tokens));
-    evictor->plan(plan);
-    return evictor;
-  }
-
-  rt::KeptLayer evict(rt::Evictor &evictor,
-                      const std::vector<test::Problem> &problems,
-                      const std::vector<float> &table, bool lse) const {
-    std::vector<rt::LayerSequence> batch;
-    for (const test::Problem &problem : problems) {
-      batch.push_back(problem.sequence());
-      if (lse)
-        batch.back().lse = problem.lse.data();
-    }
-    if (readsTable)
-      evictor.setTable(table);
-    const reference::Layer &any = problems.front().layer;
-    return evictor.evict(batch, 0, true, uint32_t(any.layer),
-                         uint32_t(any.layers));
+    return test::openEvictor(library, target, c.shape, c.sequences);
   }
 
   /// The reference, disturbed, with the scores that the kernels show.
@@ -268,15 +241,18 @@ private:
       say("run");
       std::string where =
           layers > 1 ? "layer " + std::to_string(layer) + ", " : "";
-      rt::KeptLayer first = evict(*plain, problems, table, false);
-      rt::KeptLayer withLse = evict(*given, problems, table, true);
+      const std::vector<float> *read = readsTable ? &table : nullptr;
+      rt::KeptLayer first = test::evict(*plain, problems, read, false);
+      rt::KeptLayer withLse = test::evict(*given, problems, read, true);
       for (auto &other : seeded)
         blame("threads",
-              test::compareBytes(first, evict(*other, problems, table, false)),
+              test::compareBytes(first,
+                                 test::evict(*other, problems, read, false)),
               where + "another order of threads: ");
       if (pruned)
         blame("prune",
-              test::compareRows(first, evict(*pruned, problems, table, false)),
+              test::compareRows(first,
+                                test::evict(*pruned, problems, read, false)),
               where + "pruned norms: ");
       verdict.runSeconds += clock();
       for (size_t s = 0; s < problems.size() && !verdict.isFault(); ++s) {
