@@ -138,7 +138,9 @@ int main(int argc, char **argv) {
   }
   // A pass or an option of the pass driver would be taken and do nothing.
   if (!files->driverOption.empty())
-    return kvc::fail("--" + files->driverOption + " goes without --emit", 2);
+    return kvc::fail("--" + files->driverOption + " goes without --" +
+                         (interpreting ? "interpret" : "emit"),
+                     2);
   for (const cl::Option &option : Options{level, hostCPU, input})
     if (option.getNumOccurrences() > 1)
       return kvc::fail("--" + option.ArgStr + " is given once, got it " +
