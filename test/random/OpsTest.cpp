@@ -18,6 +18,8 @@
 #include <filesystem>
 #include <map>
 
+#include <unistd.h>
+
 using namespace kvc::random;
 using namespace mlir;
 
@@ -149,7 +151,8 @@ protected:
 
 TEST_F(OpsTest, EveryOpIsRightOrRefusedByName) {
   TrialOptions options;
-  options.folder = testing::TempDir() + "kvc-ops";
+  // Another run of this test may be under way.
+  options.folder = testing::TempDir() + "kvc-ops-" + std::to_string(getpid());
   std::filesystem::create_directories(options.folder);
   Children children(options, 1, 60);
   Case c = Case::parse("kv=2,group=2,head_dim=16,dtype=f32,seq=48:17");
