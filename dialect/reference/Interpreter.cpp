@@ -34,9 +34,7 @@ public:
           !isa<KeepOp>(op) && failed(runOp(&op)))
         return failure();
     auto keep = cast<KeepOp>(policy.getBody().front().back());
-    int64_t window = keep.getProtectLast()
-                         ? int64_t(values.at(keep.getProtectLast()).data[0])
-                         : 0;
+    int64_t window = keep.getProtectLast() ? whole(keep.getProtectLast()) : 0;
     window = std::min({std::max<int64_t>(window, 0), layer.budget,
                        layer.tokens});
     past = layer.tokens - window;
@@ -107,7 +105,10 @@ private:
 
   static Tensor scalar(double x) { return {{}, {}, {x}}; }
   const Tensor &get(Value value) { return values.at(value); }
-  int64_t whole(Value value) { return int64_t(get(value).data[0]); }
+  /// A number of tokens; far more than there are is as good as any such.
+  int64_t whole(Value value) {
+    return int64_t(std::clamp(get(value).data[0], -0x1p62, 0x1p62));
+  }
 
   int64_t extent(Axis heads) const {
     return heads == Axis::QueryHeads ? layer.qHeads
@@ -236,9 +237,12 @@ private:
       return result;
     }
     if (auto table = dyn_cast<AllocateTableOp>(op)) {
-      std::vector<int64_t> counts =
-          reference::allocateTable(layer, count(whole(table.getBase())),
-                                   count(whole(table.getShared())), past);
+      // As much as the past for each head is all of it, and more is no more.
+      auto most = [&](Value value) {
+        return std::min(count(whole(value)), past);
+      };
+      std::vector<int64_t> counts = reference::allocateTable(
+          layer, most(table.getBase()), most(table.getShared()), past);
       return Tensor{
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }

@@ -30,6 +30,7 @@
 // ALONE-NEXT: 2 1
 // More than there is: all of the past. Nothing: nothing.
 // RUN: kvc-opt %t/table.mlir --interpret --trace --param base=9 --input %t/second.json | FileCheck %s --match-full-lines --check-prefix=MORE
+// RUN: kvc-opt %t/table.mlir --interpret --trace --param base=9223372036854775807 --param shared=9223372036854775807 --input %t/second.json | FileCheck %s --match-full-lines --check-prefix=MORE
 // MORE:      %n = kvc.allocate_table: kv_heads 2
 // MORE-NEXT: 8 8
 // RUN: kvc-opt %t/table.mlir --interpret --trace --param base=0 --param shared=0 --input %t/second.json | FileCheck %s --match-full-lines --check-prefix=NONE
