@@ -206,12 +206,14 @@ Error Reader::readHeads() {
                   Twine(layer.tokens) + ", got " + Twine(layer.queries));
   }
   std::vector<int64_t> wo{-1, heads, layer.headDim};
-  if (Error error = readList("wo", "[output][query head][channel]", wo, layer.wo))
+  if (Error error =
+          readList("wo", "[output][query head][channel]", wo, layer.wo))
     return error;
   if (!layer.wo.empty())
     layer.hidden = wo[0], heads = wo[1];
   std::vector<int64_t> table{layer.layers, heads};
-  if (Error error = readList("table", "[layer][query head]", table, layer.table))
+  if (Error error =
+          readList("table", "[layer][query head]", table, layer.table))
     return error;
   heads = table[1];
   double sum = 0;
@@ -232,8 +234,7 @@ Error Reader::readHeads() {
 
 Error Reader::readState() {
   std::vector<int64_t> shape{layer.tokens};
-  if (Error error =
-          readList("kept_layers", "[token]", shape, layer.keptLayers))
+  if (Error error = readList("kept_layers", "[token]", shape, layer.keptLayers))
     return error;
   for (double count : layer.keptLayers)
     if (!(count >= 0 && count <= double(layer.layer)) ||
@@ -245,13 +246,13 @@ Error Reader::readState() {
 }
 
 llvm::Expected<Layer> Reader::run() {
-  const StringRef keys[] = {"k",     "v",     "raw_k",       "q",
-                            "wo",    "table", "kept_layers", "budget",
-                            "layer", "layers", "scale",      "dtype"};
+  const StringRef keys[] = {"k",     "v",      "raw_k",       "q",
+                            "wo",    "table",  "kept_layers", "budget",
+                            "layer", "layers", "scale",       "dtype"};
   for (const auto &[key, value] : object)
     if (!llvm::is_contained(keys, StringRef(key)))
-      return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") + ", got '" +
-                  StringRef(key) + "'");
+      return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") +
+                  ", got '" + StringRef(key) + "'");
   if (Error error = readCache())
     return error;
   // As many as the ABI counts.

@@ -131,8 +131,9 @@ TEST_F(GpuCaches, AMergedCacheIsNotSavedWithTokensBehindIt) {
 }
 
 TEST_F(GpuCaches, OfAnotherType) {
-  EXPECT_EQ(refusal([&] { engine->makeCache(KVC_F32); })
-                .find("on a GPU a cache is of the model's type "),
+  EXPECT_EQ(refusal([&] {
+              engine->makeCache(KVC_F32);
+            }).find("on a GPU a cache is of the model's type "),
             0u);
 }
 

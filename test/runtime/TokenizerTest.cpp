@@ -111,10 +111,11 @@ TEST(Tokenizer, RefusesWhatATextBecomes) {
                             "bytes, got: "),
             0u)
       << backtracks;
-  EXPECT_EQ(refusalOf("growing.json", "a").find(
-                "the tokenizer's steps must not make a text 64 times as long, "
+  EXPECT_EQ(
+      refusalOf("growing.json", "a")
+          .find("the tokenizer's steps must not make a text 64 times as long, "
                 "got "),
-            0u);
+      0u);
 }
 
 // The pattern of Llama 3 as its tokenizer.json has it: digits in threes.

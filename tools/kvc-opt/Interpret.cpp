@@ -120,8 +120,8 @@ private:
 };
 
 /// Binds the parameters, and asks of the policy what the compiler asks of it:
-/// the reference takes for granted that it may run. What nobody uses goes, as it
-/// does there.
+/// the reference takes for granted that it may run. What nobody uses goes, as
+/// it does there.
 LogicalResult prepare(ModuleOp module, const std::vector<std::string> &params) {
   BindParamsOptions bind;
   bind.values.assign(params.begin(), params.end());
