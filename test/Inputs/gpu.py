@@ -161,13 +161,19 @@ def check_policies():
     print(len(files()), "policies agree")
 
 
+def check_plain():
+    """Without a policy, whole and in chunks."""
+    text = ["--prompt", prompt]
+    close(generate("host", *text), generate("cuda", *text), "without a policy")
+    close(generate("host", *text), generate("cuda", *text, "--chunk", "100"), "without a policy, in chunks")
+    print("plain sessions agree")
+
+
 def check_sessions():
     """Chunks, several questions, saved caches."""
     text = ["--prompt", prompt]
     questions = ["--question", "\nWhat is the special magic number for carrot? The special magic number for carrot is ",
                  "--question", "\nAnd for needle? "]
-    close(generate("host", *text), generate("cuda", *text), "without a policy")
-    close(generate("host", *text), generate("cuda", *text, "--chunk", "100"), "without a policy, in chunks")
     for library in map(compiled, files()):
         share = ["--policy", library, "--keep", "0.2"]
         cache = work + "/cache"
@@ -255,4 +261,4 @@ def check_memory():
     print("memory is bounded")
 
 
-{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
+{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "plain": check_plain, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
