@@ -9,7 +9,9 @@ using namespace kvc;
 KVC_FUZZ_TARGET(table) {
   static const rt::Manifest manifest = [] {
     rt::Manifest m = {};
-    m.variants = {{64, 2, KVC_F32, 4, {{"k", "rows", 32, {}, {"table"}, false}}}};
+    rt::Slot table{false, uint32_t(rt::Argument::table)};
+    m.variants = {{64, 2, KVC_F32, 4,
+                   {{"k", "rows", rt::Phase::Score, 32, {}, {table}, false}}}};
     return m;
   }();
   auto values =

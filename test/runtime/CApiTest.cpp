@@ -284,8 +284,10 @@ TEST_F(Layer, TakesLargerStructsThatAreZeroBehindOurs) {
   EXPECT_EQ(kvc_layer_evict(plan, newer.get(), nullptr), KVC_OK) << error();
   Resized used(args, sizeof args + 24, 1);
   EXPECT_EQ(kvc_layer_evict(plan, used.get(), nullptr), KVC_ABI_MISMATCH);
-  EXPECT_NE(error().find("a field of a newer kvc.h"), std::string::npos)
-      << error();
+  EXPECT_EQ(error(), "args has " + std::to_string(sizeof args) +
+                         " bytes here and must be 0 behind them, got 1 at byte " +
+                         std::to_string(sizeof args) +
+                         ": a field of a newer kvc.h");
   kvc_plan_info info = {};
   Resized<kvc_plan_info> large(info, sizeof info + 16, 7);
   EXPECT_EQ(kvc_plan_query(plan, large.get()), KVC_OK);
