@@ -29,7 +29,7 @@ def KVC_Axis : KVC_Enum<"Axis", "what one dimension of a tensor counts", [
   I32EnumAttrCase<"QueryHeads", 0, "query_heads">,
   I32EnumAttrCase<"KVHeads", 1, "kv_heads">,
   I32EnumAttrCase<"OneHead", 2, "one_head">,
-  I32EnumAttrCase<"Window", 3, "window">,
+  I32EnumAttrCase<"Query", 3, "query">,
   I32EnumAttrCase<"Past", 4, "past">,
   I32EnumAttrCase<"Kept", 5, "kept">,
   I32EnumAttrCase<"Split", 6, "split">,
@@ -47,7 +47,7 @@ def KVC_ReduceKind : KVC_Enum<"ReduceKind", "how values are combined", [
 def KVC_ReduceKindAttr : EnumAttr<KVC_Dialect, KVC_ReduceKind, "reduce_kind">;
 
 def KVC_ReduceAxis : KVC_Enum<"ReduceAxis", "what is reduced away", [
-  I32EnumAttrCase<"Window", 0, "window">,
+  I32EnumAttrCase<"Queries", 0, "queries">,
   I32EnumAttrCase<"Group", 1, "group">,
   I32EnumAttrCase<"Heads", 2, "heads">,
   I32EnumAttrCase<"Tokens", 3, "tokens">,

@@ -28,10 +28,10 @@ RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
                                int64_t window) {
   SmallVector<int64_t> shape;
   for (Axis axis : axes)
-    shape.push_back(axis == Axis::Pair               ? 2
-                    : axis == Axis::Window && window ? window
-                    : axis == Axis::OneHead          ? 1
-                                                     : ShapedType::kDynamic);
+    shape.push_back(axis == Axis::Pair              ? 2
+                    : axis == Axis::Query && window ? window
+                    : axis == Axis::OneHead         ? 1
+                                                    : ShapedType::kDynamic);
   return RankedTensorType::get(shape, type.getElementType(),
                                AxesAttr::get(type.getContext(), axes));
 }
@@ -42,7 +42,7 @@ RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
 
 LogicalResult AttentionOp::inferAxes(ArrayRef<AxisList>,
                                      MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::QueryHeads, Axis::Window, Axis::Past};
+  results[0] = {Axis::QueryHeads, Axis::Query, Axis::Past};
   return success();
 }
 
@@ -72,7 +72,7 @@ LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>,
 
 LogicalResult FillOp::inferAxes(ArrayRef<AxisList>,
                                 MutableArrayRef<AxisList> results) {
-  const Axis all[] = {Axis::OneHead, Axis::Window, Axis::Past};
+  const Axis all[] = {Axis::OneHead, Axis::Query, Axis::Past};
   int64_t rank = cast<RankedTensorType>(getType()).getRank();
   results[0] = {Axis::OneHead};
   results[0].append(all + 3 - (rank - 1), all + 3);
@@ -92,7 +92,7 @@ LogicalResult BroadcastOp::inferAxes(ArrayRef<AxisList> operands,
   case 3: {
     bool channels =
         getChannels() || llvm::is_contained(operands[0], Axis::Channel);
-    results[0] = {heads, channels ? Axis::Channel : Axis::Window, Axis::Past};
+    results[0] = {heads, channels ? Axis::Channel : Axis::Query, Axis::Past};
     return success();
   }
   }
@@ -103,14 +103,14 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
                                   MutableArrayRef<AxisList> results) {
   results[0] = operands[0];
   switch (getAxis()) {
-  case ReduceAxis::Window:
+  case ReduceAxis::Queries:
   case ReduceAxis::Channels: {
-    bool window = getAxis() == ReduceAxis::Window;
-    if (results[0][1] != (window ? Axis::Window : Axis::Channel)) // C4
+    bool rows = getAxis() == ReduceAxis::Queries;
+    if (results[0][1] != (rows ? Axis::Query : Axis::Channel)) // C4
       return emitOpError("over ")
              << stringifyReduceAxis(getAxis()) << " needs a value per "
-             << (window ? "query of the window" : "channel") << ", got one per "
-             << (window ? "channel" : "query");
+             << (rows ? "query" : "channel") << ", got one per "
+             << (rows ? "channel" : "query");
     results[0].erase(results[0].begin() + 1);
     return success();
   }
@@ -237,24 +237,24 @@ LogicalResult NearestOp::inferAxes(ArrayRef<AxisList> operands,
 
 LogicalResult RowStatisticsOp::inferAxes(ArrayRef<AxisList>,
                                          MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair};
+  results[0] = {Axis::QueryHeads, Axis::Query, Axis::Split, Axis::Pair};
   return success();
 }
 
 LogicalResult RowLogSumExpOp::inferAxes(ArrayRef<AxisList>,
                                         MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::QueryHeads, Axis::Window};
+  results[0] = {Axis::QueryHeads, Axis::Query};
   return success();
 }
 
 LogicalResult
 CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
                                MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::QueryHeads, Axis::Window};
+  results[0] = {Axis::QueryHeads, Axis::Query};
   return success();
 }
 
-LogicalResult StageOp::inferAxes(ArrayRef<AxisList> operands,
+LogicalResult StoreOp::inferAxes(ArrayRef<AxisList> operands,
                                  MutableArrayRef<AxisList> results) {
   results[0] = operands[0];
   return success();

@@ -107,6 +107,26 @@ bool AttentionOp::readsAll() {
   return getLast().getDefiningOp<LengthOp>() != nullptr;
 }
 
+Block::BlockArgListType KernelOp::getGramArgs() {
+  return getBody().getArguments().slice(getIns().size(), getGram().size());
+}
+
+BlockArgument KernelOp::getLseArg() {
+  return getLse() ? getBody().getArguments().back() : BlockArgument();
+}
+
+Value KernelOp::getOperandOf(BlockArgument arg) {
+  return (*this)->getOperand(arg.getArgNumber());
+}
+
+Value KernelOp::getResultOf(Value yielded) {
+  auto yield = cast<YieldOp>(getBody().front().back());
+  for (auto [value, result] : llvm::zip(yield.getValues(), getOutputs()))
+    if (value == yielded)
+      return result;
+  return {};
+}
+
 std::pair<int64_t, int64_t> FractionOp::getRatio() {
   return *parseFraction(getText());
 }

@@ -25,7 +25,7 @@ def KVC_Dialect : Dialect {
 
     | rank | axes | made by |
     |---|---|---|
-    | 3 | heads, window, past | `kvc.attention` |
+    | 3 | heads, queries, past | `kvc.attention` |
     | 3 | heads, channels, past | `kvc.vectors` |
     | 2 | heads, past | `kvc.reduce`, `kvc.norm`, `kvc.position` |
     | 2 | heads, channels | `kvc.reduce tokens` of vectors |

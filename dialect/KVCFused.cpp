@@ -7,8 +7,6 @@
 
 #include "dialect/KVCDialect.h"
 
-#include "mlir/IR/TypeUtilities.h"
-
 using namespace mlir;
 using namespace kvc;
 
@@ -22,18 +20,21 @@ static bool isInput(Value value, ArrayRef<Axis> axes) {
   return isInput(value) && ArrayRef(axesOf(value.getType())) == axes;
 }
 
+/// Kernels of one op read what they are given, in order.
 static LogicalResult readsInputs(Operation *op, ValueRange operands) {
-  if (!llvm::all_of(operands, [](Value value) { return isInput(value); }))
-    return op->emitOpError("reads arguments of the kernel");
+  auto inputs = op->getBlock()->getArguments();
+  if (operands.size() > inputs.size() ||
+      !llvm::equal(operands, inputs.take_front(operands.size())))
+    return op->emitOpError("reads the first arguments of the kernel");
   return success();
 }
 
 LogicalResult CombineStatisticsOp::verifyFused() {
-  return readsInputs(*this, (*this)->getOperands());
+  return readsInputs(*this, getPartial());
 }
 
 LogicalResult CompactOp::verifyFused() {
-  return readsInputs(*this, (*this)->getOperands());
+  return readsInputs(*this, {getIndices(), getCounts()});
 }
 
 LogicalResult MergeOp::verifyFused() { return readsInputs(*this, getTokens()); }
@@ -51,24 +52,36 @@ MutableOperandRange AttentionOp::getPreparedMutable() {
 }
 
 LogicalResult AttentionOp::verifyFused() {
-  bool made = getLse() && isInput(getLse(), {Axis::QueryHeads, Axis::Window});
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  bool made = getLse() && getLse() == kernel.getLseArg() &&
+              isInput(getLse(), {Axis::QueryHeads, Axis::Query});
   if (getLogits() ? bool(getLse()) : !made)
     return emitOpError("weights, and only they, need the log-sum-exp as "
-                       "an argument of the kernel");
+                       "'lse' of the kernel");
   return success();
 }
 
+MutableOperandRange ProjectedNormOp::getPreparedMutable() {
+  return getGramMutable();
+}
+
 LogicalResult ProjectedNormOp::verifyFused() {
-  OperandRange made = getPrepared();
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  OperandRange made = getGram();
   if (!getBound() && !made.empty())
-    return emitOpError("only a bound has prepared operands");
+    return emitOpError("only a bound has a quadratic form");
   if (getBound() &&
-      (made.size() != 2 ||
+      (made.size() != 2 || !llvm::equal(made, kernel.getGramArgs()) ||
        !isInput(made[0], {Axis::QueryHeads, Axis::Channel, Axis::Channel}) ||
        !isInput(made[1], {Axis::QueryHeads, Axis::Channel, Axis::Pair})))
     return emitOpError("a bound needs the matrix and the sums of a gram "
-                       "kernel as arguments of the kernel");
+                       "kernel as 'gram' of the kernel");
   return success();
+}
+
+MutableOperandRange NearestOp::getPreparedMutable() {
+  unsigned first = getODSOperandIndexAndLength(3).first;
+  return MutableOperandRange(*this, first, (*this)->getNumOperands() - first);
 }
 
 void NearestOp::prepare(OpBuilder &builder) {
@@ -77,29 +90,34 @@ void NearestOp::prepare(OpBuilder &builder) {
   auto counts = withAxes(i32, {Axis::KVHeads}, 0);
   auto norms = withAxes(RankedTensorType::get({1}, builder.getF32Type()),
                         {Axis::KVHeads, Axis::Past}, 0);
-  SmallVector<Value> prepared;
-  for (Value mask : {getSources(), getCentres()}) {
-    auto list = ListOp::create(builder, getLoc(), indices, counts, mask);
-    prepared.append({list.getIndices(), list.getCounts()});
-  }
+  auto list = [&](Value mask) {
+    return ListOp::create(builder, getLoc(), indices, counts, mask);
+  };
+  // One by one: where an operand stands depends on those in front of it.
+  ListOp sources = list(getSources()), centres = list(getCentres());
+  getSourceListMutable().assign(sources.getIndices());
+  getSourceCountMutable().assign(sources.getCounts());
+  getCentreListMutable().assign(centres.getIndices());
+  getCentreCountMutable().assign(centres.getCounts());
+  SmallVector<Value> sides;
   for (std::optional<CacheSide> side : {std::optional(getSide()), getTimes()})
     if (side)
-      prepared.push_back(
+      sides.push_back(
           NormOp::create(builder, getLoc(), norms, NormKind::L2, *side));
-  getPreparedMutable().assign(prepared);
+  getNormsMutable().assign(sides);
 }
 
 LogicalResult NearestOp::verifyFused() {
-  size_t sides = getTimes() ? 2 : 1;
-  OperandRange made = getPrepared();
-  bool good = made.size() == 4 + sides;
-  for (size_t i = 0; good && i < made.size(); ++i) {
-    const AxisList wanted = i >= 4  ? AxisList{Axis::KVHeads, Axis::Past}
-                            : i % 2 ? AxisList{Axis::KVHeads}
-                                    : AxisList{Axis::KVHeads, Axis::Kept};
-    good = isInput(made[i], wanted) &&
-           getElementTypeOrSelf(made[i].getType()).isInteger(32) == (i < 4);
-  }
+  auto isMade = [](Value value, ArrayRef<Axis> axes) {
+    return value && isInput(value, axes);
+  };
+  bool good = getNorms().size() == (getTimes() ? 2 : 1);
+  for (Value list : {getSourceList(), getCentreList()})
+    good &= isMade(list, {Axis::KVHeads, Axis::Kept});
+  for (Value count : {getSourceCount(), getCentreCount()})
+    good &= isMade(count, {Axis::KVHeads});
+  for (Value norm : getNorms())
+    good &= isMade(norm, {Axis::KVHeads, Axis::Past});
   if (!good)
     return emitOpError("needs the lists and counts of sources and "
                        "centres and the norms of each side as arguments "

@@ -12,14 +12,18 @@ class KVC_FusedOp<string mnemonic, list<Trait> traits = [],
         DeclareOpInterfaceMethods<KVC_AxesOpInterface>], traits), own>;
 
 def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
+                                          AttrSizedOperandSegments,
                                           KVC_OfLevelFused,
                                           HasParent<"PolicyOp">]> {
   let summary = "one launch";
   let description = [{
     Made by `kvc-form-kernels`, lowered by `convert-kvc-to-gpu`. Operands are
     scratch buffers that earlier kernels filled, results are buffers that this
-    one fills. The body holds the very ops of the policy; inside, only operands
-    and results are in memory.
+    one fills. `gram` and `lse` are what kernels in front of all others made for
+    the ops that need it: the matrix and the sums of a gram kernel, and the
+    log-sum-exp, which the engine may have as well. The body has an argument for
+    each operand, in order. It holds the very ops of the policy; inside, only
+    operands and results are in memory.
 
     | kind | parallel over | holds |
     |---|---|---|
@@ -41,18 +45,46 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     - C3: the name has letters, digits and `_` and does not begin with a digit.
     - C4: one launch of the kind can run the body (checked by
       `kvc-check-kernels`).
+    - C5: `gram` has two operands.
+
+    Example:
+    ```mlir
+    %1 = kvc.kernel columns "columns0"() lse(%0)
+        : (tensor<?x32xf32, #kvc.axes<query_heads, query>>)
+        -> tensor<?x?xf32, #kvc.axes<query_heads, past>> {
+    ^bb0(%lse: tensor<?x32xf32, #kvc.axes<query_heads, query>>):
+      %n = arith.constant 32 : index
+      %a = kvc.attention last(%n) lse(%lse : tensor<?x32xf32, #kvc.axes<query_heads, query>>)
+          : tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
+      %s = kvc.reduce sum queries %a : tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
+          -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
+      kvc.yield protect_last(%n) %s : tensor<?x?xf32, #kvc.axes<query_heads, past>>
+    }
+    ```
   }];
   let arguments = (ins KVC_KernelKindAttr:$kind, StrAttr:$name,
-                       Variadic<AnyRankedTensor>:$inputs,
+                       Variadic<AnyRankedTensor>:$ins,
+                       Variadic<AnyRankedTensor>:$gram,
+                       Optional<AnyRankedTensor>:$lse,
                        OptionalAttr<TypedArrayAttrBase<KVC_BufferAttr,
                            "scratch buffers">>:$buffers);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind $name `(` $inputs `)` attr-dict-with-keyword `:`
-    functional-type($inputs, $outputs) $body
+    $kind $name `(` $ins `)` (`gram` `(` $gram^ `)`)? (`lse` `(` $lse^ `)`)?
+    attr-dict-with-keyword `:` functional-type(operands, results) $body
   }];
+  let hasVerifier = 1;
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The body's arguments of `gram`, and of `lse`; null without one.
+    ::mlir::Block::BlockArgListType getGramArgs();
+    ::mlir::BlockArgument getLseArg();
+    /// The operand behind one of the body's arguments.
+    ::mlir::Value getOperandOf(::mlir::BlockArgument arg);
+    /// The result that holds a value of the body; null if it is not yielded.
+    ::mlir::Value getResultOf(::mlir::Value yielded);
+  }];
 }
 
 def KVC_YieldOp : KVC_FrameOp<"yield", [AttrSizedOperandSegments, Terminator,
@@ -61,6 +93,8 @@ def KVC_YieldOp : KVC_FrameOp<"yield", [AttrSizedOperandSegments, Terminator,
   let description = [{
     `protect_last` repeats what the policy protects, so that every kernel
     knows the past.
+
+    Example: `kvc.yield protect_last(%w) %s : tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$values,
                        Optional<Index>:$protect_last);
@@ -75,6 +109,8 @@ def KVC_RowStatisticsOp : KVC_FusedOp<"row_statistics", [Pure]> {
   let description = [{
     For each query row and each split of the tokens: the maximum logit and the
     sum of exponentials relative to it, base 2. Over all T tokens, causal.
+
+    Example: `%p = kvc.row_statistics last(%n) : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>`
   }];
   let arguments = (ins Index:$last);
   let results = (outs TensorRankOf<[F32], [4]>:$result);
@@ -86,6 +122,8 @@ def KVC_RowLogSumExpOp : KVC_FusedOp<"row_log_sum_exp", [Pure]> {
   let description = [{
     One warp walks all tokens that its queries see: for all queries there are
     rows enough, so tokens need not be split.
+
+    Example: `%lse = kvc.row_log_sum_exp : tensor<?x?xf32, #kvc.axes<query_heads, query>>`
   }];
   let results = (outs KVC_Scores:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
@@ -94,18 +132,25 @@ def KVC_RowLogSumExpOp : KVC_FusedOp<"row_log_sum_exp", [Pure]> {
 def KVC_CombineStatisticsOp : KVC_FusedOp<"combine_statistics", [Pure],
                                               ["verifyFused"]> {
   let summary = "combine partial statistics into the log-sum-exp, base 2";
-  let description = [{ In ascending order of the splits, lane by lane. }];
+  let description = [{
+    In ascending order of the splits, lane by lane.
+
+    Example: `%lse = kvc.combine_statistics %p : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>> -> tensor<?x32xf32, #kvc.axes<query_heads, query>>`
+  }];
   let arguments = (ins TensorRankOf<[F32], [4]>:$partial);
   let results = (outs KVC_Scores:$result);
   let assemblyFormat = "$partial attr-dict `:` type($partial) `->` type($result)";
 }
 
-def KVC_StageOp : KVC_FusedOp<"stage", [Pure, KVC_ScratchOpInterface,
+def KVC_StoreOp : KVC_FusedOp<"store", [Pure, KVC_ScratchOpInterface,
                                        AllTypesMatch<["value", "result"]>]> {
-  let summary = "write a value of a rows kernel to scratch before going on";
+  let summary = "write a value to scratch before the kernel goes on";
   let description = [{
-    Inserted where an op needs a value at more than one token: in front of
-    `kvc.pool` and `kvc.topk`.
+    Inserted by `kvc-form-kernels` where an op of a `rows` or `segments` kernel
+    reads a value at more than one token (`Needs::rows`): `kvc.pool`, `kvc.topk`,
+    `kvc.count_mass` and `kvc.segment`.
+
+    Example: `%r = kvc.store %s : tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
   }];
   let arguments = (ins AnyRankedTensor:$value,
                        OptionalAttr<KVC_BufferAttr>:$buffer);
@@ -119,7 +164,12 @@ def KVC_StageOp : KVC_FusedOp<"stage", [Pure, KVC_ScratchOpInterface,
 
 def KVC_ListKeptOp : KVC_FusedOp<"list_kept", [Pure]> {
   let summary = "list the kept tokens of each KV head, ascending";
-  let description = [{ The selected tokens of the past, then the window. }];
+  let description = [{
+    The selected tokens of the past, then the protected ones. The lists are the
+    policy's result, not scratch.
+
+    Example: `%i, %n = kvc.list_kept %m : tensor<?x?xi1, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>`
+  }];
   let arguments = (ins KVC_Mask:$mask);
   let results = (outs TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
   let assemblyFormat = [{
@@ -132,6 +182,8 @@ def KVC_GramOp : KVC_FusedOp<"gram", [Pure]> {
   let description = [{
     Per query head a `d x d` matrix, stored in the model's type, and sums that its
     use needs. Depends on the weights only.
+
+    Example: `%g, %s = kvc.gram : tensor<?x?x?xf32, #kvc.axes<query_heads, channel, channel>>, tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>`
   }];
   let results = (outs TensorRankOf<[F32], [3]>:$matrix,
                       TensorRankOf<[F32], [3]>:$sums);
@@ -140,6 +192,11 @@ def KVC_GramOp : KVC_FusedOp<"gram", [Pure]> {
 
 def KVC_ListOp : KVC_FusedOp<"list", [Pure]> {
   let summary = "list the marked tokens of each KV head, ascending";
+  let description = [{
+    For a kernel behind this one.
+
+    Example: `%i, %n = kvc.list %m : tensor<?x?xi1, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>`
+  }];
   let arguments = (ins KVC_Mask:$mask);
   let results = (outs TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
   let assemblyFormat = [{
@@ -152,6 +209,8 @@ def KVC_ListMembersOp : KVC_FusedOp<"list_members", [KVC_ScratchOpInterface]> {
   let description = [{
     Writes the caller's table of members, but for the norms; not pure. The result
     has the token of each entry of the table. Comes behind `kvc.list_kept`.
+
+    Example: `%t = kvc.list_members %m, %d : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, tensor<?x?xi32, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>`
   }];
   let arguments = (ins KVC_Mask:$mask, TensorRankOf<[I32], [2]>:$destination,
                        UnitAttr:$share_positions,
@@ -171,6 +230,8 @@ def KVC_MergeOp : KVC_Op<"merge", [KVC_OfLevelFused], ["verifyFused"]> {
   let description = [{
     In place of `kvc.compact`. Not pure: it also writes the norms of the table.
     Members are added in ascending order.
+
+    Example: `kvc.merge %t weight(%w) : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
   }];
   let arguments = (ins TensorRankOf<[I32], [2]>:$tokens, KVC_Scores:$weight);
   let assemblyFormat = [{
@@ -184,6 +245,8 @@ def KVC_CompactOp : KVC_Op<"compact", [KVC_OfLevelFused], ["verifyFused"]> {
   let description = [{
     Not pure: it writes the caller's cache. Head after head, `slack` free rows
     behind each.
+
+    Example: `kvc.compact %i, %n : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>`
   }];
   let arguments = (ins TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
   let assemblyFormat = [{
@@ -193,6 +256,7 @@ def KVC_CompactOp : KVC_Op<"compact", [KVC_OfLevelFused], ["verifyFused"]> {
 
 def KVC_DoneOp : KVC_FrameOp<"done", [Terminator, HasParent<"PolicyOp">]> {
   let summary = "end a fused policy";
+  let description = [{ Example: `kvc.done` }];
   let assemblyFormat = "attr-dict";
 }
 

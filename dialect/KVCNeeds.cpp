@@ -81,7 +81,7 @@ Needs BroadcastOp::getNeeds() { return {}; }
 
 Needs ReduceOp::getNeeds() {
   switch (getAxis()) {
-  case ReduceAxis::Window:
+  case ReduceAxis::Queries:
     return {.kernel = KernelKind::Columns, .late = true};
   case ReduceAxis::Channels:
     return {.kernel = KernelKind::Columns};
@@ -185,7 +185,7 @@ Needs GramOp::getNeeds() {
           .inModelType = 1};
 }
 
-Needs StageOp::getNeeds() { return {}; }
+Needs StoreOp::getNeeds() { return {}; }
 
 Needs ListOp::getNeeds() {
   return {.kernel = KernelKind::Rows, .writesResults = true};

@@ -34,6 +34,7 @@ def KVC_Rows : TensorRankOf<[F32], [3]>;
 def KVC_Values : TensorRankOf<[F32], [2, 3]>;
 def KVC_Mask : TensorRankOf<[I1], [2]>;
 def KVC_Counts : TensorRankOf<[I32], [1]>;
+def KVC_TokenLists : TensorRankOf<[I32], [2]>;
 
 //===----------------------------------------------------------------------===//
 // The policy and its symbolic scalars
@@ -161,10 +162,10 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     the model's type. With `logits` the rows are `scale * q . k` instead, for
     every token: what queries of the future, which see all of it, could look
     like. The rows are never stored: a value that depends on them must be reduced
-    over the window, and a kernel that needs them again reads K again. Queries in
+    over queries, and a kernel that needs them again reads K again. Queries in
     front of a sequence that is shorter than `n` have weight and logit 0.
 
-    At level `fused` the log-sum-exp is an operand; the engine's attention
+    At level `fused` the log-sum-exp is the operand `lse`; the engine's attention
     usually has it, else one or two kernels make it.
 
     Constraints:
@@ -220,7 +221,7 @@ def KVC_VectorsOp : KVC_TensorOp<"vectors"> {
 }
 
 def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
-    [AttrSizedOperandSegments], ["verifyFused"]> {
+    [AttrSizedOperandSegments], ["verifyFused", "getPreparedMutable"]> {
   let summary = "compute the norm of each past value behind the output projection";
   let description = [{
     `N[h, t] = ||v[h / G, t, :] . Wo_h||`, `Wo_h` the `d x D` slice of the layer's
@@ -230,7 +231,8 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
 
     `where` computes the norm of marked tokens only; others have 0. `bound` makes
     a number that is at least the norm, seldom more than a third above it, from a
-    `d x d` matrix of the weights (at level `fused` an operand): d / D of the work.
+    `d x d` matrix of the weights (at level `fused` the operand `gram`, with the
+    sums that go with it): d / D of the work.
     Both are made by `kvc-prune-norms`.
 
     Constraints:
@@ -240,11 +242,11 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
   }];
   let arguments = (ins KVC_NormKindAttr:$kind, UnitAttr:$bound,
                        Optional<KVC_Mask>:$where,
-                       Variadic<AnyRankedTensor>:$prepared);
+                       Variadic<AnyRankedTensor>:$gram);
   let results = (outs KVC_Scores:$result);
   let assemblyFormat = [{
     $kind (`bound` $bound^)? (`where` `(` $where^ `:` type($where) `)`)?
-    (`prepared` `(` $prepared^ `:` type($prepared) `)`)? attr-dict `:`
+    (`gram` `(` $gram^ `:` type($gram) `)`)? attr-dict `:`
     type($result)
   }];
   let hasVerifier = 1;
@@ -320,11 +322,11 @@ def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
 //===----------------------------------------------------------------------===//
 
 def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
-  let summary = "reduce over the window, heads, tokens or channels";
+  let summary = "reduce over queries, heads, tokens or channels";
   let description = [{
     | axis | from | to |
     |---|---|---|
-    | `window` | heads x window x past | heads x past |
+    | `queries` | heads x queries x past | heads x past |
     | `group` | query heads x ... | KV heads x ... |
     | `heads` | any heads x ... | one head x ... |
     | `tokens` | heads (x channels) x past | heads (x channels) |
@@ -335,17 +337,17 @@ def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
     `max` and `min`.
 
     Constraints:
-    - C1: `window` and `channels` need rank 3, the others rank 2 or 3.
-    - C2: the result's rank is one less for `window`, `tokens` and `channels`,
+    - C1: `queries` and `channels` need rank 3, the others rank 2 or 3.
+    - C2: the result's rank is one less for `queries`, `tokens` and `channels`,
       else equal.
     - C3: `std` goes with `tokens` and `channels` only.
-    - C4: `group` needs query heads, `channels` needs channels, `window` needs a
-      window, and `tokens` of rank 3 channels per KV head (checked by
+    - C4: `group` needs query heads, `channels` needs channels, `queries` needs
+      queries, and `tokens` of rank 3 channels per KV head (checked by
       `kvc-infer-axes`).
-    - C5: rows that are reduced over all heads are reduced over the window before
+    - C5: rows that are reduced over all heads are reduced over queries before
       they are used with rows per head (checked by `kvc-form-kernels`).
 
-    Example: `%m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>`
+    Example: `%m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>`
   }];
   let arguments = (ins KVC_ReduceKindAttr:$kind, KVC_ReduceAxisAttr:$axis,
                        KVC_Values:$value);

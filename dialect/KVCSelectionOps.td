@@ -178,7 +178,8 @@ def KVC_TopkOp : KVC_TensorOp<"topk"> {
   }];
 }
 
-def KVC_NearestOp : KVC_TensorOp<"nearest", [], ["verifyFused", "prepare"]> {
+def KVC_NearestOp : KVC_TensorOp<"nearest", [AttrSizedOperandSegments],
+    ["verifyFused", "getPreparedMutable", "prepare"]> {
   let summary = "find the most similar centre of each source token";
   let description = [{
     `D[g, i] = argmax over marked centres j of R[i, j]` for each marked source
@@ -189,8 +190,9 @@ def KVC_NearestOp : KVC_TensorOp<"nearest", [], ["verifyFused", "prepare"]> {
     fp32 sums of squares, so a vector whose elements are all below about 1e-20
     counts as a zero vector.
 
-    At level `fused` the lists of the marked tokens and the vectors' norms are
-    operands, made by other kernels.
+    At level `fused` the lists of the marked tokens (of sources, then of centres:
+    tokens and counts) and the norms of each side's vectors are operands, made by
+    other kernels.
 
     Constraints:
     - C1: sources and centres are not per query head (checked by
@@ -201,12 +203,19 @@ def KVC_NearestOp : KVC_TensorOp<"nearest", [], ["verifyFused", "prepare"]> {
   let arguments = (ins KVC_Mask:$sources, KVC_Mask:$centres,
                        KVC_CacheSideAttr:$side,
                        OptionalAttr<KVC_CacheSideAttr>:$times, F32:$at_least,
-                       Variadic<AnyRankedTensor>:$prepared);
+                       Optional<KVC_TokenLists>:$source_list,
+                       Optional<KVC_Counts>:$source_count,
+                       Optional<KVC_TokenLists>:$centre_list,
+                       Optional<KVC_Counts>:$centre_count,
+                       Variadic<KVC_Scores>:$norms);
   let results = (outs TensorRankOf<[I32], [2]>:$result);
   let assemblyFormat = [{
     $sources `in` $centres `of` $side (`times` $times^)?
     `at_least` `(` $at_least `)`
-    (`prepared` `(` $prepared^ `:` type($prepared) `)`)? attr-dict `:`
+    (`lists` `(` $source_list^ `,` $source_count `,` $centre_list `,`
+    $centre_count `:` type($source_list) `,` type($source_count) `,`
+    type($centre_list) `,` type($centre_count) `)`)?
+    (`norms` `(` $norms^ `:` type($norms) `)`)? attr-dict `:`
     type($sources) `,` type($centres) `->` type($result)
   }];
 }

@@ -85,14 +85,14 @@ LogicalResult BroadcastOp::verify() {
 LogicalResult ReduceOp::verify() {
   int64_t from = cast<RankedTensorType>(getValue().getType()).getRank();
   int64_t to = cast<RankedTensorType>(getType()).getRank();
-  bool window = getAxis() == ReduceAxis::Window;
+  bool queries = getAxis() == ReduceAxis::Queries;
   bool tokens = getAxis() == ReduceAxis::Tokens;
   bool channels = getAxis() == ReduceAxis::Channels;
-  if ((window || channels) && from != 3) // C1
+  if ((queries || channels) && from != 3) // C1
     return emitOpError("over ")
            << stringifyReduceAxis(getAxis()) << " needs rank 3, got "
            << getValue().getType();
-  int64_t want = window || tokens || channels ? from - 1 : from;
+  int64_t want = queries || tokens || channels ? from - 1 : from;
   if (to != want) // C2
     return emitOpError("result must have rank ")
            << want << ", got " << getType();
@@ -125,9 +125,16 @@ LogicalResult ProjectedNormOp::verify() {
   return success();
 }
 
+LogicalResult KernelOp::verify() {
+  if (!getGram().empty() && getGram().size() != 2) // C5
+    return emitOpError("gram must be a matrix and its sums, got ")
+           << getGram().size() << " operands";
+  return success();
+}
+
 LogicalResult KernelOp::verifyRegions() {
   Block &block = getBody().front();
-  if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) // C1
+  if (!llvm::equal(block.getArgumentTypes(), getOperandTypes())) // C1
     return emitOpError("body arguments must have the operands' types");
   auto yield = dyn_cast<YieldOp>(block.back());
   if (!yield || !llvm::equal(yield.getValues().getTypes(),

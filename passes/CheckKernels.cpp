@@ -84,7 +84,7 @@ LogicalResult checkAxes(Operation *op) {
 /// A window's extent is in the types: its attention's, along the whole way.
 LogicalResult checkWindow(Operation *op) {
   auto windowOf = [](Type type) -> std::optional<int64_t> {
-    if (!Stages::hasWindow(type) || axesOf(type).size() != 3)
+    if (!Stages::hasQueries(type) || axesOf(type).size() != 3)
       return std::nullopt;
     return cast<RankedTensorType>(type).getDimSize(1);
   };
@@ -130,9 +130,9 @@ LogicalResult checkOperands(Operation *op) {
   Needs needs = needsOf(op);
   for (OpOperand *row : needs.rows) {
     Operation *def = row->get().getDefiningOp();
-    if (def && !isa<StageOp>(def))
+    if (def && !isa<StoreOp>(def))
       return op->emitOpError("reads a row, which must be an argument of the "
-                             "kernel or come from kvc.stage");
+                             "kernel or come from kvc.store");
   }
   auto yields = [&](Value value) {
     return llvm::is_contained(op->getBlock()->getTerminator()->getOperands(),
@@ -248,16 +248,17 @@ LogicalResult checkEnd(PolicyOp policy) {
     return policy.emitOpError("must end in a kernel that lists the kept tokens "
                               "and one that gathers or merges their rows");
   KernelOp rows = kernels[kernels.size() - 2], compact = kernels.back();
-  ResultRange results = rows.getOutputs();
-  auto yield = cast<YieldOp>(rows.getBody().front().back());
-  size_t first = results.size() - 2;
+  // The lists are the caller's memory, so they come behind all scratch.
+  Value indices = rows.getResultOf(lists[0].getIndices());
+  Value counts = rows.getResultOf(lists[0].getCounts());
   bool listed =
-      llvm::equal(yield.getValues().drop_front(first), lists[0]->getResults());
+      indices && counts &&
+      llvm::equal(rows.getOutputs().take_back(2), ValueRange{indices, counts});
   bool read = merges
-                  ? compact.getInputs().size() >= 1 && first >= 1 &&
-                        compact.getInputs()[0] == results[first - 1] &&
-                        yield.getValues()[first - 1] == members[0]->getResult(0)
-                  : llvm::equal(compact.getInputs(), results.drop_front(first));
+                  ? !compact.getIns().empty() &&
+                        compact.getIns()[0] ==
+                            rows.getResultOf(members[0]->getResult(0))
+                  : llvm::equal(compact.getIns(), ValueRange{indices, counts});
   if (!listed || !read)
     return compact.emitOpError("must read the lists that the kernel in front "
                                "of it yields last");

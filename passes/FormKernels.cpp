@@ -11,6 +11,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <array>
+
 namespace kvc {
 #define GEN_PASS_DEF_FORMKERNELS
 #include "passes/Passes.h.inc"
@@ -100,7 +102,7 @@ private:
     auto f32 = builder.getF32Type();
     auto bare = RankedTensorType::get({1, 1}, f32);
     if (all) {
-      auto type = withAxes(bare, {Axis::QueryHeads, Axis::Window}, 0);
+      auto type = withAxes(bare, {Axis::QueryHeads, Axis::Query}, 0);
       made[LogSumExp] =
           openKernel(loc, KernelKind::Statistics, "statistics", {}, {type},
                      [&](ValueRange) -> SmallVector<Value> {
@@ -109,10 +111,10 @@ private:
               .getOutputs();
       return;
     }
-    auto partialType = withAxes(
-        bare, {Axis::QueryHeads, Axis::Window, Axis::Split, Axis::Pair},
-        queries);
-    auto lseType = withAxes(bare, {Axis::QueryHeads, Axis::Window}, queries);
+    auto partialType =
+        withAxes(bare, {Axis::QueryHeads, Axis::Query, Axis::Split, Axis::Pair},
+                 queries);
+    auto lseType = withAxes(bare, {Axis::QueryHeads, Axis::Query}, queries);
     Value partial =
         openKernel(
             loc, KernelKind::Statistics, "statistics", {}, {partialType},
@@ -161,16 +163,25 @@ private:
   }
 
   /// Creates a kernel; `fill` builds its body and returns what it yields.
+  /// `uses` says what of `made` it is given.
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
-                      llvm::function_ref<SmallVector<Value>(ValueRange)> fill) {
-    auto kernel = KernelOp::create(builder, loc, outputs, kind, name, inputs,
-                                   /*buffers=*/ArrayAttr());
+                      llvm::function_ref<SmallVector<Value>(ValueRange)> fill,
+                      std::array<bool, 2> uses = {}) {
+    auto kernel =
+        KernelOp::create(builder, loc, outputs, kind, name, inputs,
+                         uses[Gram] ? made[Gram] : ValueRange(),
+                         uses[LogSumExp] ? made[LogSumExp].front() : Value(),
+                         /*buffers=*/ArrayAttr());
     OpBuilder::InsertionGuard guard(builder);
-    Block *block =
-        builder.createBlock(&kernel.getBody(), {}, inputs.getTypes(),
-                            SmallVector<Location>(inputs.size(), loc));
-    SmallVector<Value> results = fill(block->getArguments());
+    Block *block = builder.createBlock(
+        &kernel.getBody(), {}, kernel->getOperandTypes(),
+        SmallVector<Location>(kernel->getNumOperands(), loc));
+    madeArgs[Gram] = kernel.getGramArgs();
+    if (uses[LogSumExp])
+      madeArgs[LogSumExp] = block->getArguments().take_back();
+    SmallVector<Value> results =
+        fill(block->getArguments().take_front(inputs.size()));
     Value protect;
     bool knowsPast = kind != KernelKind::Combine && kind != KernelKind::Gram &&
                      (kind != KernelKind::Compact || keep.getWeight());
@@ -219,7 +230,7 @@ private:
 
     // What the kernel reads and what later kernels read of it.
     llvm::SetVector<Value> inputs, outputs;
-    bool uses[2] = {false, false};
+    std::array<bool, 2> uses = {};
     for (Operation *op : ops) {
       forComputed(op, [&](Operation *read) {
         if (std::optional<Prepared> prepared = needsOf(read).prepared)
@@ -239,20 +250,17 @@ private:
     SmallVector<Value> operands;
     for (Value input : inputs)
       operands.push_back(stored.lookup(input));
-    // What kernels in front have made; the log-sum-exp comes last.
-    for (int what : {Gram, LogSumExp})
-      if (uses[what])
-        llvm::append_range(operands, made[what]);
 
     bool last = ops.back() == keep;
     SmallVector<Type> types(ValueRange(outputs.getArrayRef()).getTypes());
+    auto i32 = RankedTensorType::get({1}, builder.getI32Type());
+    Type list = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
+    Type counts = withAxes(i32, {Axis::KVHeads}, 0);
     if (last) {
-      auto i32 = RankedTensorType::get({1}, builder.getI32Type());
       // The policy's outputs come last; the members' tokens are scratch.
-      Type list = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
       if (keep.getDestination())
         types.push_back(list);
-      types.append({list, withAxes(i32, {Axis::KVHeads}, 0)});
+      types.append({list, counts});
     }
     const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
                                 KernelKind::Segments, KernelKind::Rows,
@@ -260,60 +268,58 @@ private:
     KernelKind kind = kinds[Stages::kindOf(stage)];
     std::string name = stringifyKernelKind(kind).str() +
                        std::to_string(numbers[Stages::kindOf(stage)]++);
-    KernelOp kernel = openKernel(
-        ops.front()->getLoc(), kind, name, operands, types,
-        [&](ValueRange args) {
-          for (auto [input, arg] : llvm::zip(inputs, args))
-            bodyMapping.map(input, arg);
-          args = args.drop_front(inputs.size());
-          for (int what : {Gram, LogSumExp})
-            if (uses[what]) {
-              madeArgs[what] = args.take_front(made[what].size());
-              args = args.drop_front(made[what].size());
-            }
-          for (Operation *op : ops)
-            if (op != keep)
-              cloneInto(op);
-          remarkFused(ops, name, outputs);
-          SmallVector<Value> results;
-          for (Value output : outputs)
-            results.push_back(bodyMapping.lookup(output));
-          if (last) {
-            Value mask = cloneCheap(keep.getMask());
-            auto list =
-                ListKeptOp::create(builder, keep.getLoc(),
-                                   types[types.size() - 2], types.back(), mask);
-            if (Value to = keep.getDestination())
-              results.push_back(ListMembersOp::create(
-                  builder, keep.getLoc(), types[types.size() - 2], mask,
-                  cloneCheap(to), keep.getSharePositions(), BufferAttr()));
-            results.append({list.getIndices(), list.getCounts()});
-          }
-          return results;
-        });
+    ListKeptOp kept;
+    ListMembersOp members;
+    auto fill = [&](ValueRange args) {
+      for (auto [input, arg] : llvm::zip(inputs, args))
+        bodyMapping.map(input, arg);
+      for (Operation *op : ops)
+        if (op != keep)
+          cloneInto(op);
+      remarkFused(ops, name, outputs);
+      SmallVector<Value> results;
+      for (Value output : outputs)
+        results.push_back(bodyMapping.lookup(output));
+      if (!last)
+        return results;
+      Value mask = cloneCheap(keep.getMask());
+      kept = ListKeptOp::create(builder, keep.getLoc(), list, counts, mask);
+      if (Value to = keep.getDestination()) {
+        members = ListMembersOp::create(builder, keep.getLoc(), list, mask,
+                                        cloneCheap(to),
+                                        keep.getSharePositions(), BufferAttr());
+        results.push_back(members);
+      }
+      results.append({kept.getIndices(), kept.getCounts()});
+      return results;
+    };
+    KernelOp kernel = openKernel(ops.front()->getLoc(), kind, name, operands,
+                                 types, fill, uses);
     for (auto [output, result] : llvm::zip(outputs, kernel.getOutputs()))
       stored.map(output, result);
-    if (last)
-      makeCompact(kernel);
+    if (members)
+      makeMerge(kernel.getResultOf(members));
+    else if (kept)
+      makeCompact({kernel.getResultOf(kept.getIndices()),
+                   kernel.getResultOf(kept.getCounts())});
   }
 
-  void makeCompact(KernelOp rows) {
-    if (Value weight = keep.getWeight()) {
-      // The weight is made again where it is cheap.
-      bool cheap = stages.isCheap(weight.getDefiningOp());
-      SmallVector<Value> inputs{
-          rows.getOutputs()[rows.getOutputs().size() - 3]};
-      if (!cheap)
-        inputs.push_back(stored.lookup(weight));
-      openKernel(keep.getLoc(), KernelKind::Compact, "compact", inputs, {},
-                 [&](ValueRange args) -> SmallVector<Value> {
-                   MergeOp::create(builder, keep.getLoc(), args[0],
-                                   cheap ? cloneCheap(weight) : args[1]);
-                   return {};
-                 });
-      return;
-    }
-    ValueRange kept = rows.getOutputs().take_back(2);
+  void makeMerge(Value members) {
+    // The weight is made again where it is cheap.
+    Value weight = keep.getWeight();
+    bool cheap = stages.isCheap(weight.getDefiningOp());
+    SmallVector<Value> inputs{members};
+    if (!cheap)
+      inputs.push_back(stored.lookup(weight));
+    openKernel(keep.getLoc(), KernelKind::Compact, "compact", inputs, {},
+               [&](ValueRange args) -> SmallVector<Value> {
+                 MergeOp::create(builder, keep.getLoc(), args[0],
+                                 cheap ? cloneCheap(weight) : args[1]);
+                 return {};
+               });
+  }
+
+  void makeCompact(ValueRange kept) {
     openKernel(keep.getLoc(), KernelKind::Compact, "compact", kept, {},
                [&](ValueRange args) -> SmallVector<Value> {
                  CompactOp::create(builder, keep.getLoc(), args[0], args[1]);
@@ -342,7 +348,7 @@ private:
       Value &stage = staged[value];
       if (!stage) {
         builder.setInsertionPoint(copy);
-        stage = StageOp::create(builder, op->getLoc(), value.getType(), value,
+        stage = StoreOp::create(builder, op->getLoc(), value.getType(), value,
                                 BufferAttr());
         builder.setInsertionPointAfter(copy);
       }
@@ -356,7 +362,7 @@ private:
     llvm::SetVector<Operation *> fused;
     for (Operation *op : ops) {
       Stages::forVirtual(op, [&](Operation *read) {
-        if (Stages::hasWindow(read->getResult(0).getType()))
+        if (Stages::hasQueries(read->getResult(0).getType()))
           fused.insert(read);
       });
       fused.insert(op);
@@ -367,7 +373,7 @@ private:
             !bodyMapping.contains(result))
           continue;
         Value copy = bodyMapping.lookup(result);
-        if (llvm::none_of(copy.getUsers(), llvm::IsaPred<StageOp>))
+        if (llvm::none_of(copy.getUsers(), llvm::IsaPred<StoreOp>))
           op->emitRemark("fused into ")
               << name << ": " << bytesOf(result.getType())
               << " bytes are neither written nor read";

@@ -14,7 +14,7 @@ using namespace kvc;
 
 namespace {
 
-/// The static extent of the window axis, taken from the operands or from what
+/// The static extent of the query axis, taken from the operands or from what
 /// reads queries itself; 0 when there is none or all queries are read.
 int64_t windowOf(Operation *op) {
   if (int64_t queries = needsOf(op).queries)
@@ -25,7 +25,7 @@ int64_t windowOf(Operation *op) {
                    isa<RankedTensorType>(operand.getType())
                        ? cast<RankedTensorType>(operand.getType()).getShape()
                        : ArrayRef<int64_t>()))
-      if (axis == Axis::Window)
+      if (axis == Axis::Query)
         return extent;
   return 0;
 }
@@ -89,15 +89,15 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
 LogicalResult checkRows(ReduceOp reduce) {
   Value value = reduce.getValue();
   auto type = cast<RankedTensorType>(value.getType());
-  if (!llvm::is_contained(axesOf(type), Axis::Window))
+  if (!llvm::is_contained(axesOf(type), Axis::Query))
     return success();
   bool all = rowsAreAll(value);
   if (type.isDynamicDim(1) && !all)
     return reduce.emitOpError("rows must come from kvc.attention, got a value "
                               "that is repeated along the window");
   if (all && reduce.getAxis() == ReduceAxis::Heads)
-    return reduce.emitOpError("rows of all queries must be reduced over the "
-                              "window before they are reduced over all heads");
+    return reduce.emitOpError("rows of all queries must be reduced over "
+                              "queries before they are reduced over all heads");
   return success();
 }
 

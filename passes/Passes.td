@@ -76,7 +76,7 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     tokens that look for another:
 
     - allocation among all heads, by scores or by a table: sequence;
-    - norms, and what is reduced over the window or over channels: columns; a
+    - norms, and what is reduced over queries or over channels: columns; a
       later one where rows need what is known only behind all rows;
     - what sets a token against its segment or the next one: segments; where the
       next segment's values are computed themselves, or the past is cut in
@@ -91,7 +91,7 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     Ops of one stage are one kernel. What costs nothing to compute again
     (constants, positions, allocations) is cloned into its users' kernels.
     A value that stays inside a kernel is never stored; a remark tells the
-    bytes saved. Values with a window or a channel axis have no stage: each
+    bytes saved. Values with a query or a channel axis have no stage: each
     kernel that reduces them computes them, so rows that wait for something made
     of themselves read K once more. Rows of one head that wait for the rows of
     all heads are an error.
@@ -116,7 +116,7 @@ def PlanScratch : Pass<"kvc-plan-scratch", "::kvc::PolicyOp"> {
   let summary = "number the scratch buffers and their lives";
   let description = [{
     Each kernel result that is not an output of the policy, and each
-    `kvc.stage`, gets a `#kvc.buffer`.
+    `kvc.store` and table of members, gets a `#kvc.buffer`.
 
     Example: test/passes/kvc-plan-scratch.mlir
   }];

@@ -22,8 +22,7 @@ inline mlir::Value rankedScores(PolicyOp policy) {
   auto arg = llvm::dyn_cast<mlir::BlockArgument>(score);
   if (!arg)
     return score;
-  return llvm::cast<KernelOp>(last->getParentOp())
-      .getInputs()[arg.getArgNumber()];
+  return llvm::cast<KernelOp>(last->getParentOp()).getOperandOf(arg);
 }
 
 } // namespace kvc

@@ -10,8 +10,8 @@
 using namespace mlir;
 using namespace kvc;
 
-bool Stages::hasWindow(Type type) {
-  return llvm::is_contained(axesOf(type), Axis::Window);
+bool Stages::hasQueries(Type type) {
+  return llvm::is_contained(axesOf(type), Axis::Query);
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,7 +133,7 @@ LogicalResult Stages::verify(KernelOp kernel) {
     return failure();
   Stages stages;
   for (Operation &op : body.without_terminator()) {
-    bool staging = isa<StageOp>(op);
+    bool staging = isa<StoreOp>(op);
     if (!staging && stages.computeCheap(&op))
       continue;
     stages.stageOf[&op] = *kind;
@@ -240,7 +240,7 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   int stage = stageOf.lookup(value.getDefiningOp());
   Kind kind = kindOf(stage);
   Needs needs = needsOf(op);
-  bool ofRows = llvm::any_of(op->getOperandTypes(), hasWindow);
+  bool ofRows = llvm::any_of(op->getOperandTypes(), hasQueries);
   // Another head's row is another block's work: read it from memory.
   if (kind != Columns && needs.otherHeads)
     return nextStage(stage, Columns);
@@ -323,10 +323,10 @@ static bool isOfAllHeads(Value value) {
 LogicalResult Stages::checkRows(Block &body) {
   for (Operation &op : body)
     for (Value operand : op.getOperands())
-      if (isVirtual(&op) && hasWindow(operand.getType()) &&
+      if (isVirtual(&op) && hasQueries(operand.getType()) &&
           widensHeads(&op, operand) && isOfAllHeads(operand))
         return op.emitError("rows that are reduced over all heads must be "
-                            "reduced over the window before they are used "
+                            "reduced over queries before they are used "
                             "with rows per head");
   return success();
 }

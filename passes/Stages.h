@@ -41,7 +41,7 @@ public:
   /// Cheap ops have no stage: they are cloned into every kernel that uses them.
   bool isCheap(mlir::Operation *op) const { return !stageOf.count(op); }
 
-  /// True for attention rows and for vectors: a value with a window or channel
+  /// True for attention rows and for vectors: a value with a query or channel
   /// axis and tokens is never stored, nor does it belong to a stage. Whoever
   /// reduces it computes it.
   static bool isVirtual(mlir::Operation *op);
@@ -57,7 +57,7 @@ public:
                          llvm::function_ref<void(mlir::Operation *)> body);
 
   /// True for attention rows.
-  static bool hasWindow(mlir::Type type);
+  static bool hasQueries(mlir::Type type);
 
 private:
   llvm::MapVector<mlir::Operation *, int> stageOf;

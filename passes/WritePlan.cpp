@@ -64,15 +64,12 @@ private:
       if (protect.getDefiningOp<arith::ConstantOp>())
         protectLast = constantOf(protect);
     }
+    if (kernel.getLse())
+      lse = bufferOf(kernel.getLse());
     kernel.getBody().walk([&](NeedsOpInterface op) {
       Needs needs = op.getNeeds();
       readsAll |= ShapedType::isDynamic(needs.queries);
       queries = std::max(queries, needs.queries);
-      if (needs.prepared != Prepared::LogSumExp)
-        return;
-      OperandRange made = op.getPreparedMutable();
-      auto arg = cast<BlockArgument>(made.front());
-      lse = bufferOf(kernel.getInputs()[arg.getArgNumber()]);
     });
   }
 

@@ -12,7 +12,7 @@ kvc.policy @ada_pyramidkv {
   %beta   = kvc.param "beta" = "20" : !kvc.fraction
   %guard  = kvc.param "safeguard" = "0.2" : !kvc.fraction
   %rows   = kvc.attention last(%window) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %group  = kvc.reduce mean group %mean : !scores -> !scores
   %score  = kvc.pool max %group width(%width) : !scores
   %base   = kvc.allocate_layers ratio(%beta) : tensor<?xi32>

@@ -18,7 +18,7 @@ kvc.policy @adakv_author {
   %adaptive = kvc.param "adaptive" = 0.8 : f32
   %none     = kvc.fraction "0"
   %rows     = kvc.attention last(%window) : !rows
-  %mean     = kvc.reduce mean window %rows : !rows -> !scores
+  %mean     = kvc.reduce mean queries %rows : !rows -> !scores
   %group    = kvc.reduce mean group %mean : !scores -> !scores
   %score    = kvc.pool max %group width(%width) : !scores
   %base     = kvc.allocate uniform : !counts

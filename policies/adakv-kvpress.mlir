@@ -21,7 +21,7 @@ kvc.policy @adakv_kvpress {
   %zeros  = kvc.fill 0.0 : !scores
   %above  = kvc.fill 2.0 : !scores
   %rows   = kvc.attention last(%window) rounded : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %past   = arith.select %recent, %zeros, %mean : !mask, !scores
   %pooled = kvc.pool mean %past width(%width) count_padding : !scores
   %group  = kvc.reduce mean group %pooled : !scores -> !scores

@@ -18,7 +18,7 @@ kvc.policy @adakv_paper {
   %uniform = kvc.param "uniform" = "0.8" : !kvc.fraction
   %rows    = kvc.attention last(%window) : !rows
   %pooled  = kvc.pool max %rows width(%width) : !rows
-  %mean    = kvc.reduce mean window %pooled : !rows -> !scores
+  %mean    = kvc.reduce mean queries %pooled : !rows -> !scores
   %score   = kvc.reduce mean group %mean : !scores -> !scores
   %base    = kvc.allocate uniform : tensor<?xi32>
   %count   = kvc.allocate_heads %score base(%base) safeguard(%uniform) : !scores, tensor<?xi32>

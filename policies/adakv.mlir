@@ -17,7 +17,7 @@ kvc.policy @adakv {
   %width  = kvc.param "width" = 7 : index
   %guard  = kvc.param "safeguard" = "0.2" : !kvc.fraction
   %rows   = kvc.attention last(%window) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %group  = kvc.reduce mean group %mean : !scores -> !scores
   %score  = kvc.pool max %group width(%width) : !scores
   %base   = kvc.allocate uniform : tensor<?xi32>

@@ -18,7 +18,7 @@ kvc.policy @critical_adakv {
   %alpha   = kvc.param "alpha" = "0.5" : !kvc.fraction
   %epsilon = kvc.param "epsilon" = 1.0e-4 : f32
   %rows    = kvc.attention last(%window) : !rows
-  %mean    = kvc.reduce mean window %rows : !rows -> !scores
+  %mean    = kvc.reduce mean queries %rows : !rows -> !scores
   %group   = kvc.reduce mean group %mean : !scores -> !scores
   %s       = kvc.pool max %group width(%width) : !scores
   %norms   = kvc.projected_norm l1 : !scores

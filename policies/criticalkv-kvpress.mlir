@@ -15,7 +15,7 @@ kvc.policy @criticalkv_kvpress {
   %recent  = arith.cmpi ult, %age, %young : tensor<?x?xi32>
   %zero    = kvc.fill 0.0 : !scores
   %rows    = kvc.attention last(%window) rounded : !rows
-  %mean    = kvc.reduce mean window %rows : !rows -> !scores
+  %mean    = kvc.reduce mean queries %rows : !rows -> !scores
   %past    = arith.select %recent, %zero, %mean : !mask, !scores
   %pooled  = kvc.pool mean %past width(%width) count_padding : !scores
   %group   = kvc.reduce mean group %pooled : !scores -> !scores

@@ -16,7 +16,7 @@ kvc.policy @defensivekv {
   %none   = kvc.fraction "0"
   %rows   = kvc.attention last(%window) : !rows
   %pooled = kvc.pool mean %rows width(%width) : !rows
-  %worst  = kvc.reduce max window %pooled : !rows -> !scores
+  %worst  = kvc.reduce max queries %pooled : !rows -> !scores
   %r      = kvc.reduce max group %worst : !scores -> !scores
   %mean   = kvc.reduce mean tokens %r : !scores -> tensor<?xf32>
   %floor  = kvc.broadcast %mean : tensor<?xf32> to !scores
@@ -26,7 +26,7 @@ kvc.policy @defensivekv {
   %total  = kvc.reduce sum heads %n : !scores -> !scores
   %share  = arith.divf %n, %total : !scores
   %s      = arith.mulf %safe, %share : !scores
-  %by_w   = kvc.reduce mean window %rows : !rows -> !scores
+  %by_w   = kvc.reduce mean queries %rows : !rows -> !scores
   %weight = kvc.reduce mean group %by_w : !scores -> !scores
   %enough = kvc.count_mass %weight all_but(%rest) : !scores -> !counts
   %b      = kvc.allocate uniform : !counts

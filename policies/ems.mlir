@@ -17,8 +17,8 @@ kvc.policy @ems {
   %T       = kvc.length
   %few     = kvc.attention last(%w) : !rows
   %all     = kvc.attention last(%T) : !rows
-  %few_h   = kvc.reduce mean window %few : !rows -> !scores
-  %all_h   = kvc.reduce mean window %all : !rows -> !scores
+  %few_h   = kvc.reduce mean queries %few : !rows -> !scores
+  %all_h   = kvc.reduce mean queries %all : !rows -> !scores
   %local   = kvc.reduce mean group %few_h : !scores -> !scores
   %global  = kvc.reduce mean group %all_h : !scores -> !scores
   %either  = arith.maximumf %global, %local : !scores

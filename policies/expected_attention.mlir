@@ -12,8 +12,8 @@ kvc.policy @expected_attention {
   %sinks   = kvc.param "sinks" = 4 : index
   %z       = kvc.attention last(%recent) logits : !rows
   %square  = arith.mulf %z, %z : !rows
-  %mean    = kvc.reduce mean window %z : !rows -> !scores
-  %second  = kvc.reduce mean window %square : !rows -> !scores
+  %mean    = kvc.reduce mean queries %z : !rows -> !scores
+  %second  = kvc.reduce mean queries %square : !rows -> !scores
   %half    = kvc.fill 0.5 : !scores
   %first   = arith.mulf %mean, %mean : !scores
   %var     = arith.subf %second, %first : !scores

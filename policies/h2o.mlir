@@ -15,7 +15,7 @@ kvc.policy @h2o {
   %recent = arith.divui %budget, %two : index
   %tokens = kvc.length
   %rows   = kvc.attention last(%tokens) : !rows
-  %sums   = kvc.reduce sum window %rows : !rows -> !scores
+  %sums   = kvc.reduce sum queries %rows : !rows -> !scores
   %score  = kvc.reduce mean group %sums : !scores -> !scores
   %heavy  = kvc.allocate uniform : tensor<?xi32>
   %kept   = kvc.topk %score, %heavy : !scores, tensor<?xi32> -> tensor<?x?xi1>

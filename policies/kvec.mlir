@@ -14,8 +14,8 @@ kvc.policy @kvec {
   %beta   = kvc.param "beta" = "0.25" : !kvc.fraction
   %few    = kvc.attention last(%O) : !rows
   %many   = kvc.attention last(%O2) : !rows
-  %few_h  = kvc.reduce mean window %few : !rows -> !scores
-  %many_h = kvc.reduce mean window %many : !rows -> !scores
+  %few_h  = kvc.reduce mean queries %few : !rows -> !scores
+  %many_h = kvc.reduce mean queries %many : !rows -> !scores
   %short  = kvc.reduce mean group %few_h : !scores -> !scores
   %long   = kvc.reduce mean group %many_h : !scores -> !scores
   %sigma  = kvc.reduce std tokens %short : !scores -> tensor<?xf32>
@@ -23,7 +23,7 @@ kvc.policy @kvec {
   %p      = arith.select %blurry, %long, %short : tensor<?x?xi1>, !scores
   %pooled = kvc.pool max %p width(%width) : !scores
   %most   = kvc.reduce max heads %few : !rows -> !rows
-  %i      = kvc.reduce mean window %most : !rows -> !scores
+  %i      = kvc.reduce mean queries %most : !rows -> !scores
   %cover  = kvc.kept_layers share : !scores
   %one    = kvc.fill 1.0 : !scores
   %fresh  = arith.subf %one, %cover : !scores

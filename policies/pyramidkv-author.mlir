@@ -31,7 +31,7 @@ kvc.policy @pyramidkv_author {
   %flat   = arith.ori %short, %single : i1
   %n      = arith.select %flat, %b, %line : index
   %rows   = kvc.attention last(%window) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %group  = kvc.reduce mean group %mean : !scores -> !scores
   %score  = kvc.pool max %group width(%width) : !scores
   %count  = kvc.broadcast %n : index to tensor<?xi32>

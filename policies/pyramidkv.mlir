@@ -17,7 +17,7 @@ kvc.policy @pyramidkv {
   %width  = kvc.param "width" = 7 : index
   %beta   = kvc.param "beta" = "20" : !kvc.fraction
   %rows   = kvc.attention last(%window) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %group  = kvc.reduce mean group %mean : !scores -> !scores
   %score  = kvc.pool max %group width(%width) : !scores
   %count  = kvc.allocate_layers ratio(%beta) : tensor<?xi32>

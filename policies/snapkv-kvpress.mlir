@@ -13,7 +13,7 @@ kvc.policy @snapkv_kvpress {
   %window = kvc.param "window" = 64 : index
   %width  = kvc.param "width" = 5 : index
   %rows   = kvc.attention last(%window) rounded : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %pooled = kvc.pool mean %mean width(%width) count_padding : !scores
   %score  = kvc.reduce mean group %pooled : !scores -> !scores
   %count  = kvc.allocate uniform : tensor<?xi32>

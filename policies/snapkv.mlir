@@ -13,7 +13,7 @@ kvc.policy @snapkv {
   %window = kvc.param "window" = 32 : index
   %width  = kvc.param "width" = 7 : index
   %rows   = kvc.attention last(%window) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %group  = kvc.reduce mean group %mean : !scores -> !scores
   %score  = kvc.pool max %group width(%width) : !scores
   %count  = kvc.allocate uniform : tensor<?xi32>

@@ -6,7 +6,7 @@
 kvc.policy @tova {
   %one   = arith.constant 1 : index
   %rows  = kvc.attention last(%one) : tensor<?x?x?xf32>
-  %last  = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %last  = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %score = kvc.reduce mean heads %last : tensor<?x?xf32> -> tensor<?x?xf32>
   %count = kvc.allocate uniform : tensor<?xi32>
   %kept  = kvc.topk %score, %count : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>

@@ -27,7 +27,7 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
     if (reduce.getAxis() == ReduceAxis::Heads && !oneHead &&
         axes[1] != Axis::Channel)
       (axes.size() == 3 ? rowHeads : columnHeads).push_back(reduce);
-    if (reduce.getAxis() == ReduceAxis::Window)
+    if (reduce.getAxis() == ReduceAxis::Queries)
       (oneHead ? lateWindows : windows).push_back(reduce);
   }
   for (Operation &op : kernel.getBody().front())

@@ -87,9 +87,9 @@ private:
                  Expr kvHead, Expr token, Expr exists,
                  llvm::ArrayRef<Expr> carried);
 
-  /// The column of the warp's tile that has a token. A pool asks for neighbours;
-  /// what lies behind the tile's ends is asked for by lanes whose result nobody
-  /// stores.
+  /// The column of the warp's tile that has a token. A pool asks for
+  /// neighbours; what lies behind the tile's ends is asked for by lanes whose
+  /// result nobody stores.
   Expr columnOf(KernelBuilder &k, const Point &p) const {
     return halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
   }
@@ -125,7 +125,7 @@ private:
                    const SequenceScalars &s, const Point &point,
                    llvm::function_ref<Expr(Expr)> tokenOf);
 
-  /// Adds one query's row of each value that is reduced over the window.
+  /// Adds one query's row of each value that is reduced over queries.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,
                        const SequenceScalars &s, Point point, Expr step,
                        int64_t local,

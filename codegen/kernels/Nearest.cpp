@@ -65,7 +65,8 @@ private:
     return spec;
   }
 
-  /// A prepared operand at an item of the running head, or of the head alone.
+  /// A list, a count or a norm at an item of the running head, or of the head
+  /// alone.
   Expr input(Value value, Expr item) {
     PointEval eval(
         k, s,
@@ -76,14 +77,14 @@ private:
 
   void search(NearestOp op, const Buffer &result) {
     Expr zero = k.index(0);
-    Expr sources = input(op.getPrepared()[1], zero).toIndex();
-    Expr centres = input(op.getPrepared()[3], zero).toIndex();
+    Expr sources = input(op.getSourceCount(), zero).toIndex();
+    Expr centres = input(op.getCentreCount(), zero).toIndex();
     SmallVector<CacheSide> sides = sidesOf(op);
-    auto listed = [&](int list, Expr item, Expr count) {
-      return input(op.getPrepared()[list], item.min(count - 1)).toIndex();
+    auto listed = [&](Value list, Expr item, Expr count) {
+      return input(list, item.min(count - 1)).toIndex();
     };
     auto normOf = [&](size_t side, Expr token) {
-      return input(op.getPrepared()[4 + side], token);
+      return input(op.getNorms()[side], token);
     };
 
     Expr token = k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
@@ -98,7 +99,7 @@ private:
       for (size_t i = 0; i < sides.size(); ++i)
         products.emplace_back(k, /*spare=*/true);
       auto sourceOf = [&](Expr column) {
-        return listed(0, first + column, sources);
+        return listed(op.getSourceList(), first + column, sources);
       };
       for (auto [side, product] : llvm::zip(sides, products))
         product.loadColumns(sideBuffer(k, side), [&](Expr column) {
@@ -112,7 +113,7 @@ private:
           [&](Expr base, ArrayRef<Expr> carried) {
             return step(
                 sides, products, base, centres, carried,
-                [&](Expr row) { return listed(2, row, centres); }, normOf);
+                [&](Expr row) { return listed(op.getCentreList(), row, centres); }, normOf);
           });
       best = products[0].acrossLanes(
           best, [&](ArrayRef<Expr> a, ArrayRef<Expr> b) {

@@ -43,7 +43,7 @@ Expr kvc::projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
                              Expr head, llvm::function_ref<Expr(Expr)> tokenOf,
                              const Buffer &columnSums) {
   auto name = [&](int i) {
-    auto arg = cast<BlockArgument>(op.getPrepared()[i]);
+    auto arg = cast<BlockArgument>(op.getGram()[i]);
     return site.inputs[arg.getArgNumber()];
   };
   GramBuffers gram(k, name(0), name(1));

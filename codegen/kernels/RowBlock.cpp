@@ -31,27 +31,26 @@ Buffer RowBlock::outputOf(Value value) {
   llvm_unreachable("what is listed is always read by another kernel");
 }
 
-Buffer RowBlock::stageBuffer(StageOp stage) const {
+Buffer RowBlock::storeBuffer(StoreOp store) const {
   Expr row = k.arg("max_tokens");
-  Expr heads = k.arg("kv_heads") * members(stage);
-  return k.buffer(scratchName(stage.getBufferAttr()),
-                  {heads * row, row});
+  Expr heads = k.arg("kv_heads") * members(store);
+  return k.buffer(scratchName(store.getBufferAttr()), {heads * row, row});
 }
 
-Expr RowBlock::loadStaged(StageOp stage, const Point &point) const {
-  Axis heads = headsOf(stage.getType()) == Axis::QueryHeads ? Axis::QueryHeads
+Expr RowBlock::loadStored(StoreOp store, const Point &point) const {
+  Axis heads = headsOf(store.getType()) == Axis::QueryHeads ? Axis::QueryHeads
                                                             : Axis::KVHeads;
-  return k.load(stageBuffer(stage),
+  return k.load(storeBuffer(store),
                 {s.sequence, headIndex(k, heads, point), point.token});
 }
 
-void RowBlock::runStage(StageOp stage) {
-  Buffer memory = stageBuffer(stage);
+void RowBlock::runStore(StoreOp store) {
+  Buffer memory = storeBuffer(store);
   forTokens([&](Expr token) {
     PointEval eval = at(token);
-    for (int64_t j = 0; j < members(stage); ++j) {
-      Expr value = eval(stage.getValue(), j);
-      Expr row = head * members(stage) + j;
+    for (int64_t j = 0; j < members(store); ++j) {
+      Expr value = eval(store.getValue(), j);
+      Expr row = head * members(store) + j;
       k.store(value, memory, {s.sequence, row, token});
     }
   });

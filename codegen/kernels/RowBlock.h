@@ -37,11 +37,11 @@ struct RowBlock {
   Expr overTokens(ReduceKind kind, llvm::function_ref<Expr(Expr)> value);
   /// The buffer of a value that the kernel yields.
   Buffer outputOf(mlir::Value value);
-  /// Where a staged value lies. It belongs to the block, also with one head.
-  Buffer stageBuffer(StageOp stage) const;
-  Expr loadStaged(StageOp stage, const Point &point) const;
-  /// Stores a staged value; then the whole block may read it.
-  void runStage(StageOp stage);
+  /// Where a stored value lies. It belongs to the block, also with one head.
+  Buffer storeBuffer(StoreOp store) const;
+  Expr loadStored(StoreOp store, const Point &point) const;
+  /// Stores a stored value; then the whole block may read it.
+  void runStore(StoreOp store);
   /// Stores what later kernels read, and no part of the block has written.
   void storeOutputs();
 };

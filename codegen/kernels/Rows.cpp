@@ -1,7 +1,7 @@
 //===- Rows.cpp - what needs a whole row of tokens ------------------------===//
 //
 // grid (1, Hkv, batch), 512 threads: one block per KV head and sequence. Walks
-// the body in order; staged values, statistics and top-k are loops of the whole
+// the body in order; stored values, statistics and top-k are loops of the whole
 // block with barriers between them, everything else is pulled in at the points
 // where it is needed. At the end the kept tokens are listed in ascending order:
 // two passes over the mask and a prefix sum, no sort.
@@ -12,7 +12,7 @@
 
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/RowLists.h"
-#include "codegen/kernels/RowStatistics.h"
+#include "codegen/kernels/TokenReductions.h"
 
 #include "kvc/artifact.h"
 
@@ -90,8 +90,8 @@ private:
     if (std::optional<Expr> input = readInput(k, s, site, value, p))
       return input;
     Operation *op = value.getDefiningOp();
-    if (auto stage = dyn_cast<StageOp>(op))
-      return row->loadStaged(stage, p);
+    if (auto store = dyn_cast<StoreOp>(op))
+      return row->loadStored(store, p);
     if (auto it = statistics.find({op, p.member}); it != statistics.end())
       return it->second;
     if (auto topk = dyn_cast<TopkOp>(op)) {
@@ -104,8 +104,8 @@ private:
 
   void run(Operation *op) {
     k.b.setLoc(op->getLoc());
-    if (auto stage = dyn_cast<StageOp>(op))
-      return row->runStage(stage);
+    if (auto store = dyn_cast<StoreOp>(op))
+      return row->runStore(store);
     if (auto topk = dyn_cast<TopkOp>(op))
       return runTopk(topk);
     if (auto list = dyn_cast<ListKeptOp>(op))

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/RadixSelect.h"
-#include "codegen/kernels/RowStatistics.h"
+#include "codegen/kernels/TokenReductions.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -121,8 +121,8 @@ private:
     ahead->end = (end + length).min(s.past);
     for (Operation &op : kernel.getBody().front()) {
       k.b.setLoc(op.getLoc());
-      if (auto stage = dyn_cast<StageOp>(&op))
-        row->runStage(stage);
+      if (auto store = dyn_cast<StoreOp>(&op))
+        row->runStore(store);
       if (auto segment = dyn_cast<SegmentOp>(&op))
         ofVectors(segment) ? runVectors(segment) : runScores(segment);
     }
@@ -169,8 +169,8 @@ private:
   std::optional<Expr> leaf(Value value, const Point &p) {
     if (std::optional<Expr> input = readInput(k, s, site, value, p))
       return input;
-    if (auto stage = value.getDefiningOp<StageOp>())
-      return row->loadStaged(stage, p);
+    if (auto store = value.getDefiningOp<StoreOp>())
+      return row->loadStored(store, p);
     if (auto op = value.getDefiningOp<SegmentOp>())
       return against(op, p);
     return std::nullopt;

@@ -151,13 +151,11 @@ struct ConvertKVCToGPUPass
                         shape,
                         scratchFor(policy.getPlanAttr(), shape),
                         {}};
-        for (Value input : kernel.getInputs())
-          site.inputs.push_back(holder.lookup(input));
         // The log-sum-exp has an argument of its own: it may be the caller's.
-        if (llvm::any_of(kernel.getBody().getOps(), [](Operation &op) {
-              return needsOf(&op).prepared == Prepared::LogSumExp;
-            }))
-          site.inputs.pop_back();
+        for (ValueRange inputs :
+             {ValueRange(kernel.getIns()), ValueRange(kernel.getGram())})
+          for (Value input : inputs)
+            site.inputs.push_back(holder.lookup(input));
         buildKernel(kernel, site);
         auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
         builder.setInsertionPointToEnd(&func.getBody().front());

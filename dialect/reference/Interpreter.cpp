@@ -300,7 +300,7 @@ private:
     const Tensor &value = get(op.getValue());
     ReduceKind kind = op.getKind();
     switch (op.getAxis()) {
-    case ReduceAxis::Window:
+    case ReduceAxis::Queries:
       return reference::reduce(value, 1, kind);
     case ReduceAxis::Tokens:
       return reference::reduce(value, value.shape.size() - 1, kind);

@@ -21,7 +21,7 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
                             bool rounded) {
   int64_t d = layer.headDim, tokens = layer.tokens;
   int64_t group = layer.qHeads / layer.kvHeads;
-  Tensor result{{Axis::QueryHeads, Axis::Window, Axis::Past},
+  Tensor result{{Axis::QueryHeads, Axis::Query, Axis::Past},
                 {layer.qHeads, queries, past},
                 {}};
   for (int64_t h = 0; h < layer.qHeads; ++h)
@@ -57,7 +57,7 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
 
 Tensor reference::logits(const Layer &layer, int64_t queries, int64_t past) {
   int64_t d = layer.headDim, group = layer.qHeads / layer.kvHeads;
-  Tensor result{{Axis::QueryHeads, Axis::Window, Axis::Past},
+  Tensor result{{Axis::QueryHeads, Axis::Query, Axis::Past},
                 {layer.qHeads, queries, past},
                 {}};
   for (int64_t h = 0; h < layer.qHeads; ++h)

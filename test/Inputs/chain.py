@@ -7,7 +7,7 @@ print("""!rows   = tensor<?x?x?xf32>
 kvc.policy @chain {
   %window = kvc.param "window" = 8 : index
   %rows   = kvc.attention last(%window) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %s0     = kvc.reduce mean group %mean : !scores -> !scores""")
 for i in range(count):
     print(f"  %s{i + 1} = arith.addf %s{i}, %s{i} : !scores")

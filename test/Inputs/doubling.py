@@ -21,10 +21,10 @@ kvc.policy @doubling {
   %r0 = kvc.attention last(%n) : !rows""")
 double("r", "!rows")
 print(f"""  %pooled = kvc.pool max %r{last} width(%w) : !rows
-  %mean = kvc.reduce mean window %pooled : !rows -> !scores
+  %mean = kvc.reduce mean queries %pooled : !rows -> !scores
   %own  = kvc.reduce mean group %mean : !scores -> !scores
   %high = kvc.reduce max heads %r{last} : !rows -> !rows
-  %all  = kvc.reduce mean window %high : !rows -> !scores
+  %all  = kvc.reduce mean queries %high : !rows -> !scores
   %v0   = kvc.vectors key : !rows""")
 double("v", "!rows")
 print(f"""  %cut = kvc.segment minmax %v{last} length(%n) from(%z) : !rows

@@ -52,3 +52,19 @@ kvc.policy @kernel_results {
   %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
   kvc.keep %all : tensor<?x?xi1>
 }
+
+// -----
+
+// KernelOp C5: a matrix without its sums.
+kvc.policy @kernel_gram {
+  %s = kvc.kernel columns "columns0"() : () -> tensor<?x?xf32> {
+    %n = kvc.norm l2 key : tensor<?x?xf32>
+    kvc.yield %n : tensor<?x?xf32>
+  }
+  // expected-error @+1 {{gram must be a matrix and its sums, got 1 operands}}
+  kvc.kernel columns "columns1"() gram(%s) : (tensor<?x?xf32>) -> () {
+  ^bb0(%x: tensor<?x?xf32>):
+    kvc.yield
+  }
+  kvc.done
+}

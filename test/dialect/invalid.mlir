@@ -35,8 +35,8 @@ kvc.policy @broadcast_rank {
 // ReduceOp C1
 kvc.policy @reduce_window_rank {
   %n = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-error @+1 {{over window needs rank 3, got 'tensor<?x?xf32>'}}
-  %x = kvc.reduce mean window %n : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-error @+1 {{over queries needs rank 3, got 'tensor<?x?xf32>'}}
+  %x = kvc.reduce mean queries %n : tensor<?x?xf32> -> tensor<?xf32>
   %t = arith.constant true
   %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
   kvc.keep %all : tensor<?x?xi1>
@@ -186,5 +186,12 @@ kvc.policy @empty_kernel {
   // expected-error @+1 {{expects a non-empty block}}
   kvc.kernel compact "compact"() : () -> () {
   }
+  kvc.done
+}
+
+// -----
+
+// expected-error @+1 {{unknown word 'never'}}
+kvc.policy @plan attributes {plan = #kvc.plan<queries = 0, protect_last = 0, lse = none, scores = none, phases = [never], buffers = []>} {
   kvc.done
 }

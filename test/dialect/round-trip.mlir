@@ -22,8 +22,8 @@ kvc.policy @all_ops {
   %p = kvc.position : tensor<?x?xi32>
   // CHECK: kvc.broadcast %{{.*}} : f32 to tensor<?x?xf32>
   %a = kvc.broadcast %alpha : f32 to tensor<?x?xf32>
-  // CHECK: kvc.reduce mean window %{{.*}} : tensor<?x?x?xf32> -> tensor<?x?xf32>
-  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.reduce mean queries %{{.*}} : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   // CHECK: kvc.reduce max group %{{.*}} : tensor<?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce max group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   // CHECK: kvc.reduce std tokens %{{.*}} : tensor<?x?xf32> -> tensor<?xf32>

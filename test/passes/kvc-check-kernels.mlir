@@ -46,8 +46,8 @@ kvc.policy @prepared_norm {
   }
   %1 = kvc.kernel columns "b"(%0) : (!s) -> !q {
   ^bb0(%x: !s):
-    // expected-error @+1 {{only a bound has prepared operands}}
-    %n = kvc.projected_norm l1 prepared(%x : !s) : !q
+    // expected-error @+1 {{only a bound has a quadratic form}}
+    %n = kvc.projected_norm l1 gram(%x : !s) : !q
     kvc.yield %n : !q
   }
   kvc.done
@@ -58,7 +58,7 @@ kvc.policy @prepared_norm {
 !q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
 kvc.policy @bound {
   %1 = kvc.kernel columns "a"() : () -> !q {
-    // expected-error @+1 {{a bound needs the matrix and the sums of a gram kernel as arguments of the kernel}}
+    // expected-error @+1 {{a bound needs the matrix and the sums of a gram kernel as 'gram' of the kernel}}
     %n = kvc.projected_norm l1 bound : !q
     kvc.yield %n : !q
   }
@@ -141,7 +141,7 @@ kvc.policy @computed_list {
   kvc.kernel compact "c"(%1#0, %0) : (!i, !s) -> () {
   ^bb0(%x: !i, %w: !s):
     %twice = arith.addi %x, %x : !i
-    // expected-error @+1 {{'kvc.merge' op reads arguments of the kernel}}
+    // expected-error @+1 {{'kvc.merge' op reads the first arguments of the kernel}}
     kvc.merge %twice weight(%w) : !i, !s
     kvc.yield
   }

@@ -5,7 +5,7 @@ kvc.policy @too_many_queries {
   %n = arith.constant 2000 : index
   // expected-error @+1 {{last must be a constant of 1 to 1024 after parameters are bound, got 2000}}
   %rows = kvc.attention last(%n) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -19,7 +19,7 @@ kvc.policy @budget_many_queries {
   %n = kvc.budget
   // expected-error @+1 {{got a value that is known at launch only}}
   %rows = kvc.attention last(%n) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -82,8 +82,8 @@ kvc.policy @double {
 
 kvc.policy @fused_op {
   %n = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-error @+1 {{a policy that ends in kvc.keep has no ops of level fused, got kvc.stage}}
-  %s = kvc.stage %n : tensor<?x?xf32>
+  // expected-error @+1 {{a policy that ends in kvc.keep has no ops of level fused, got kvc.store}}
+  %s = kvc.store %n : tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
@@ -150,7 +150,7 @@ kvc.policy @own_lse {
   %l = kvc.norm l2 key : tensor<?x?xf32>
   // expected-error @+1 {{has operands of level fused in a policy that ends in kvc.keep}}
   %rows = kvc.attention last(%n) lse(%l : tensor<?x?xf32>) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -170,7 +170,7 @@ kvc.policy @pools_of_pools {
   %4 = kvc.pool mean %3 width(%w) : tensor<?x?x?xf32>
   // expected-error @+1 {{pools of pools of rows must look at no more than 1024 values for one, got 3125}}
   %5 = kvc.pool max %4 width(%w) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %5 : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %5 : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>

@@ -6,13 +6,13 @@
 // CHECK-LABEL: kvc.policy @window_mean
 // CHECK: kvc.kernel statistics
 // CHECK: %[[LSE:.*]] = kvc.kernel combine
-// CHECK: %[[S:.*]] = kvc.kernel columns "columns0"(%[[LSE]]) : {{.*}} -> tensor<?x?xf32, #kvc.axes<kv_heads, past>> {
+// CHECK: %[[S:.*]] = kvc.kernel columns "columns0"() lse(%[[LSE]]) : {{.*}} -> tensor<?x?xf32, #kvc.axes<kv_heads, past>> {
 // CHECK: kvc.attention
-// CHECK: kvc.reduce mean window
+// CHECK: kvc.reduce mean queries
 // CHECK: kvc.reduce mean group
 // CHECK: %[[K:.*]]:2 = kvc.kernel rows "rows0"(%[[S]])
 // CHECK: kvc.pool
-// CHECK: kvc.stage
+// CHECK: kvc.store
 // CHECK: kvc.topk
 // CHECK: kvc.list_kept
 // CHECK: kvc.kernel compact "compact"(%[[K]]#0, %[[K]]#1)
@@ -23,7 +23,7 @@ kvc.policy @window_mean {
   // expected-remark @+1 {{fused into columns0: 128*q_heads*tokens bytes are neither written nor read}}
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
   // expected-remark @+1 {{fused into columns0: 4*q_heads*tokens bytes are neither written nor read}}
-  %mean = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %mean = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %group = kvc.reduce mean group %mean : tensor<?x?xf32> -> tensor<?x?xf32>
   %pool = kvc.pool max %group width(%width) : tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>

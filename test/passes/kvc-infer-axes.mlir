@@ -4,10 +4,10 @@
 // CHECK-LABEL: kvc.policy @joins_heads
 kvc.policy @joins_heads {
   %w = arith.constant 16 : index
-  // CHECK: kvc.attention {{.*}} : tensor<?x16x?xf32, #kvc.axes<query_heads, window, past>>
+  // CHECK: kvc.attention {{.*}} : tensor<?x16x?xf32, #kvc.axes<query_heads, query, past>>
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
-  // CHECK: %[[MEAN:.*]] = kvc.reduce mean window {{.*}} -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
-  %mean = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // CHECK: %[[MEAN:.*]] = kvc.reduce mean queries {{.*}} -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
+  %mean = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   // CHECK: %[[NORM:.*]] = kvc.norm l2 key : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
   %norm = kvc.norm l2 key : tensor<?x?xf32>
   // CHECK: %[[REPEATED:.*]] = kvc.broadcast %[[NORM]] {{.*}} to tensor<?x?xf32, #kvc.axes<query_heads, past>>
@@ -30,7 +30,7 @@ kvc.policy @segment_of_rows {
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
   // expected-error @+1 {{needs a value per token or per channel, got one per query}}
   %x = kvc.segment max %rows length(%w) from(%w) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %x : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %x : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -55,7 +55,7 @@ kvc.policy @group_of_kv_heads {
 kvc.policy @topk_of_query_heads {
   %w = arith.constant 16 : index
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %mean = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %mean = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   // expected-error @+1 {{score must be per KV head, got a value per query head; reduce it over the group first}}
   %k = kvc.topk %mean, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -71,7 +71,7 @@ kvc.policy @two_window_sizes {
   %b = kvc.attention last(%n) : tensor<?x?x?xf32>
   // expected-error @+1 {{operands must have the same window, got 16 and 8}}
   %sum = arith.addf %a, %b : tensor<?x?x?xf32>
-  %mean = kvc.reduce mean window %sum : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %mean = kvc.reduce mean queries %sum : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %mean : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -99,9 +99,9 @@ kvc.policy @window_and_all_queries {
 kvc.policy @all_heads_of_all_queries {
   %t = kvc.length
   %a = kvc.attention last(%t) : tensor<?x?x?xf32>
-  // expected-error @+1 {{rows of all queries must be reduced over the window before they are reduced over all heads}}
+  // expected-error @+1 {{rows of all queries must be reduced over queries before they are reduced over all heads}}
   %m = kvc.reduce max heads %a : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
-  %s = kvc.reduce sum window %m : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %s = kvc.reduce sum queries %m : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
@@ -113,7 +113,7 @@ kvc.policy @rows_from_nothing {
   %n = kvc.norm l2 key : tensor<?x?xf32>
   %r = kvc.broadcast %n : tensor<?x?xf32> to tensor<?x?x?xf32>
   // expected-error @+1 {{rows must come from kvc.attention, got a value that is repeated along the window}}
-  %s = kvc.reduce sum window %r : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %s = kvc.reduce sum queries %r : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
@@ -124,8 +124,8 @@ kvc.policy @rows_from_nothing {
 // ReduceOp C4
 kvc.policy @window_of_channels {
   %v = kvc.vectors key : tensor<?x?x?xf32>
-  // expected-error @+1 {{over window needs a value per query of the window, got one per channel}}
-  %s = kvc.reduce sum window %v : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-error @+1 {{over queries needs a value per query, got one per channel}}
+  %s = kvc.reduce sum queries %v : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
@@ -137,9 +137,9 @@ kvc.policy @rows_plus_channels {
   %w = arith.constant 16 : index
   %a = kvc.attention last(%w) : tensor<?x?x?xf32>
   %v = kvc.vectors key : tensor<?x?x?xf32>
-  // expected-error @+1 {{operands must have the same axes, got #kvc.axes<query_heads, window, past> and #kvc.axes<kv_heads, channel, past>}}
+  // expected-error @+1 {{operands must have the same axes, got #kvc.axes<query_heads, query, past> and #kvc.axes<kv_heads, channel, past>}}
   %sum = arith.addf %a, %v : tensor<?x?x?xf32>
-  %s = kvc.reduce sum window %sum : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %s = kvc.reduce sum queries %sum : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
@@ -151,7 +151,7 @@ kvc.policy @rows_plus_channels {
 kvc.policy @select_query_heads {
   %w = arith.constant 16 : index
   %a = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %s = kvc.reduce std tokens %m : tensor<?x?xf32> -> tensor<?xf32>
   // expected-error @+1 {{value must be per KV head, got a value per query head}}
   %h = kvc.select_heads lowest %s count(%w) : tensor<?xf32> -> tensor<?x?xi1>
@@ -165,7 +165,7 @@ kvc.policy @mass_of_query_heads {
   %w = arith.constant 16 : index
   %rest = arith.constant 0.1 : f32
   %a = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
   // expected-error @+1 {{score must be per KV head, got a value per query head; reduce it over the group first}}
   %c = kvc.count_mass %m all_but(%rest) : tensor<?x?xf32> -> tensor<?xi32>
   %n = kvc.norm l2 key : tensor<?x?xf32>
@@ -180,7 +180,7 @@ kvc.policy @merge_by_query_heads {
   %w = arith.constant 16 : index
   %tau = arith.constant 0.5 : f32
   %a = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %n = kvc.norm l2 key : tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
@@ -206,7 +206,7 @@ kvc.policy @vector_as_scores {
 kvc.policy @mask_per_query_head {
   %w = arith.constant 16 : index
   %a = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %y = kvc.reduce sum window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %y = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %e = kvc.fill 0.25 : tensor<?x?xf32>
   %m = arith.cmpf ogt, %y, %e : tensor<?x?xf32>
   // expected-error @+1 {{the mask must be per KV head, got a value per query head}}
@@ -219,7 +219,7 @@ kvc.policy @mask_per_query_head {
 kvc.policy @sources_per_query_head {
   %w = arith.constant 16 : index
   %a = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %y = kvc.reduce sum window %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %y = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %e = kvc.fill 0.25 : tensor<?x?xf32>
   %m = arith.cmpf ogt, %y, %e : tensor<?x?xf32>
   %n = kvc.norm l2 key : tensor<?x?xf32>

@@ -19,7 +19,7 @@ kvc.policy @heads_of_queries {
   %w = arith.constant 4 : index
   %guard = kvc.fraction "0.5"
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %b = kvc.allocate uniform : tensor<?xi32>
   // expected-error @+1 {{score must be per KV head, got a value per query head}}
   %h = kvc.allocate_heads %m base(%b) safeguard(%guard) : tensor<?x?xf32>, tensor<?xi32>

@@ -44,7 +44,7 @@ kvc.policy @far_rows {
   %q = kvc.pool max %p width(%width) : tensor<?x?x?xf32>
   // expected-error @+1 {{pools of rows must reach at most 12 tokens to each side, got 18}}
   %r = kvc.pool max %q width(%width) : tensor<?x?x?xf32>
-  %m = kvc.reduce mean window %r : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce mean queries %r : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %n = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>

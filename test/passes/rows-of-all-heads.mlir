@@ -5,9 +5,9 @@ kvc.policy @share_of_heads {
   %w = arith.constant 16 : index
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
   %all = kvc.reduce sum heads %rows : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
-  // expected-error @+1 {{rows that are reduced over all heads must be reduced over the window before they are used with rows per head}}
+  // expected-error @+1 {{rows that are reduced over all heads must be reduced over queries before they are used with rows per head}}
   %share = arith.divf %rows, %all : tensor<?x?x?xf32>
-  %sum = kvc.reduce sum window %share : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %sum = kvc.reduce sum queries %share : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %group = kvc.reduce mean group %sum : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %group, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>

@@ -7,10 +7,10 @@
 // CHECK: kvc.vectors
 // CHECK: kvc.segment minmax next
 // CHECK: kvc.reduce std channels
-// CHECK: kvc.stage
+// CHECK: kvc.store
 // CHECK: kvc.segment rank
 // CHECK: kvc.kernel segments "segments1"(%[[A]])
-// CHECK-NOT: kvc.stage
+// CHECK-NOT: kvc.store
 // CHECK: kvc.segment max next
 // CHECK: kvc.kernel rows
 kvc.policy @one_kernel {

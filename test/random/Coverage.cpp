@@ -78,7 +78,7 @@ static std::string axesText(Type type) {
   for (Axis axis : axesOf(type))
     text += (text.empty() ? "" : " x ") + stringifyAxis(axis).str();
   auto tensor = cast<RankedTensorType>(type);
-  if (llvm::is_contained(axesOf(type), Axis::Window) && tensor.isDynamicDim(1))
+  if (llvm::is_contained(axesOf(type), Axis::Query) && tensor.isDynamicDim(1))
     text += " (all)";
   return text;
 }
@@ -121,7 +121,7 @@ void Coverage::add(const Cells &cells) {
 /// All that the dialect has and kernels compute, by name.
 static std::vector<std::string> expected() {
   std::vector<std::string> names;
-  for (const char *axis : {"window", "group", "heads", "tokens", "channels"})
+  for (const char *axis : {"queries", "group", "heads", "tokens", "channels"})
     for (const char *kind : {"mean", "sum", "max", "min", "std"})
       if (kind != std::string("std") || axis == std::string("tokens") ||
           axis == std::string("channels"))

@@ -127,7 +127,7 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     ReduceKind kind = deviation ? ReduceKind::Mean : reduce.getKind();
     size_t last = operand.shape.size() - 1;
     switch (reduce.getAxis()) {
-    case ReduceAxis::Window:
+    case ReduceAxis::Queries:
     case ReduceAxis::Channels:
       terms = operand.shape[1];
       size = reference::reduce(size, 1, kind);

@@ -238,7 +238,7 @@ Value Generator::scores(Type type, int spend) {
       (spend > 1) * taste[Masks],
   })) {
   case Window:
-    return reduce("msxn", "window", floats(rowsType(type.heads), spend - 1),
+    return reduce("msxn", "queries", floats(rowsType(type.heads), spend - 1),
                   type);
   case ProjectedNorm:
     return out.add(fmt::format("kvc.projected_norm {} : {}",
@@ -317,7 +317,7 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
                          spend - 1),
                   type);
   case Window:
-    return reduce("msxn", "window", floats(rowsType(Axis::OneHead), spend - 1),
+    return reduce("msxn", "queries", floats(rowsType(Axis::OneHead), spend - 1),
                   type);
   default:
     return constantFloats(type);

@@ -5,7 +5,7 @@
 
 // Query head 0, of tokens 1, 2, 3: (1 2)/3, (1 2 4)/7, (1 2 4 1)/8; the last token is the
 // window, so it is in the sums and not in the rows. Query head 1 is all 0: 1/2, 1/3, 1/4.
-// CHECK:      %rows = kvc.attention: query_heads 2, window 3, past 3
+// CHECK:      %rows = kvc.attention: query_heads 2, query 3, past 3
 // CHECK-NEXT: 0 0: 0.333333333 0.666666667 0
 // CHECK-NEXT: 0 1: 0.142857143 0.285714286 0.571428571
 // CHECK-NEXT: 0 2: 0.125 0.25 0.5
@@ -13,7 +13,7 @@
 // CHECK-NEXT: 1 1: 0.333333333 0.333333333 0.333333333
 // CHECK-NEXT: 1 2: 0.25 0.25 0.25
 // Logits are q . k, also of tokens behind the query: ln 2 = 0.693147181.
-// CHECK:      %logits = kvc.attention: query_heads 2, window 3, past 3
+// CHECK:      %logits = kvc.attention: query_heads 2, query 3, past 3
 // CHECK-NEXT: 0 0: 0 0.693147181 1.38629436
 // CHECK-NEXT: 0 1: 0 0.693147181 1.38629436
 // CHECK-NEXT: 0 2: 0 0.693147181 1.38629436
@@ -21,7 +21,7 @@
 
 // bf16 has 8 bits: 1/3 = 1.0101011|.. b-2 = 171/512, 1/7 = 146/1024; 1/8 is exact.
 // RUN: kvc-opt %t/rounded.mlir --interpret --trace --input %t/bf16.json | FileCheck %s --match-full-lines --check-prefix=BF16
-// BF16:      %rows = kvc.attention: query_heads 1, window 3, past 3
+// BF16:      %rows = kvc.attention: query_heads 1, query 3, past 3
 // BF16-NEXT: 0 0: 0.333984375 0.66796875 0
 // BF16-NEXT: 0 1: 0.142578125 0.28515625 0.5703125
 // BF16-NEXT: 0 2: 0.125 0.25 0.5
@@ -35,11 +35,11 @@
 // Two tokens, three queries: the first is in front of the sequence and has no weight, in
 // logits 0. The second sees token 0 alone.
 // RUN: kvc-opt %t/rows.mlir --interpret --trace --input %t/short.json | FileCheck %s --match-full-lines --check-prefix=SHORT
-// SHORT:      %rows = kvc.attention: query_heads 1, window 3, past 1
+// SHORT:      %rows = kvc.attention: query_heads 1, query 3, past 1
 // SHORT-NEXT: 0 0: 0
 // SHORT-NEXT: 0 1: 1
 // SHORT-NEXT: 0 2: 0.333333333
-// SHORT-NEXT: %logits = kvc.attention: query_heads 1, window 3, past 1
+// SHORT-NEXT: %logits = kvc.attention: query_heads 1, query 3, past 1
 // SHORT-NEXT: 0 0: 0
 // SHORT-NEXT: 0 1: 0.5
 // SHORT-NEXT: 0 2: 0.5
@@ -49,7 +49,7 @@
 
 // All queries: (1), (1 2)/3, (1 2 1)/4; column sums 1 + 1/3 + 1/4 and 2/3 + 1/2.
 // RUN: kvc-opt %t/all.mlir --interpret --trace --input %t/three.json | FileCheck %s --match-full-lines --check-prefix=ALL
-// ALL:      %rows = kvc.attention: query_heads 1, window 3, past 2
+// ALL:      %rows = kvc.attention: query_heads 1, query 3, past 2
 // ALL-NEXT: 0 0: 1 0
 // ALL-NEXT: 0 1: 0.333333333 0.666666667
 // ALL-NEXT: 0 2: 0.25 0.5
@@ -66,7 +66,7 @@
 
 // The scale is 1 / sqrt(4) where none is given: 3 * 2 / 2.
 // RUN: kvc-opt %t/one.mlir --interpret --trace --input %t/four.json | FileCheck %s --match-full-lines --check-prefix=SCALE
-// SCALE:      %logits = kvc.attention: query_heads 1, window 1, past 2
+// SCALE:      %logits = kvc.attention: query_heads 1, query 1, past 2
 // SCALE-NEXT: 0 0: 3 -3
 
 //--- rows.mlir
@@ -78,7 +78,7 @@ kvc.policy @attention {
   %rows = kvc.attention last(%three) : !r
   %logits = kvc.attention last(%three) logits : !r
   %both = arith.addf %rows, %logits : !r
-  %h = kvc.reduce sum window %both : !r -> !s
+  %h = kvc.reduce sum queries %both : !r -> !s
   %s = kvc.reduce sum group %h : !s -> !s
   %n = kvc.allocate uniform : tensor<?xi32>
   %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
@@ -91,7 +91,7 @@ kvc.policy @attention {
   %one = arith.constant 1 : index
   %three = arith.constant 3 : index
   %rows = kvc.attention last(%three) rounded : !r
-  %h = kvc.reduce sum window %rows : !r -> !s
+  %h = kvc.reduce sum queries %rows : !r -> !s
   %s = kvc.reduce sum group %h : !s -> !s
   %n = kvc.allocate uniform : tensor<?xi32>
   %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
@@ -104,7 +104,7 @@ kvc.policy @attention {
   %one = arith.constant 1 : index
   %length = kvc.length
   %rows = kvc.attention last(%length) : !r
-  %h = kvc.reduce sum window %rows : !r -> !s
+  %h = kvc.reduce sum queries %rows : !r -> !s
   %s = kvc.reduce sum group %h : !s -> !s
   %n = kvc.allocate uniform : tensor<?xi32>
   %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
@@ -116,7 +116,7 @@ kvc.policy @attention {
 kvc.policy @attention {
   %one = arith.constant 1 : index
   %logits = kvc.attention last(%one) logits : !r
-  %h = kvc.reduce sum window %logits : !r -> !s
+  %h = kvc.reduce sum queries %logits : !r -> !s
   %s = kvc.reduce sum group %h : !s -> !s
   %n = kvc.allocate uniform : tensor<?xi32>
   %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>

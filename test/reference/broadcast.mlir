@@ -48,7 +48,7 @@ kvc.policy @broadcast {
   %1 = arith.addf %channels, %along : !r
   %2 = kvc.reduce sum channels %1 : !r -> !s
   %q = kvc.attention last(%two) logits : !r
-  %w = kvc.reduce sum window %q : !r -> !s
+  %w = kvc.reduce sum queries %q : !r -> !s
   %joined = arith.addf %sum, %w : !s
   %g = kvc.reduce sum group %joined : !s -> !s
   %3 = arith.addf %2, %heads : !s

@@ -5,10 +5,10 @@
 // CHECK-NEXT: 2
 // CHECK-NEXT: %token = kvc.fill: one_head 1, past 3
 // CHECK-NEXT: 0: inf inf inf
-// CHECK-NEXT: %row = kvc.fill: one_head 1, window 1, past 3
+// CHECK-NEXT: %row = kvc.fill: one_head 1, query 1, past 3
 // CHECK-NEXT: 0 0: 0.5 0.5 0.5
 // Logits 1 2 3 and 2 4 6, and 0.5 more.
-// CHECK:      %more = arith.addf: query_heads 1, window 2, past 3
+// CHECK:      %more = arith.addf: query_heads 1, query 2, past 3
 // CHECK-NEXT: 0 0: 1.5 2.5 3.5
 // CHECK-NEXT: 0 1: 2.5 4.5 6.5
 
@@ -22,7 +22,7 @@ kvc.policy @fill {
   %row = kvc.fill 0.5 : !r
   %q = kvc.attention last(%two) logits : !r
   %more = arith.addf %q, %row : !r
-  %h = kvc.reduce sum window %more : !r -> !s
+  %h = kvc.reduce sum queries %more : !r -> !s
   %g = kvc.reduce sum group %h : !s -> !s
   %per = kvc.broadcast %head : tensor<?xf32> to !s
   %1 = arith.mulf %g, %per : !s

@@ -25,7 +25,7 @@
 
 // Rows one by one: 1 5 2 0 and its negative.
 // RUN: kvc-opt %t/rows.mlir --interpret --trace --input %t/rows.json | FileCheck %s --match-full-lines --check-prefix=ROWS
-// ROWS:      %p = kvc.pool: query_heads 1, window 2, past 4
+// ROWS:      %p = kvc.pool: query_heads 1, query 2, past 4
 // ROWS-NEXT: 0 0: 5 5 5 2
 // ROWS-NEXT: 0 1: -1 -1 0 0
 
@@ -59,7 +59,7 @@ kvc.policy @pool {
   %three = arith.constant 3 : index
   %q = kvc.attention last(%two) logits : !r
   %p = kvc.pool max %q width(%three) : !r
-  %h = kvc.reduce sum window %p : !r -> !s
+  %h = kvc.reduce sum queries %p : !r -> !s
   %s = kvc.reduce sum group %h : !s -> !s
   %n = kvc.allocate uniform : tensor<?xi32>
   %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>

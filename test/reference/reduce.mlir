@@ -52,7 +52,7 @@
 // Two queries of four query heads, KV head 0 with (1, 0) (1, 1) and (0, 1) (0, 0), KV head 1
 // with (1, 1) (1, 0) and (2, 0) (0, 0).
 // RUN: kvc-opt %t/rows.mlir --interpret --trace --input %t/in.json | FileCheck %s --match-full-lines --check-prefix=ROWS
-// ROWS:      %q = kvc.attention: query_heads 4, window 2, past 3
+// ROWS:      %q = kvc.attention: query_heads 4, query 2, past 3
 // ROWS-NEXT: 0 0: 1 2 nan
 // ROWS-NEXT: 0 1: 4 4 nan
 // ROWS-NEXT: 1 0: 3 2 nan
@@ -161,10 +161,10 @@ kvc.policy @reduce {
 kvc.policy @reduce {
   %two = arith.constant 2 : index
   %q = kvc.attention last(%two) logits : !r
-  %mean = kvc.reduce mean window %q : !r -> !s
-  %sum = kvc.reduce sum window %q : !r -> !s
-  %max = kvc.reduce max window %q : !r -> !s
-  %min = kvc.reduce min window %q : !r -> !s
+  %mean = kvc.reduce mean queries %q : !r -> !s
+  %sum = kvc.reduce sum queries %q : !r -> !s
+  %max = kvc.reduce max queries %q : !r -> !s
+  %min = kvc.reduce min queries %q : !r -> !s
   %mean_g = kvc.reduce mean group %mean : !s -> !s
   %sum_g = kvc.reduce sum group %sum : !s -> !s
   %max_g = kvc.reduce max group %max : !s -> !s

@@ -7,10 +7,10 @@ kvc.policy @all_logits {
   %t     = kvc.length
   %z     = kvc.attention last(%t) logits : !r
   %a     = kvc.attention last(%w) : !r
-  %mean  = kvc.reduce mean window %z : !r -> !s
-  %most  = kvc.reduce max window %z : !r -> !s
+  %mean  = kvc.reduce mean queries %z : !r -> !s
+  %most  = kvc.reduce max queries %z : !r -> !s
   %far   = arith.subf %most, %mean : !s
-  %peak  = kvc.reduce max window %a : !r -> !s
+  %peak  = kvc.reduce max queries %a : !r -> !s
   %both  = arith.addf %far, %peak : !s
   %score = kvc.reduce mean group %both : !s -> !s
   %count = kvc.allocate uniform : tensor<?xi32>

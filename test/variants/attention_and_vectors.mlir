@@ -4,7 +4,7 @@
 kvc.policy @attention_and_vectors {
   %w     = kvc.param "window" = 12 : index
   %a     = kvc.attention last(%w) : !v
-  %m     = kvc.reduce max window %a : !v -> !s
+  %m     = kvc.reduce max queries %a : !v -> !s
   %g     = kvc.reduce mean group %m : !s -> !s
   %k     = kvc.vectors key : !v
   %most  = kvc.reduce max channels %k : !v -> !s

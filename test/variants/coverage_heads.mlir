@@ -10,11 +10,11 @@ kvc.policy @coverage_heads {
   %guard = kvc.param "safeguard" = "0.5" : !kvc.fraction
   %long  = kvc.attention last(%w) : !r
   %short = kvc.attention last(%few) : !r
-  %mean  = kvc.reduce mean window %long : !r -> !s
+  %mean  = kvc.reduce mean queries %long : !r -> !s
   %group = kvc.reduce mean group %mean : !s -> !s
   %p     = kvc.pool max %group width(%width) : !s
   %most  = kvc.reduce max heads %short : !r -> !r
-  %i     = kvc.reduce mean window %most : !r -> !s
+  %i     = kvc.reduce mean queries %most : !r -> !s
   %n     = kvc.kept_layers share : !s
   %one   = kvc.fill 1.0 : !s
   %fresh = arith.subf %one, %n : !s

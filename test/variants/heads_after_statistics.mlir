@@ -6,7 +6,7 @@
 kvc.policy @heads_after_statistics {
   %w = kvc.param "window" = 20 : index
   %a = kvc.attention last(%w) : !r
-  %m = kvc.reduce mean window %a : !r -> !s
+  %m = kvc.reduce mean queries %a : !r -> !s
   %t = kvc.reduce max tokens %m : !s -> !h
   %tb = kvc.broadcast %t : !h to !s
   %rel = arith.divf %m, %tb : !s

@@ -9,7 +9,7 @@ kvc.policy @l2_perturbation {
   %alpha = kvc.param "alpha" = "0.3" : !kvc.fraction
   %guard = kvc.fraction "0.25"
   %rows  = kvc.attention last(%w) : !r
-  %mean  = kvc.reduce mean window %rows : !r -> !s
+  %mean  = kvc.reduce mean queries %rows : !r -> !s
   %s     = kvc.reduce mean group %mean : !s -> !s
   %norms = kvc.projected_norm l2 : !s
   %n     = kvc.reduce max group %norms : !s -> !s

@@ -8,10 +8,10 @@ kvc.policy @max_over_heads {
   %width  = arith.constant 7 : index
   %rows   = kvc.attention last(%window) : !rows
   %last   = kvc.attention last(%few) : !rows
-  %mean   = kvc.reduce mean window %rows : !rows -> !scores
+  %mean   = kvc.reduce mean queries %rows : !rows -> !scores
   %group  = kvc.reduce mean group %mean : !scores -> !scores
   %most   = kvc.reduce max heads %last : !rows -> !rows
-  %focus  = kvc.reduce mean window %most : !rows -> !scores
+  %focus  = kvc.reduce mean queries %most : !rows -> !scores
   %pooled = kvc.pool max %group width(%width) : !scores
   %score  = arith.addf %pooled, %focus : !scores
   %count  = kvc.allocate uniform : tensor<?xi32>

@@ -13,8 +13,8 @@ kvc.policy @merge_by_heads {
   %T       = kvc.length
   %few     = kvc.attention last(%w) : !r
   %all     = kvc.attention last(%T) : !r
-  %few_h   = kvc.reduce mean window %few : !r -> !s
-  %all_h   = kvc.reduce mean window %all : !r -> !s
+  %few_h   = kvc.reduce mean queries %few : !r -> !s
+  %all_h   = kvc.reduce mean queries %all : !r -> !s
   %local   = kvc.reduce mean group %few_h : !s -> !s
   %global  = kvc.reduce mean group %all_h : !s -> !s
   %either  = arith.maximumf %global, %local : !s

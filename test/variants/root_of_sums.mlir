@@ -10,10 +10,10 @@ kvc.policy @root_of_sums {
   %recent = arith.divui %tokens, %nine : index
   %all    = kvc.attention last(%tokens) : !r
   %last   = kvc.attention last(%few) : !r
-  %sums   = kvc.reduce sum window %all : !r -> !s
+  %sums   = kvc.reduce sum queries %all : !r -> !s
   %root   = math.sqrt %sums : !s
   %pooled = kvc.pool mean %last width(%three) : !r
-  %peak   = kvc.reduce max window %pooled : !r -> !s
+  %peak   = kvc.reduce max queries %pooled : !r -> !s
   %both   = arith.addf %root, %peak : !s
   %group  = kvc.reduce max group %both : !s -> !s
   %score  = kvc.pool mean %group width(%nine) : !s

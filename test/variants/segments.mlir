@@ -10,7 +10,7 @@ kvc.policy @segments {
   %T     = kvc.length
   %from  = arith.remui %T, %long : index
   %a     = kvc.attention last(%w) : !v
-  %m     = kvc.reduce mean window %a : !v -> !s
+  %m     = kvc.reduce mean queries %a : !v -> !s
   %soft  = kvc.segment softmax %m length(%long) from(%from) : !s
   %mine  = kvc.segment mean %m length(%long) from(%from) : !s
   %theirs = kvc.segment sum next %soft length(%long) from(%from) : !s

@@ -9,8 +9,8 @@ kvc.policy @two_windows {
   %width  = arith.constant 9 : index
   %a      = kvc.attention last(%long) : !rows
   %b      = kvc.attention last(%short) : !rows
-  %sa     = kvc.reduce mean window %a : !rows -> !scores
-  %sb     = kvc.reduce max window %b : !rows -> !scores
+  %sa     = kvc.reduce mean queries %a : !rows -> !scores
+  %sb     = kvc.reduce max queries %b : !rows -> !scores
   %w      = kvc.broadcast %weight : f32 to !scores
   %wb     = arith.mulf %sb, %w : !scores
   %sum    = arith.addf %sa, %wb : !scores

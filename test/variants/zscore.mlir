@@ -9,7 +9,7 @@ kvc.policy @zscore {
   %window = kvc.param "window" = 16 : index
   %rows   = kvc.attention last(%window) : !rows
   %square = arith.mulf %rows, %rows : !rows
-  %sum    = kvc.reduce sum window %square : !rows -> !scores
+  %sum    = kvc.reduce sum queries %square : !rows -> !scores
   %mean   = kvc.reduce mean tokens %sum : !scores -> !heads
   %std    = kvc.reduce std tokens %sum : !scores -> !heads
   %m      = kvc.broadcast %mean : !heads to !scores

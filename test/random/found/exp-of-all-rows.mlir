@@ -10,7 +10,7 @@ kvc.policy @p {
   %t = kvc.length
   %a = kvc.attention last(%t) : !r
   %e = math.exp %a : !r
-  %x = kvc.reduce sum window %e : !r -> !s
+  %x = kvc.reduce sum queries %e : !r -> !s
   %score = kvc.reduce max group %x : !s -> !s
   %n = kvc.allocate uniform : !c
   %k = kvc.topk %score, %n : !s, !c -> !m

@@ -12,8 +12,8 @@ kvc.policy @p {
   %all = kvc.attention last(%t) : !r
   %a = kvc.attention last(%w) : !r
   %g = kvc.reduce max heads %a : !r -> !r
-  %y = kvc.reduce sum window %g : !r -> !s
-  %x = kvc.reduce sum window %all : !r -> !s
+  %y = kvc.reduce sum queries %g : !r -> !s
+  %x = kvc.reduce sum queries %all : !r -> !s
   %x1 = kvc.reduce sum group %x : !s -> !s
   %score = arith.addf %y, %x1 : !s
   %n = kvc.allocate uniform : !c

@@ -10,8 +10,8 @@ kvc.policy @p {
   %a = kvc.attention last(%w) : !r
   %b = kvc.attention last(%t) : !r
   %g = kvc.reduce max heads %a : !r -> !r
-  %x = kvc.reduce sum window %g : !r -> !s
-  %y = kvc.reduce mean window %b : !r -> !s
+  %x = kvc.reduce sum queries %g : !r -> !s
+  %y = kvc.reduce mean queries %b : !r -> !s
   %z = kvc.reduce mean group %y : !s -> !s
   %score = arith.addf %x, %z : !s
   %n = kvc.allocate uniform : !c

@@ -9,7 +9,7 @@
 kvc.policy @p {
   %t = kvc.length
   %a = kvc.attention last(%t) : !r
-  %x = kvc.reduce min window %a : !r -> !s
+  %x = kvc.reduce min queries %a : !r -> !s
   %score = kvc.reduce max group %x : !s -> !s
   %n = kvc.allocate uniform : !c
   %k = kvc.topk %score, %n : !s, !c -> !m

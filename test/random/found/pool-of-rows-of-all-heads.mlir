@@ -12,7 +12,7 @@ kvc.policy @p {
   %a = kvc.attention last(%w) : !r
   %g = kvc.reduce max heads %a : !r -> !r
   %p = kvc.pool mean %g width(%o) : !r
-  %score = kvc.reduce sum window %p : !r -> !s
+  %score = kvc.reduce sum queries %p : !r -> !s
   %n = kvc.allocate uniform : !c
   %k = kvc.topk %score, %n : !s, !c -> !m
   kvc.keep %k : !m

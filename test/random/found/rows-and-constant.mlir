@@ -12,7 +12,7 @@ kvc.policy @p {
   %eb = kvc.broadcast %e : f32 to !r
   %a = kvc.attention last(%w) : !r
   %b = arith.addf %a, %eb : !r
-  %y = kvc.reduce sum window %b : !r -> !s
+  %y = kvc.reduce sum queries %b : !r -> !s
   %score = kvc.reduce sum group %y : !s -> !s
   %n = kvc.allocate uniform : !c
   %k = kvc.topk %score, %n : !s, !c -> !m

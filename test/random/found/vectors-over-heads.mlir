@@ -12,7 +12,7 @@ kvc.policy @p {
   %h = kvc.reduce sum heads %v : !r -> !r
   %x = kvc.reduce sum channels %h : !r -> !s
   %a = kvc.attention last(%w) : !r
-  %y = kvc.reduce sum window %a : !r -> !s
+  %y = kvc.reduce sum queries %a : !r -> !s
   %z = kvc.reduce sum group %y : !s -> !s
   %score = arith.addf %x, %z : !s
   %n = kvc.allocate uniform : !c

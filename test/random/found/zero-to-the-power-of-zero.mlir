@@ -6,7 +6,7 @@ kvc.policy @random {
   %1 = kvc.attention last(%c2) : tensor<?x?x?xf32>
   %2 = math.powf %1, %1 : tensor<?x?x?xf32>
   %3 = kvc.reduce  max  group %2 : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
-  %4 = kvc.reduce  max  window %3 : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %4 = kvc.reduce  max  queries %3 : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %cst = arith.constant 1.000000e+00 : f32
   %5 = kvc.count_mass %4 all_but(%cst) : tensor<?x?xf32> -> tensor<?xi32>
   %6 = kvc.topk %0, %5 : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>

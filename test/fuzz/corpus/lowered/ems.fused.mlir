@@ -1,19 +1,19 @@
 module {
-  kvc.policy @ems attributes {params = {closed = 0 : index, gamma = "4" : !kvc.fraction, tau = 6.000000e-01 : f32, width = 7 : index, window = 32 : index}} {
-    %0 = kvc.kernel  statistics "statistics"() attributes {buffers = [#kvc.buffer<0, live = 0 to 1>]} : () -> tensor<?x?xf32, #kvc.axes<query_heads, window>> {
-      %5 = kvc.row_log_sum_exp : tensor<?x?xf32, #kvc.axes<query_heads, window>>
+  kvc.policy @ems attributes {params = {closed = 0 : index, gamma = "4" : !kvc.fraction, tau = 6.000000e-01 : f32, width = 7 : index, window = 32 : index}, plan = #kvc.plan<queries = all, protect_last = 32, lse = 0, scores = 12 of kv_heads, phases = [score, score, score, score, select, compact], buffers = [0 to 1 : tensor<?x?xf32, #kvc.axes<query_heads, query>>, 1 to 5 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 1 to 2 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 1 to 3 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 1 to 3 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 2 to 4 : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, 2 to 3 : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, 2 to 3 : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, 2 to 3 : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, 2 to 3 : tensor<?xi32, #kvc.axes<kv_heads>>, 2 to 3 : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, 2 to 3 : tensor<?xi32, #kvc.axes<kv_heads>>, 2 to 5 per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 3 to 4 : tensor<?x?xi32, #kvc.axes<kv_heads, past>>, 4 to 5 : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, 4 to 4 per_block : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>]>} {
+    %0 = kvc.kernel  statistics "statistics"() attributes {buffers = [#kvc.buffer<0, live = 0 to 1>]} : () -> tensor<?x?xf32, #kvc.axes<query_heads, query>> {
+      %5 = kvc.row_log_sum_exp : tensor<?x?xf32, #kvc.axes<query_heads, query>>
       %c32 = arith.constant 32 : index
-      kvc.yield protect_last(%c32) %5 : tensor<?x?xf32, #kvc.axes<query_heads, window>>
+      kvc.yield protect_last(%c32) %5 : tensor<?x?xf32, #kvc.axes<query_heads, query>>
     }
-    %1:4 = kvc.kernel  columns "columns0"(%0) attributes {buffers = [#kvc.buffer<1, live = 1 to 5>, #kvc.buffer<2, live = 1 to 2>, #kvc.buffer<3, live = 1 to 3>, #kvc.buffer<4, live = 1 to 3>]} : (tensor<?x?xf32, #kvc.axes<query_heads, window>>) -> (tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>) {
-    ^bb0(%arg0: tensor<?x?xf32, #kvc.axes<query_heads, window>>):
+    %1:4 = kvc.kernel  columns "columns0"() lse(%0) attributes {buffers = [#kvc.buffer<1, live = 1 to 5>, #kvc.buffer<2, live = 1 to 2>, #kvc.buffer<3, live = 1 to 3>, #kvc.buffer<4, live = 1 to 3>]} : (tensor<?x?xf32, #kvc.axes<query_heads, query>>) -> (tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>) {
+    ^bb0(%arg0: tensor<?x?xf32, #kvc.axes<query_heads, query>>):
       %c32 = arith.constant 32 : index
-      %5 = kvc.attention last(%c32) lse(%arg0 : tensor<?x?xf32, #kvc.axes<query_heads, window>>) : tensor<?x32x?xf32, #kvc.axes<query_heads, window, past>>
-      %6 = kvc.length
-      %7 = kvc.attention last(%6) lse(%arg0 : tensor<?x?xf32, #kvc.axes<query_heads, window>>) : tensor<?x?x?xf32, #kvc.axes<query_heads, window, past>>
-      %8 = kvc.reduce  mean  window %5 : tensor<?x32x?xf32, #kvc.axes<query_heads, window, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
-      %9 = kvc.reduce  mean  window %7 : tensor<?x?x?xf32, #kvc.axes<query_heads, window, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
-      %10 = kvc.reduce  mean  group %8 : tensor<?x?xf32, #kvc.axes<query_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %5 = kvc.attention last(%c32) lse(%arg0 : tensor<?x?xf32, #kvc.axes<query_heads, query>>) : tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
+      %6 = kvc.reduce  mean  queries %5 : tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
+      %7 = kvc.length
+      %8 = kvc.attention last(%7) lse(%arg0 : tensor<?x?xf32, #kvc.axes<query_heads, query>>) : tensor<?x?x?xf32, #kvc.axes<query_heads, query, past>>
+      %9 = kvc.reduce  mean  queries %8 : tensor<?x?x?xf32, #kvc.axes<query_heads, query, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
+      %10 = kvc.reduce  mean  group %6 : tensor<?x?xf32, #kvc.axes<query_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %11 = kvc.reduce  mean  group %9 : tensor<?x?xf32, #kvc.axes<query_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %12 = arith.maximumf %11, %10 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %13 = kvc.norm  l2  raw_key : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
@@ -25,7 +25,7 @@ module {
       %c7 = arith.constant 7 : index
       %5 = kvc.pool  mean %arg0 width(%c7) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %6 = kvc.allocate uniform : tensor<?xi32, #kvc.axes<kv_heads>>
-      %7 = kvc.stage %5 {buffer = #kvc.buffer<12, live = 2 to 5>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %7 = kvc.store %5 {buffer = #kvc.buffer<12, live = 2 to 5>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %8 = kvc.topk %7, %6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?xi32, #kvc.axes<kv_heads>> -> tensor<?x?xi1, #kvc.axes<kv_heads, past>>
       %9 = kvc.budget
       %10 = kvc.fraction "4"
@@ -48,7 +48,7 @@ module {
     %3 = kvc.kernel  nearest "nearest0"(%2#1, %2#2, %2#3, %2#4, %2#5, %2#6, %1#2, %1#3) attributes {buffers = [#kvc.buffer<13, live = 3 to 4>]} : (tensor<?x?xi1, #kvc.axes<kv_heads, past>>, tensor<?x?xi1, #kvc.axes<kv_heads, past>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>) -> tensor<?x?xi32, #kvc.axes<kv_heads, past>> {
     ^bb0(%arg0: tensor<?x?xi1, #kvc.axes<kv_heads, past>>, %arg1: tensor<?x?xi1, #kvc.axes<kv_heads, past>>, %arg2: tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, %arg3: tensor<?xi32, #kvc.axes<kv_heads>>, %arg4: tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, %arg5: tensor<?xi32, #kvc.axes<kv_heads>>, %arg6: tensor<?x?xf32, #kvc.axes<kv_heads, past>>, %arg7: tensor<?x?xf32, #kvc.axes<kv_heads, past>>):
       %cst = arith.constant 6.000000e-01 : f32
-      %5 = kvc.nearest %arg0 in %arg1 of  raw_key times  value at_least(%cst) prepared(%arg2, %arg3, %arg4, %arg5, %arg6, %arg7 : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>) : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, tensor<?x?xi1, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, past>>
+      %5 = kvc.nearest %arg0 in %arg1 of  raw_key times  value at_least(%cst) lists(%arg2, %arg3, %arg4, %arg5 : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>) norms(%arg6, %arg7 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>) : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, tensor<?x?xi1, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, past>>
       %c32 = arith.constant 32 : index
       kvc.yield protect_last(%c32) %5 : tensor<?x?xi32, #kvc.axes<kv_heads, past>>
     }

@@ -1,20 +1,20 @@
 module {
-  kvc.policy @lagkv attributes {params = {lag = 128 : index, sinks = 4 : index}} {
+  kvc.policy @lagkv attributes {params = {lag = 128 : index, sinks = 4 : index}, plan = #kvc.plan<queries = 0, protect_last = 0, lse = none, scores = 0 of kv_heads, phases = [score, select, compact], buffers = [0 to 2 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 0 to 2 per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 0 to 2 per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 0 to 2 per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>]>} {
     %0 = kvc.kernel  segments "segments0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} : () -> tensor<?x?xf32, #kvc.axes<kv_heads, past>> {
       %2 = kvc.vectors  key : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
       %c128 = arith.constant 128 : index
       %c4 = arith.constant 4 : index
       %3 = kvc.segment  minmax next %2 length(%c128) from(%c4) : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
       %4 = kvc.reduce  std  channels %3 : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-      %5 = kvc.stage %4 {buffer = #kvc.buffer<1, live = 0 to 2>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %5 = kvc.store %4 {buffer = #kvc.buffer<1, live = 0 to 2>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %6 = kvc.segment  softmax %5 length(%c128) from(%c4) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %7 = kvc.vectors  value : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
       %8 = kvc.segment  minmax next %7 length(%c128) from(%c4) : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
       %9 = kvc.reduce  std  channels %8 : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-      %10 = kvc.stage %9 {buffer = #kvc.buffer<2, live = 0 to 2>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %10 = kvc.store %9 {buffer = #kvc.buffer<2, live = 0 to 2>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %11 = kvc.segment  softmax %10 length(%c128) from(%c4) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %12 = arith.addf %6, %11 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-      %13 = kvc.stage %12 {buffer = #kvc.buffer<3, live = 0 to 2>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %13 = kvc.store %12 {buffer = #kvc.buffer<3, live = 0 to 2>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %14 = kvc.segment  rank %13 length(%c128) from(%c4) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %15 = kvc.position from_end : tensor<1x?xi32, #kvc.axes<one_head, past>>
       %16 = kvc.length

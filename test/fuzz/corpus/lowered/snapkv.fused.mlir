@@ -1,21 +1,21 @@
 module {
-  kvc.policy @snapkv attributes {params = {width = 7 : index, window = 32 : index}} {
-    %0 = kvc.kernel  statistics "statistics"() attributes {buffers = [#kvc.buffer<0, live = 0 to 1>]} : () -> tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>> {
+  kvc.policy @snapkv attributes {params = {width = 7 : index, window = 32 : index}, plan = #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 3 of kv_heads, phases = [score, score, score, select, compact], buffers = [0 to 1 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>, 1 to 2 : tensor<?x32xf32, #kvc.axes<query_heads, query>>, 2 to 3 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, 3 to 4 per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>]>} {
+    %0 = kvc.kernel  statistics "statistics"() attributes {buffers = [#kvc.buffer<0, live = 0 to 1>]} : () -> tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>> {
       %c32 = arith.constant 32 : index
-      %4 = kvc.row_statistics last(%c32) : tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>
+      %4 = kvc.row_statistics last(%c32) : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
       %c32_0 = arith.constant 32 : index
-      kvc.yield protect_last(%c32_0) %4 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>
+      kvc.yield protect_last(%c32_0) %4 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
     }
-    %1 = kvc.kernel  combine "combine"(%0) attributes {buffers = [#kvc.buffer<1, live = 1 to 2>]} : (tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>) -> tensor<?x32xf32, #kvc.axes<query_heads, window>> {
-    ^bb0(%arg0: tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>>):
-      %4 = kvc.combine_statistics %arg0 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, window, split, pair>> -> tensor<?x32xf32, #kvc.axes<query_heads, window>>
-      kvc.yield %4 : tensor<?x32xf32, #kvc.axes<query_heads, window>>
+    %1 = kvc.kernel  combine "combine"(%0) attributes {buffers = [#kvc.buffer<1, live = 1 to 2>]} : (tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>) -> tensor<?x32xf32, #kvc.axes<query_heads, query>> {
+    ^bb0(%arg0: tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>):
+      %4 = kvc.combine_statistics %arg0 : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>> -> tensor<?x32xf32, #kvc.axes<query_heads, query>>
+      kvc.yield %4 : tensor<?x32xf32, #kvc.axes<query_heads, query>>
     }
-    %2 = kvc.kernel  columns "columns0"(%1) attributes {buffers = [#kvc.buffer<2, live = 2 to 3>]} : (tensor<?x32xf32, #kvc.axes<query_heads, window>>) -> tensor<?x?xf32, #kvc.axes<kv_heads, past>> {
-    ^bb0(%arg0: tensor<?x32xf32, #kvc.axes<query_heads, window>>):
+    %2 = kvc.kernel  columns "columns0"() lse(%1) attributes {buffers = [#kvc.buffer<2, live = 2 to 3>]} : (tensor<?x32xf32, #kvc.axes<query_heads, query>>) -> tensor<?x?xf32, #kvc.axes<kv_heads, past>> {
+    ^bb0(%arg0: tensor<?x32xf32, #kvc.axes<query_heads, query>>):
       %c32 = arith.constant 32 : index
-      %4 = kvc.attention last(%c32) lse(%arg0 : tensor<?x32xf32, #kvc.axes<query_heads, window>>) : tensor<?x32x?xf32, #kvc.axes<query_heads, window, past>>
-      %5 = kvc.reduce  mean  window %4 : tensor<?x32x?xf32, #kvc.axes<query_heads, window, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
+      %4 = kvc.attention last(%c32) lse(%arg0 : tensor<?x32xf32, #kvc.axes<query_heads, query>>) : tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
+      %5 = kvc.reduce  mean  queries %4 : tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>> -> tensor<?x?xf32, #kvc.axes<query_heads, past>>
       %6 = kvc.reduce  mean  group %5 : tensor<?x?xf32, #kvc.axes<query_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       kvc.yield protect_last(%c32) %6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
     }
@@ -24,7 +24,7 @@ module {
       %c7 = arith.constant 7 : index
       %4 = kvc.pool  max %arg0 width(%c7) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %5 = kvc.allocate uniform : tensor<?xi32, #kvc.axes<kv_heads>>
-      %6 = kvc.stage %4 {buffer = #kvc.buffer<3, live = 3 to 4>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+      %6 = kvc.store %4 {buffer = #kvc.buffer<3, live = 3 to 4>} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
       %7 = kvc.topk %6, %5 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?xi32, #kvc.axes<kv_heads>> -> tensor<?x?xi1, #kvc.axes<kv_heads, past>>
       %indices, %counts = kvc.list_kept %7 : tensor<?x?xi1, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>
       %c32 = arith.constant 32 : index

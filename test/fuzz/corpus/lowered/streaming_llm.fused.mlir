@@ -1,5 +1,5 @@
 module {
-  kvc.policy @streaming_llm attributes {params = {sinks = 4 : index}} {
+  kvc.policy @streaming_llm attributes {params = {sinks = 4 : index}, plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = none, phases = [select, compact], buffers = []>} {
     %0:2 = kvc.kernel  rows "rows0"() : () -> (tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>) {
       %1 = kvc.position : tensor<1x?xi32, #kvc.axes<one_head, past>>
       %2 = kvc.budget

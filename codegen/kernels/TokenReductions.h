@@ -1,11 +1,11 @@
-//===- RowStatistics.h - numbers that a whole row gives -------------------===//
+//===- TokenReductions.h - what is reduced over the tokens of a row -------===//
 //
 // The whole block calls each of these; all have barriers inside.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KVC_CODEGEN_KERNELS_ROWSTATISTICS_H
-#define KVC_CODEGEN_KERNELS_ROWSTATISTICS_H
+#ifndef KVC_CODEGEN_KERNELS_TOKENREDUCTIONS_H
+#define KVC_CODEGEN_KERNELS_TOKENREDUCTIONS_H
 
 #include "codegen/kernels/RowBlock.h"
 
@@ -28,4 +28,4 @@ Expr isSelectedHead(RowBlock &row, SelectHeadsOp op);
 
 } // namespace kvc
 
-#endif // KVC_CODEGEN_KERNELS_ROWSTATISTICS_H
+#endif // KVC_CODEGEN_KERNELS_TOKENREDUCTIONS_H

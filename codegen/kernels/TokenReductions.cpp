@@ -1,6 +1,12 @@
-//===- RowStatistics.cpp - numbers that a whole row gives -----------------===//
+//===- TokenReductions.cpp - what is reduced over the tokens of a row -----===//
+//
+// kvc.reduce tokens, kvc.count_mass and kvc.select_heads: numbers that one
+// block makes of a whole row of tokens, all barriers inside. The log-sum-exp of
+// attention rows is not here but in Statistics.cpp.
+//
+//===----------------------------------------------------------------------===//
 
-#include "codegen/kernels/RowStatistics.h"
+#include "codegen/kernels/TokenReductions.h"
 
 #include "codegen/kernels/RadixSelect.h"
 
