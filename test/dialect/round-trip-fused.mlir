@@ -1,0 +1,145 @@
+// RUN: kvc-opt %s | kvc-opt | FileCheck %s
+// RUN: kvc-opt %s --mlir-print-op-generic | kvc-opt | FileCheck %s
+
+// What is written here holds together: it passes the checks of level fused, and
+// every kernel but the last has its buffers numbered.
+// RUN: kvc-opt %s --pass-pipeline="builtin.module(kvc.policy(kvc-check-kernels,kvc-plan-scratch,kvc-write-plan))" | FileCheck %s --check-prefix=PLAN
+// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 13 of kv_heads, phases = [score, score, score, score, score, score, score, score, select, compact],
+
+!partial = tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
+!lse     = tensor<?x32xf32, #kvc.axes<query_heads, query>>
+!lses    = tensor<?x?xf32, #kvc.axes<query_heads, query>>
+!rows    = tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
+!allrows = tensor<?x?x?xf32, #kvc.axes<query_heads, query, past>>
+!matrix  = tensor<?x?x?xf32, #kvc.axes<query_heads, channel, channel>>
+!sums    = tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>
+!qscore  = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+!score   = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!scores  = tensor<?x?xf32, #kvc.axes<one_head, past>>
+!mask    = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+!tokens  = tensor<?x?xi32, #kvc.axes<kv_heads, past>>
+!list    = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+!count   = tensor<?xi32, #kvc.axes<kv_heads>>
+
+// Every op of level fused, in its own syntax.
+// CHECK-LABEL: kvc.policy @every_op
+kvc.policy @every_op {
+  // CHECK: kvc.kernel statistics "statistics"() :
+  %0 = kvc.kernel statistics "statistics"() : () -> !partial {
+    %w = arith.constant 32 : index
+    // CHECK: kvc.row_statistics last(%{{.*}}) : tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
+    %p = kvc.row_statistics last(%w) : !partial
+    // CHECK: kvc.yield protect_last(%{{.*}}) %{{.*}} :
+    kvc.yield protect_last(%w) %p : !partial
+  }
+  // CHECK: %[[LSE:.*]] = kvc.kernel combine "combine"(%{{.*}}) :
+  %1 = kvc.kernel combine "combine"(%0) : (!partial) -> !lse {
+  ^bb0(%p: !partial):
+    // CHECK: kvc.combine_statistics %{{.*}} : tensor<?x32x?x2xf32, {{.*}}> -> tensor<?x32xf32, #kvc.axes<query_heads, query>>
+    %l = kvc.combine_statistics %p : !partial -> !lse
+    kvc.yield %l : !lse
+  }
+  // CHECK: kvc.kernel columns "columns0"() lse(%[[LSE]]) : (tensor<?x32xf32, #kvc.axes<query_heads, query>>) ->
+  %2 = kvc.kernel columns "columns0"() lse(%1) : (!lse) -> !score {
+  ^bb0(%l: !lse):
+    %w = arith.constant 32 : index
+    // CHECK: kvc.attention last(%{{.*}}) lse(%{{.*}} : tensor<?x32xf32, #kvc.axes<query_heads, query>>) :
+    %a = kvc.attention last(%w) lse(%l : !lse) : !rows
+    // CHECK: kvc.reduce sum queries
+    %q = kvc.reduce sum queries %a : !rows -> !qscore
+    %g = kvc.reduce max group %q : !qscore -> !score
+    kvc.yield protect_last(%w) %g : !score
+  }
+  %3 = kvc.kernel statistics "all"() : () -> !lses {
+    // CHECK: kvc.row_log_sum_exp : tensor<?x?xf32, #kvc.axes<query_heads, query>>
+    %l = kvc.row_log_sum_exp : !lses
+    %w = arith.constant 32 : index
+    kvc.yield protect_last(%w) %l : !lses
+  }
+  // CHECK: %[[GRAM:.*]]:2 = kvc.kernel gram "gram"()
+  %4:2 = kvc.kernel gram "gram"() : () -> (!matrix, !sums) {
+    // CHECK: kvc.gram : tensor<?x?x?xf32, #kvc.axes<query_heads, channel, channel>>, tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>
+    %m, %s = kvc.gram : !matrix, !sums
+    kvc.yield %m, %s : !matrix, !sums
+  }
+  // CHECK: kvc.kernel columns "columns1"(%{{.*}}) gram(%[[GRAM]]#0, %[[GRAM]]#1) :
+  %5:2 = kvc.kernel columns "columns1"(%2) gram(%4#0, %4#1) : (!score, !matrix, !sums) -> (!score, !score) {
+  ^bb0(%x: !score, %m: !matrix, %s: !sums):
+    %w = arith.constant 32 : index
+    // CHECK: kvc.projected_norm l1 bound gram(%{{.*}}, %{{.*}} : tensor<?x?x?xf32, {{.*}}>, tensor<?x?x2xf32, {{.*}}>) :
+    %n = kvc.projected_norm l1 bound gram(%m, %s : !matrix, !sums) : !qscore
+    %g = kvc.reduce max group %n : !qscore -> !score
+    %b = arith.mulf %g, %x : !score
+    %k = kvc.norm l2 raw_key : !score
+    kvc.yield protect_last(%w) %b, %k : !score, !score
+  }
+  // CHECK: kvc.kernel rows "rows0"
+  %6:5 = kvc.kernel rows "rows0"(%5#0) : (!score) -> (!mask, !list, !count, !list, !count) {
+  ^bb0(%x: !score):
+    %w = arith.constant 32 : index
+    %width = arith.constant 7 : index
+    %p = kvc.pool max %x width(%width) : !score
+    // CHECK: kvc.store %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+    %s = kvc.store %p : !score
+    %c = kvc.allocate uniform : !count
+    %m = kvc.topk %s, %c : !score, !count -> !mask
+    // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>
+    %i, %n = kvc.list %m : !mask -> !list, !count
+    %j, %o = kvc.list %m : !mask -> !list, !count
+    kvc.yield protect_last(%w) %m, %i, %n, %j, %o : !mask, !list, !count, !list, !count
+  }
+  %7 = kvc.kernel nearest "nearest0"(%6#0, %6#1, %6#2, %6#3, %6#4, %5#1) : (!mask, !list, !count, !list, !count, !score) -> !tokens {
+  ^bb0(%m: !mask, %i: !list, %n: !count, %j: !list, %o: !count, %k: !score):
+    %w = arith.constant 32 : index
+    %tau = arith.constant 0.5 : f32
+    // CHECK: kvc.nearest %{{.*}} in %{{.*}} of raw_key at_least(%{{.*}}) lists(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : {{.*}}) norms(%{{.*}} : {{.*}}) :
+    %d = kvc.nearest %m in %m of raw_key at_least(%tau) lists(%i, %n, %j, %o : !list, !count, !list, !count) norms(%k : !score) : !mask, !mask -> !tokens
+    kvc.yield protect_last(%w) %d : !tokens
+  }
+  %8:3 = kvc.kernel rows "rows1"(%6#0, %7) : (!mask, !tokens) -> (!list, !list, !count) {
+  ^bb0(%m: !mask, %d: !tokens):
+    %w = arith.constant 32 : index
+    // CHECK: kvc.list_kept %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, {{.*}}>
+    %i, %n = kvc.list_kept %m : !mask -> !list, !count
+    // CHECK: kvc.list_members %{{.*}}, %{{.*}} share_positions :
+    %t = kvc.list_members %m, %d share_positions : !mask, !tokens -> !list
+    kvc.yield protect_last(%w) %t, %i, %n : !list, !list, !count
+  }
+  // CHECK: kvc.kernel compact "compact"
+  kvc.kernel compact "compact"(%8#0, %2) : (!list, !score) -> () {
+  ^bb0(%t: !list, %x: !score):
+    // CHECK: kvc.merge %{{.*}} weight(%{{.*}}) :
+    kvc.merge %t weight(%x) : !list, !score
+    %w = arith.constant 32 : index
+    kvc.yield protect_last(%w)
+  }
+  // CHECK: kvc.done
+  kvc.done
+}
+
+// The gather in place of a merge, scratch of a kernel's own, and a plan.
+// CHECK-LABEL: kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, phases = [score, select, compact], buffers = [0 to 2 : tensor<?x?xf32, #kvc.axes<one_head, past>>, 1 to 1 per_block model : tensor<?xi32, #kvc.axes<kv_heads>>]>} {
+kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, phases = [score, select, compact], buffers = [0 to 2 : !scores, 1 to 1 per_block model : !count]>} {
+  // CHECK: kvc.kernel columns "columns0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} :
+  %0 = kvc.kernel columns "columns0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} : () -> !scores {
+    %k = kvc.norm l2 key : !score
+    %n = kvc.reduce sum heads %k : !score -> !scores
+    kvc.yield %n : !scores
+  }
+  %1:2 = kvc.kernel rows "rows0"(%0) : (!scores) -> (!list, !count) {
+  ^bb0(%x: !scores):
+    // CHECK: kvc.store %{{.*}} {buffer = #kvc.buffer<1, live = 1 to 1>} :
+    %s = kvc.store %x {buffer = #kvc.buffer<1, live = 1 to 1>} : !scores
+    %c = kvc.allocate uniform : !count
+    %m = kvc.topk %s, %c : !scores, !count -> !mask
+    %i, %n = kvc.list_kept %m : !mask -> !list, !count
+    kvc.yield %i, %n : !list, !count
+  }
+  kvc.kernel compact "compact"(%1#0, %1#1) : (!list, !count) -> () {
+  ^bb0(%i: !list, %n: !count):
+    // CHECK: kvc.compact %{{.*}}, %{{.*}} : tensor<?x?xi32, {{.*}}>, tensor<?xi32, {{.*}}>
+    kvc.compact %i, %n : !list, !count
+    kvc.yield
+  }
+  kvc.done
+}
