@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/Ragged.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -22,17 +22,27 @@ namespace {
 
 using Values = KernelBuilder::Values;
 
-class MergeBuilder {
+LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+  LaunchSpec spec = bodyLaunch(kernel, site);
+  Ragged::addArgs(spec.args);
+  for (const char *arg :
+       {"member_rows", "member_norms", "member_counts", "member_capacity"})
+    addArg(spec.args, arg);
+  addOwnArgs(kernel, spec.args);
+  spec.blockSize = warps * warpSize;
+  spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
+               "kv_heads", "batch"};
+  return spec;
+}
+
+class MergeBuilder : PolicyKernel {
 public:
   MergeBuilder(KernelOp kernel, const KernelSite &site)
-      : kernel(kernel), site(site),
-        op(*kernel.getBody().getOps<MergeOp>().begin()),
-        yield(cast<YieldOp>(kernel.getBody().front().back())),
-        k(site.builder, site.name, site.shape, launch(), site.scratch) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)),
+        op(*kernel.getBody().getOps<MergeOp>().begin()) {}
 
   void build() {
-    head = k.block(gpu::Dimension::y);
-    s = openSequence(k, k.block(gpu::Dimension::z), yield);
+    openHeadBlock();
     Ragged rows(k, s.sequence, head);
     Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
     k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
@@ -69,27 +79,9 @@ public:
   }
 
 private:
-  KernelOp kernel;
-  const KernelSite &site;
   MergeOp op;
-  YieldOp yield;
-  KernelBuilder k;
-  SequenceScalars s;
-  Expr head, members;
+  Expr members;
   Buffer owners, normTable;
-
-  LaunchSpec launch() {
-    LaunchSpec spec = bodyLaunch(kernel, site);
-    Ragged::addArgs(spec.args);
-    for (const char *arg :
-         {"member_rows", "member_norms", "member_counts", "member_capacity"})
-      addArg(spec.args, arg);
-    addOwnArgs(kernel, spec.args);
-    spec.blockSize = warps * warpSize;
-    spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
-                 "kv_heads", "batch"};
-    return spec;
-  }
 
   /// Runs of 32 dimensions of a row.
   int64_t pieces() const { return llvm::divideCeil(k.shape.headDim, warpSize); }
@@ -108,13 +100,7 @@ private:
         arith::TruncFOp::create(k.b, k.shape.elementType(k.b.getContext()), x));
   }
 
-  Expr read(Value value, Expr token) {
-    PointEval eval(
-        k, s,
-        [this](Value v, const Point &p) { return readInput(k, s, site, v, p); },
-        Point{head, -1, {}, token});
-    return eval(value);
-  }
+  Expr read(Value value, Expr token) { return valueAt(value, head, token); }
   Expr weightOf(Expr token) { return read(op.getWeight(), token); }
 
   /// Folds `body(entry, token, carried)` over the row's members, ascending. The

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/WarpProduct.h"
 
 using namespace mlir;
@@ -23,32 +23,30 @@ namespace {
 
 using Values = KernelBuilder::Values;
 
-class NearestBuilder {
+LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+  LaunchSpec spec = bodyLaunch(kernel, site);
+  addOwnArgs(kernel, spec.args);
+  spec.blockSize = warps * warpSize;
+  spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
+               "kv_heads", "batch"};
+  return spec;
+}
+
+class NearestBuilder : PolicyKernel {
 public:
   NearestBuilder(KernelOp kernel, const KernelSite &site)
-      : kernel(kernel), site(site),
-        yield(cast<YieldOp>(kernel.getBody().front().back())),
-        k(site.builder, site.name, site.shape, launch(), site.scratch) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)) {}
 
   void build() {
-    head = k.block(gpu::Dimension::y);
-    s = openSequence(k, k.block(gpu::Dimension::z), yield);
+    openHeadBlock();
     k.when(s.length.above(s.budget), [&] {
-      for (auto [value, name] :
-           llvm::zip(yield.getValues(), outputBuffers(kernel)))
+      for (auto [value, name] : results())
         search(value.getDefiningOp<NearestOp>(),
                scratchBuffer(k, name, value.getType()));
     });
   }
 
 private:
-  KernelOp kernel;
-  const KernelSite &site;
-  YieldOp yield;
-  KernelBuilder k;
-  SequenceScalars s;
-  Expr head;
-
   static SmallVector<CacheSide> sidesOf(NearestOp op) {
     SmallVector<CacheSide> sides{op.getSide()};
     if (std::optional<CacheSide> second = op.getTimes())
@@ -56,40 +54,25 @@ private:
     return sides;
   }
 
-  LaunchSpec launch() {
-    LaunchSpec spec = bodyLaunch(kernel, site);
-    addOwnArgs(kernel, spec.args);
-    spec.blockSize = warps * warpSize;
-    spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
-                 "kv_heads", "batch"};
-    return spec;
-  }
-
   /// A list, a count or a norm at an item of the running head, or of the head
   /// alone.
-  Expr input(Value value, Expr item) {
-    PointEval eval(
-        k, s,
-        [this](Value v, const Point &p) { return readInput(k, s, site, v, p); },
-        Point{head, -1, {}, item});
-    return eval(value);
-  }
+  Expr itemOf(Value value, Expr item) { return valueAt(value, head, item); }
 
   void search(NearestOp op, const Buffer &result) {
     Expr zero = k.index(0);
-    Expr sources = input(op.getSourceCount(), zero).toIndex();
-    Expr centres = input(op.getCentreCount(), zero).toIndex();
+    Expr sources = itemOf(op.getSourceCount(), zero).toIndex();
+    Expr centres = itemOf(op.getCentreCount(), zero).toIndex();
     SmallVector<CacheSide> sides = sidesOf(op);
     auto listed = [&](Value list, Expr item, Expr count) {
-      return input(list, item.min(count - 1)).toIndex();
+      return itemOf(list, item.min(count - 1)).toIndex();
     };
     auto normOf = [&](size_t side, Expr token) {
-      return input(op.getNorms()[side], token);
+      return itemOf(op.getNorms()[side], token);
     };
 
     Expr token = k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
     k.when(token < s.past, [&] {
-      k.when(input(op.getSources(), token) == k.boolean(false),
+      k.when(itemOf(op.getSources(), token) == k.boolean(false),
              [&] { k.store(k.i32(-1), result, {s.sequence, head, token}); });
     });
 
@@ -108,13 +91,16 @@ private:
       int slots = products[0].slots();
       Values start(slots, k.f32(-std::numeric_limits<double>::infinity()));
       start.append(slots, k.i32(noToken));
-      Values best = k.loop(
-          zero, centres, WarpProduct::rows, start,
-          [&](Expr base, ArrayRef<Expr> carried) {
-            return step(
-                sides, products, base, centres, carried,
-                [&](Expr row) { return listed(op.getCentreList(), row, centres); }, normOf);
-          });
+      Values best =
+          k.loop(zero, centres, WarpProduct::rows, start,
+                 [&](Expr base, ArrayRef<Expr> carried) {
+                   return step(
+                       sides, products, base, centres, carried,
+                       [&](Expr row) {
+                         return listed(op.getCentreList(), row, centres);
+                       },
+                       normOf);
+                 });
       best = products[0].acrossLanes(
           best, [&](ArrayRef<Expr> a, ArrayRef<Expr> b) {
             Values next;

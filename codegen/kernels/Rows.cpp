@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/RowLists.h"
 #include "codegen/kernels/TokenReductions.h"
@@ -23,19 +24,25 @@ namespace {
 
 constexpr int64_t threads = RowBlock::threads;
 
-class RowsBuilder {
+LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+  LaunchSpec spec = bodyLaunch(kernel, site);
+  addArg(spec.args, "status");
+  RowLists::addArgs(kernel, spec.args);
+  spec.blockSize = threads;
+  spec.grid = {"1", "kv_heads", "batch"};
+  return spec;
+}
+
+class RowsBuilder : PolicyKernel {
 public:
   RowsBuilder(KernelOp kernel, const KernelSite &site)
-      : kernel(kernel), site(site),
-        yield(cast<YieldOp>(kernel.getBody().front().back())),
-        k(site.builder, site.name, site.shape, launch(), site.scratch),
-        block(k, threads), radix(k, block) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads),
+        radix(k, block) {}
 
   void build() {
     if (makesChannels())
       channelRuns = k.shared(k.b.getF32Type(), threads);
-    head = k.block(gpu::Dimension::y);
-    s = openSequence(k, k.block(gpu::Dimension::z), yield);
+    openHeadBlock();
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
     row.emplace(
         RowBlock{k, block, kernel, s, head, reader, k.index(0), s.past});
@@ -56,14 +63,8 @@ public:
   }
 
 private:
-  KernelOp kernel;
-  const KernelSite &site;
-  YieldOp yield;
-  KernelBuilder k;
   ThreadBlock block;
   RadixSelect radix;
-  Expr head;
-  SequenceScalars s;
   Buffer channelRuns;
   std::optional<RowBlock> row;
   std::optional<RowLists> lists;
@@ -77,18 +78,9 @@ private:
     });
   }
 
-  LaunchSpec launch() {
-    LaunchSpec spec = bodyLaunch(kernel, site);
-    addArg(spec.args, "status");
-    RowLists::addArgs(kernel, spec.args);
-    spec.blockSize = threads;
-    spec.grid = {"1", "kv_heads", "batch"};
-    return spec;
-  }
-
   std::optional<Expr> leaf(Value value, const Point &p) {
-    if (std::optional<Expr> input = readInput(k, s, site, value, p))
-      return input;
+    if (std::optional<Expr> operand = input(value, p))
+      return operand;
     Operation *op = value.getDefiningOp();
     if (auto store = dyn_cast<StoreOp>(op))
       return row->loadStored(store, p);

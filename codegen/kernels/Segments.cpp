@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/TokenReductions.h"
 
@@ -21,19 +22,29 @@ namespace {
 
 constexpr int64_t threads = RowBlock::threads;
 
-class SegmentsBuilder {
+/// All segments of a kernel are cut alike.
+SegmentOp cutOf(KernelOp kernel) {
+  return *kernel.getBody().getOps<SegmentOp>().begin();
+}
+
+LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+  LaunchSpec spec = bodyLaunch(kernel, site);
+  spec.blockSize = threads;
+  int64_t length = constantOf(cutOf(kernel).getLength());
+  spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
+               "batch"};
+  return spec;
+}
+
+class SegmentsBuilder : PolicyKernel {
 public:
   SegmentsBuilder(KernelOp kernel, const KernelSite &site)
-      : kernel(kernel), site(site),
-        yield(cast<YieldOp>(kernel.getBody().front().back())),
-        cut(*kernel.getBody().getOps<SegmentOp>().begin()),
-        length(constantOf(cut.getLength())),
-        k(site.builder, site.name, site.shape, launch(), site.scratch),
-        block(k, threads) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)), cut(cutOf(kernel)),
+        length(constantOf(cut.getLength())), block(k, threads) {}
 
   void build() {
     makeShared();
-    s = openSequence(k, k.block(gpu::Dimension::z), yield);
+    openBlock();
     Expr from = evalScalar(k, s, cut.getFrom()).max(k.index(0)).min(s.past);
     k.when(s.length.above(s.budget), [&] {
       Expr behind = s.past - from;
@@ -48,14 +59,9 @@ public:
   }
 
 private:
-  KernelOp kernel;
-  const KernelSite &site;
-  YieldOp yield;
   SegmentOp cut;
   int64_t length;
-  KernelBuilder k;
   ThreadBlock block;
-  SequenceScalars s;
   Buffer channelRuns;
   std::optional<RowBlock> row, ahead;
 
@@ -66,14 +72,6 @@ private:
     llvm::DenseMap<std::pair<ReduceKind, int>, Expr> scores;
   };
   llvm::MapVector<Operation *, Statistics> statistics;
-
-  LaunchSpec launch() {
-    LaunchSpec spec = bodyLaunch(kernel, site);
-    spec.blockSize = threads;
-    spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
-                 "batch"};
-    return spec;
-  }
 
   static bool ofVectors(SegmentOp op) {
     return axesOf(op.getType()).size() == 3;
@@ -113,7 +111,7 @@ private:
 
   void runSegment(Expr begin, Expr end) {
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
-    Expr head = k.block(gpu::Dimension::y);
+    head = k.block(gpu::Dimension::y);
     row.emplace(
         RowBlock{k, block, kernel, s, head, reader, begin, end.min(s.past)});
     ahead.emplace(*row);
@@ -167,8 +165,8 @@ private:
   }
 
   std::optional<Expr> leaf(Value value, const Point &p) {
-    if (std::optional<Expr> input = readInput(k, s, site, value, p))
-      return input;
+    if (std::optional<Expr> operand = input(value, p))
+      return operand;
     if (auto store = value.getDefiningOp<StoreOp>())
       return row->loadStored(store, p);
     if (auto op = value.getDefiningOp<SegmentOp>())

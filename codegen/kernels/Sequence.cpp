@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/TableAllocation.h"
 
@@ -18,32 +18,43 @@ using namespace mlir;
 using namespace kvc;
 
 static constexpr int64_t threads = 512;
-// The runtime refuses plans with more KV heads.
 
 namespace {
 
-class SequenceBuilder {
+template <typename Op> bool has(KernelOp kernel) {
+  return !kernel.getBody().getOps<Op>().empty();
+}
+
+LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+  LaunchSpec spec = bodyLaunch(kernel, site);
+  addOwnArgs(kernel, spec.args);
+  if (has<AllocateTableOp>(kernel))
+    addArg(spec.args, "status");
+  spec.blockSize = threads;
+  spec.grid = {"1", "1", "batch"};
+  return spec;
+}
+
+class SequenceBuilder : PolicyKernel {
 public:
   SequenceBuilder(KernelOp kernel, const KernelSite &site)
-      : kernel(kernel), site(site),
-        yield(cast<YieldOp>(kernel.getBody().front().back())),
-        k(site.builder, site.name, site.shape, launch(), site.scratch),
-        block(k, threads), radix(k, block) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads),
+        radix(k, block) {}
 
   void build() {
-    if (has<AllocateHeadsOp>()) {
+    if (has<AllocateHeadsOp>(kernel)) {
+      // The runtime refuses plans with more KV heads.
       chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
       floors = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
       remainders = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
     }
     std::optional<TableAllocation> table;
-    if (has<AllocateTableOp>())
+    if (has<AllocateTableOp>(kernel))
       table.emplace(k, block);
     heads = k.arg("kv_heads");
-    s = openSequence(k, k.block(gpu::Dimension::z), yield);
+    openBlock();
     k.when(s.length.above(s.budget), [&] {
-      for (auto [value, name] :
-           llvm::zip(yield.getValues(), outputBuffers(kernel))) {
+      for (auto [value, name] : results()) {
         if (auto heads = value.getDefiningOp<AllocateHeadsOp>()) {
           allocate(heads, name);
           continue;
@@ -62,50 +73,23 @@ public:
   }
 
 private:
-  KernelOp kernel;
-  const KernelSite &site;
-  YieldOp yield;
-  KernelBuilder k;
   ThreadBlock block;
   RadixSelect radix;
-  SequenceScalars s;
   Buffer chosen, floors, remainders;
   Expr heads;
-
-  template <typename Op> bool has() {
-    return !kernel.getBody().getOps<Op>().empty();
-  }
-
-  LaunchSpec launch() {
-    LaunchSpec spec = bodyLaunch(kernel, site);
-    addOwnArgs(kernel, spec.args);
-    if (has<AllocateTableOp>())
-      addArg(spec.args, "status");
-    spec.blockSize = threads;
-    spec.grid = {"1", "1", "batch"};
-    return spec;
-  }
-
-  Expr evalAt(Value value, Expr head, Expr token) {
-    PointEval eval(
-        k, s,
-        [this](Value v, const Point &p) { return readInput(k, s, site, v, p); },
-        Point{head, -1, {}, token});
-    return eval(value);
-  }
 
   void allocate(AllocateHeadsOp op, const std::string &out) {
     Expr zero = k.index(0), one = k.index(1), thread = k.thread();
     Expr step = k.index(threads);
     auto base = [&](Expr head) {
-      return atLeastNone(k, evalAt(op.getBase(), head, zero).toIndex(),
+      return atLeastNone(k, valueAt(op.getBase(), head, zero).toIndex(),
                          op.getBase());
     };
     Expr total = k.fold(zero, heads, one, zero,
                         [&](Expr head, Expr acc) { return acc + base(head); });
     Expr items = s.past * heads;
     auto key = [&](Expr item) {
-      return orderedKey(k, evalAt(op.getScore(), item % heads, item / heads));
+      return orderedKey(k, valueAt(op.getScore(), item % heads, item / heads));
     };
     k.barrier(); // another allocation may still be read
     k.loop(thread, heads, step,
