@@ -189,7 +189,7 @@ private:
       protect = cloneCheap(keep.getProtectLast());
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();
-    staged.clear();
+    inMemory.clear();
     for (ValueRange &args : madeArgs)
       args = {};
     return kernel;
@@ -197,7 +197,7 @@ private:
   /// Old value -> value in the kernel that is being filled.
   IRMapping bodyMapping;
   /// Value of that kernel -> the same, written to scratch.
-  llvm::DenseMap<Value, Value> staged;
+  llvm::DenseMap<Value, Value> inMemory;
   /// Arguments of that kernel that hold what is `made`.
   ValueRange madeArgs[2];
 
@@ -338,21 +338,21 @@ private:
     });
   }
 
-  /// Clones one op, staging what it needs at several tokens.
+  /// Clones one op, storing what it needs at several tokens.
   void cloneInto(Operation *op) {
     Operation *copy = clone(op);
     for (OpOperand *row : needsOf(copy).rows) {
       Value value = row->get();
       if (isa<BlockArgument>(value))
         continue;
-      Value &stage = staged[value];
-      if (!stage) {
+      Value &copied = inMemory[value];
+      if (!copied) {
         builder.setInsertionPoint(copy);
-        stage = StoreOp::create(builder, op->getLoc(), value.getType(), value,
-                                BufferAttr());
+        copied = StoreOp::create(builder, op->getLoc(), value.getType(), value,
+                                 BufferAttr());
         builder.setInsertionPointAfter(copy);
       }
-      row->set(stage);
+      row->set(copied);
     }
   }
 

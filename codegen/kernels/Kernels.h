@@ -44,7 +44,7 @@ void addArg(std::vector<std::string> &args, llvm::StringRef name);
 
 /// What every kernel that runs a part of the policy's body is launched with:
 /// lengths, budgets, what the body reads, the kernel's operands, results and
-/// staged values. Block and grid are the builder's.
+/// stored values. Block and grid are the builder's.
 LaunchSpec bodyLaunch(KernelOp kernel, const KernelSite &site);
 
 /// Appends what the ops that only this kind of kernel computes read of the
