@@ -11,9 +11,9 @@ namespace kvc::rt {
 /// The budget of a KV head in tokens: a number, or a share of T.
 class Budget {
 public:
+  Budget() = default; // of nothing
   /// Exactly one of the two is not empty. Throws Failure: a budget is a whole
   /// number of at least 1, a share a decimal above 0 and up to 1.
-  Budget() = default; // of nothing
   static Budget parse(const std::string &budget, const std::string &keep);
 
   /// B for a sequence of T tokens; a share gives floor(share * T), computed

@@ -1,16 +1,16 @@
 //===- Evictor.h - a policy applied to layers that live on the host -------===//
 //
-// What `kvc-run` needs on top of the C ABI: device memory, copies, and results
-// as vectors. It knows policies through kvc/kvc.h only.
+// What `kvc-run` needs on top of a plan: device memory, copies, and results as
+// vectors. Modules and plans are used as the C++ classes behind kvc/kvc.h.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef KVC_EXECUTOR_EVICTION_EVICTOR_H
 #define KVC_EXECUTOR_EVICTION_EVICTOR_H
 
+#include "executor/eviction/KeptLayer.h"
 #include "runtime/plan/Plan.h"
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,41 +21,6 @@ namespace kvc::rt {
 /// answers. Throws Failure for another name.
 kvc_target chooseTarget(const std::string &name, uint64_t seed = 0);
 const char *targetName(const kvc_target &target);
-
-/// One sequence of one layer: rows of elements of the plan's type.
-struct LayerSequence {
-  uint32_t tokens = 0;             // T
-  const std::byte *k = nullptr;    // [Hkv, T, d]
-  const std::byte *v = nullptr;    // [Hkv, T, d]
-  const std::byte *kRaw = nullptr; // [Hkv, T, d], keys before RoPE; or null
-  const std::byte *q = nullptr;    // [Hq, queries, d], the last queries
-  uint32_t queries = 0;
-  const float *lse = nullptr;    // [Hq, queries], natural; or null
-  uint32_t budget = 0;           // B
-  const std::byte *wo = nullptr; // [hidden, Hq * d]; or null
-  uint32_t hidden = 0;
-};
-
-/// What the rows of a merging policy represent, head after head.
-struct MemberTable {
-  std::vector<int32_t> counts;          // [Hkv]
-  std::vector<int32_t> rows, positions; // [sum of counts]
-  std::vector<float> norms;             // [sum of counts]
-};
-
-struct KeptSequence {
-  std::vector<int32_t> counts;  // [Hkv]
-  std::vector<int32_t> indices; // [sum of counts]
-  std::vector<std::byte> k, v;  // [sum of counts, d]
-  uint32_t past = 0;            // tokens ranked, 0 if none were
-  std::vector<float> scores;    // [Hkv, past]
-  MemberTable members;          // empty where the policy does not merge
-};
-
-struct KeptLayer {
-  std::vector<KeptSequence> sequences;
-  bool nanScores = false;
-};
 
 class Evictor {
 public:
@@ -81,6 +46,8 @@ private:
   /// State of the running sequences, and the layer that comes next.
   struct State;
   std::unique_ptr<State> state;
+  /// The state that a layer finds, a word per token.
+  int32_t *stateOf(const std::vector<LayerSequence> &batch, uint32_t layer);
 };
 
 } // namespace kvc::rt

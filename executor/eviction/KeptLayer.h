@@ -1,0 +1,49 @@
+//===- KeptLayer.h - a layer before and after a policy, on the host -------===//
+
+#ifndef KVC_EXECUTOR_EVICTION_KEPTLAYER_H
+#define KVC_EXECUTOR_EVICTION_KEPTLAYER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kvc::rt {
+
+/// One sequence of one layer: rows of elements of the plan's type.
+struct LayerSequence {
+  uint32_t tokens = 0;             // T
+  const std::byte *k = nullptr;    // [Hkv, T, d]
+  const std::byte *v = nullptr;    // [Hkv, T, d]
+  const std::byte *kRaw = nullptr; // [Hkv, T, d], keys before RoPE; or null
+  const std::byte *q = nullptr;    // [Hq, queries, d], the last queries
+  uint32_t queries = 0;
+  const float *lse = nullptr;    // [Hq, queries], natural; or null
+  uint32_t budget = 0;           // B
+  const std::byte *wo = nullptr; // [hidden, Hq * d]; or null
+  uint32_t hidden = 0;
+};
+
+/// What the rows of a merging policy represent, head after head.
+struct MemberTable {
+  std::vector<int32_t> counts;          // [Hkv]
+  std::vector<int32_t> rows, positions; // [sum of counts]
+  std::vector<float> norms;             // [sum of counts]
+};
+
+struct KeptSequence {
+  std::vector<int32_t> counts;  // [Hkv]
+  std::vector<int32_t> indices; // [sum of counts]
+  std::vector<std::byte> k, v;  // [sum of counts, d]
+  uint32_t past = 0;            // tokens ranked, 0 if none were
+  std::vector<float> scores;    // [Hkv, past]
+  MemberTable members;          // empty where the policy does not merge
+};
+
+struct KeptLayer {
+  std::vector<KeptSequence> sequences;
+  bool nanScores = false;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_EVICTION_KEPTLAYER_H

@@ -1,0 +1,67 @@
+//===- LayerCall.h - one layer's way through a plan -----------------------===//
+
+#ifndef KVC_EXECUTOR_EVICTION_LAYERCALL_H
+#define KVC_EXECUTOR_EVICTION_LAYERCALL_H
+
+#include "executor/eviction/Arena.h"
+#include "executor/eviction/KeptLayer.h"
+#include "runtime/plan/Plan.h"
+
+namespace kvc::rt {
+
+/// A layer of a batch, from the host to the plan's device and back: fills
+/// kvc_layer_args, enqueues score and select, then a compaction into a cache
+/// that is just as large as what was kept.
+class LayerCall {
+public:
+  LayerCall(const kvc_plan &plan, const std::vector<LayerSequence> &batch,
+            float scale, uint32_t layer, uint32_t layers);
+
+  /// What is neither of a sequence nor of the layer, where the policy reads it:
+  /// the importance of heads [layers, Hq], and state in device memory, [batch,
+  /// tokens].
+  void setTable(const std::vector<float> &table);
+  void setState(int32_t *memory);
+
+  /// Throws Failure.
+  KeptLayer run(bool scores);
+
+private:
+  const kvc_plan &plan;
+  const kvc_plan_info info;
+  const std::vector<LayerSequence> &batch;
+  Arena arena;
+  kvc_layer_args args = {};
+  const size_t heads;    // Hkv
+  uint32_t tokens = 0;   // of the longest sequence
+  const size_t rowBytes; // of a token and head
+  size_t outRows = 1;    // of a sequence in k_out and v_out
+
+  /// Rows of all sequences in one piece of memory: [batch][head][rows].
+  struct Packed {
+    std::byte *memory;
+    size_t headRows; // from one head to the next
+  };
+  /// Where rows lie in a sequence's memory, and how many a head has.
+  struct Source {
+    const std::byte *(*pointer)(const LayerSequence &);
+    size_t (*rows)(const LayerSequence &);
+    bool last; // of more rows than wanted the last, else the first
+  };
+  Packed pack(const Source &source, size_t packedHeads, size_t rows,
+              size_t bytes);
+  kvc_rows rowsOf(const Packed &packed, size_t packedHeads) const;
+
+  void setSequences();
+  void setCache();
+  void setQueries();
+  void setProjection();
+  void setOutputs();
+  void makeCache(const std::vector<int32_t> &counts);
+  KeptSequence read(size_t sequence, bool scores) const;
+  MemberTable readMembers(size_t sequence) const;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_EVICTION_LAYERCALL_H
