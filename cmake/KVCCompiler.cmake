@@ -34,6 +34,11 @@ endfunction()
 # first target of that kind: kinds differ in compile flags. The headers are two
 # thirds of the compiler's build.
 function(kvc_precompile_mlir target kind)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE") # as libraries are compiled, not -fPIE
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   get_property(first GLOBAL PROPERTY KVC_MLIR_HEADERS_${kind})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
