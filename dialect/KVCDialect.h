@@ -29,8 +29,8 @@
 
 namespace kvc {
 
-/// The number of queries of an attention op, once parameters are bound; 0 when
-/// it is not a constant.
+/// The number that a value is, once parameters are bound: how many queries, how
+/// wide a pool, how long a segment; 0 when it is not a constant.
 int64_t constantOf(mlir::Value value);
 
 /// What the pools behind a value of rank 3 look at for one of its points, pools

@@ -4,14 +4,13 @@
 // it can decide. With a cheap bound U of N:
 //
 //   first  the count best by x * U; their smallest exact x * N is a threshold
-//   that at
-//          least count tokens reach
+//          that at least count tokens reach
 //   then   exact norms where x * U reaches the threshold; no other token can be
 //          among the count best, since its x * N is at most its x * U
 //
-// What is forced by a select of +inf stays forced. NaN is compared as if it
-// reached every threshold, so that it is computed and ranked as without the
-// pass.
+// A token that a select gives +inf is kept with and without the pass. NaN is
+// compared as if it reached every threshold, so that it is computed and ranked
+// as without the pass.
 //
 //===----------------------------------------------------------------------===//
 

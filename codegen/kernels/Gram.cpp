@@ -54,8 +54,7 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   ThreadBlock block(k, threads);
   Buffer inverse = k.shared(k.b.getF32Type(), threads);
   GramBuffers gram(k, out[0], out[1]);
-  Buffer weights =
-      k.buffer("wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
+  Buffer weights = projectionBuffer(k);
 
   Expr sequence = k.block(gpu::Dimension::z), head = k.block(gpu::Dimension::y);
   Expr part = k.block(gpu::Dimension::x), thread = k.thread();

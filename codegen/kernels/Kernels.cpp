@@ -139,6 +139,10 @@ Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
                          k.arg(name + "_token")});
 }
 
+Buffer kvc::projectionBuffer(KernelBuilder &k) {
+  return k.buffer("wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
+}
+
 std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
                                    const KernelSite &site, Value value,
                                    const Point &point) {

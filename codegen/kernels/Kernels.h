@@ -63,6 +63,9 @@ void addSideArgs(std::vector<std::string> &args, CacheSide side);
 /// A side's rows: [batch][Hkv][T][d].
 Buffer sideBuffer(KernelBuilder &k, CacheSide side);
 
+/// The output projection: [batch][Hq][D][d].
+Buffer projectionBuffer(KernelBuilder &k);
+
 /// Reads a kernel operand at a point; nothing if `value` is none.
 std::optional<Expr> readInput(KernelBuilder &k, const SequenceScalars &s,
                               const KernelSite &site, mlir::Value value,

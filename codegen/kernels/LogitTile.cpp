@@ -14,7 +14,7 @@ LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare)
   tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
                   {k.index(rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
-  keys = k.buffer("k", {k.arg("k_batch"), k.arg("k_head"), k.arg("k_token")});
+  keys = sideBuffer(k, CacheSide::Key);
   scale = k.arg("logit_scale");
 }
 

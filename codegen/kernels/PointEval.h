@@ -1,9 +1,13 @@
 //===- PointEval.h - a kernel's body at one point -------------------------===//
 //
-// Tensor ops of a fused kernel become scalar code at one (head, window, token)
+// Tensor ops of a fused kernel become scalar code at one (head, query, token)
 // point, pulled from the values that are stored. This is what makes fusion
 // general: a kernel builder provides the loops and the leaves, never the
 // formula.
+//
+// A PointEval makes a value once and then has it: what was first asked for
+// inside k.when, k.choose or a loop must not be asked for behind it, where that
+// code does not dominate. Make one where it is used, or ask before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +39,7 @@ struct SequenceScalars {
 struct Point {
   Expr kvHead;
   int member = -1;
-  Expr query; // row of the window, for values with that axis
+  Expr query; // for values with that axis
   Expr token;
   Expr channel = {}; // of a vector, for values with that axis
 };

@@ -12,8 +12,7 @@ using Values = KernelBuilder::Values;
 Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
                         const SequenceScalars &s, WarpProduct &product,
                         Expr head, const Buffer &columnSums) {
-  Buffer weights =
-      k.buffer("wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
+  Buffer weights = projectionBuffer(k);
   Expr hidden = k.arg("hidden");
   bool l2 = op.getKind() == NormKind::L2;
   Values sums = k.loop(

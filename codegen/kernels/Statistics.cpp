@@ -1,8 +1,7 @@
 //===- Statistics.cpp - the log-sum-exp of the last queries ---------------===//
 //
 // statistics   grid (splits, Hkv, batch), up to 4 warps, one split of 128
-// tokens
-//   each; fewer where many query rows would not fit into shared memory.
+//   tokens each; fewer where many query rows would not fit into shared memory.
 //   For each query row: m = max of the logits (base 2), s = sum of 2^(z - m).
 //   Reads K once, writes 8 bytes per row and split. No block barrier.
 // statistics of all queries   grid (T / rows of a step, Hkv, batch), 4 warps of

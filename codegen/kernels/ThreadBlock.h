@@ -1,5 +1,4 @@
-//===- ThreadBlock.h - what the threads of a block compute together
-//-------------===//
+//===- ThreadBlock.h - what the threads of a block compute together -------===//
 
 #ifndef KVC_CODEGEN_KERNELS_THREADBLOCK_H
 #define KVC_CODEGEN_KERNELS_THREADBLOCK_H

@@ -38,8 +38,7 @@ std::string compiler, workDir;
 /// Scores of fp32 kernels are sums of some hundred terms in another order than
 /// the reference's: 2^-24 each, with room. Rounding weights to the model's type
 /// moves single weights by a unit of that type when they lie on a boundary.
-double tolerance(const std::string &policy, kvc_dtype dtype) {
-  bool rounded = policy.find("kvpress") != std::string::npos;
+double tolerance(bool rounded, kvc_dtype dtype) {
   return !rounded || dtype == KVC_F32 ? 3e-5 : dtype == KVC_F16 ? 1e-3 : 4e-3;
 }
 
@@ -89,7 +88,7 @@ public:
         swap |= 2 * (segment.getKind() == SegmentKind::Rank);
       ranksByNorm |= mlir::isa<ProjectedNormOp>(op);
       if (auto attention = mlir::dyn_cast<AttentionOp>(op))
-        allQueries |= attention.readsAll();
+        allQueries |= attention.readsAll(), rounded |= attention.getRounded();
       // Where all keys are equal, rounding decides which head's scores are
       // larger, and with it the heads' budgets: test/cli/budgets.test instead.
       equalKeys &= !mlir::isa<AllocateHeadsOp>(op);
@@ -117,7 +116,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
   bool allQueries = false, carriesState = false, readsTable = false;
-  bool ranksByNorm = false;
+  bool ranksByNorm = false, rounded = false;
   /// How far a score may move where fp32 cannot tell two values apart that are
   /// ranked: two neighbours swap, seldom three.
   int swap = 0;
@@ -202,7 +201,7 @@ private:
 
   void check(const Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want) {
-    Tolerance margin(want, tolerance(file, problem.shape.dtype), swap);
+    Tolerance margin(want, tolerance(rounded, problem.shape.dtype), swap);
     expectNone(judge(problem, got, want, margin));
   }
 
