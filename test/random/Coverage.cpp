@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace kvc;
 using namespace kvc::random;
 
-/// The op with what chooses its code: "reduce max window", "cmpf ogt".
+/// The op with what chooses its code: "reduce max queries", "cmpf ogt".
 static std::string nameOf(Operation *op) {
   std::string name = op->getName().stripDialect().str();
   auto add = [&](llvm::StringRef word) { name += " " + word.str(); };
