@@ -2,6 +2,8 @@
 
 #include "dialect/reference/LayerText.h"
 
+#include "support/JsonNesting.h"
+
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -25,23 +27,6 @@ static Error fail(const Twine &message) {
 static std::string quote(const json::Value &value) {
   std::string text = llvm::formatv("{0}", value).str();
   return text.size() <= 40 ? text : text.substr(0, 40) + "...";
-}
-
-static bool isTooDeep(StringRef text) {
-  size_t depth = 0;
-  bool inText = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (inText && c == '\\')
-      ++i;
-    else if (c == '"')
-      inText = !inText;
-    else if (!inText && (c == '[' || c == '{') && ++depth > mostLayerNesting)
-      return true;
-    else if (!inText && (c == ']' || c == '}') && depth)
-      --depth;
-  }
-  return false;
 }
 
 template <const llvm::fltSemantics &(*semantics)()>
@@ -278,7 +263,7 @@ llvm::Expected<Layer> reference::parseLayer(StringRef text) {
   if (text.size() > mostLayerBytes)
     return fail("an input must have at most " + Twine(mostLayerBytes) +
                 " bytes, got " + Twine(text.size()));
-  if (isTooDeep(text))
+  if (isNestedDeeper(text, mostLayerNesting))
     return fail("must be JSON nested at most " + Twine(mostLayerNesting) +
                 " deep");
   llvm::Expected<json::Value> value = json::parse(text);
@@ -296,31 +281,31 @@ Error reference::checkInputs(PolicyOp policy, const Layer &layer) {
     if (data.empty() && missing.empty())
       missing = key;
   };
-  auto needSide = [&](CacheSide side) {
-    if (side == CacheSide::Value)
-      need(layer.v, "v");
-    else if (side == CacheSide::RawKey)
-      need(layer.kRaw, "raw_k");
+  auto needInput = [&](EngineInput input) {
+    switch (input) {
+    case EngineInput::Queries:
+      return need(layer.q, "q");
+    case EngineInput::RawKeys:
+      return need(layer.kRaw, "raw_k");
+    case EngineInput::Values:
+      return need(layer.v, "v");
+    case EngineInput::OutputProjection:
+      return need(layer.wo, "wo");
+    case EngineInput::Table:
+      return need(layer.table, "table");
+    case EngineInput::State:
+      return need(layer.keptLayers, "kept_layers");
+    case EngineInput::Keys:
+    case EngineInput::Layer:
+      return; // every layer has them
+    }
   };
   mlir::Operation *reader = nullptr;
-  policy.walk([&](mlir::Operation *op) {
-    if (llvm::isa<AttentionOp>(op)) {
-      need(layer.q, "q");
-    } else if (auto norm = llvm::dyn_cast<NormOp>(op)) {
-      needSide(norm.getSide());
-    } else if (auto vectors = llvm::dyn_cast<VectorsOp>(op)) {
-      needSide(vectors.getSide());
-    } else if (auto nearest = llvm::dyn_cast<NearestOp>(op)) {
-      needSide(nearest.getSide());
-      needSide(nearest.getTimes().value_or(CacheSide::Key));
-    } else if (llvm::isa<ProjectedNormOp>(op)) {
-      need(layer.v, "v");
-      need(layer.wo, "wo");
-    } else if (llvm::isa<AllocateTableOp>(op)) {
-      need(layer.table, "table");
-    } else if (llvm::isa<KeptLayersOp>(op)) {
-      need(layer.keptLayers, "kept_layers");
-    }
+  policy.walk([&](NeedsOpInterface op) {
+    Needs needs = op.getNeeds();
+    llvm::for_each(needs.inputs, needInput);
+    if (needs.prepared == Prepared::Gram) // made of the projection
+      needInput(EngineInput::OutputProjection);
     if (!missing.empty() && !reader)
       reader = op;
   });

@@ -3,6 +3,8 @@
 #ifndef KVC_EXECUTOR_IO_JSON_H
 #define KVC_EXECUTOR_IO_JSON_H
 
+#include "runtime/base/Failure.h"
+
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -17,8 +19,6 @@ nlohmann::json parseJson(std::string_view text);
 
 /// The beginning of a value's text, for messages.
 std::string quote(const nlohmann::json &value);
-/// The beginning of a text that is no JSON.
-std::string excerpt(std::string_view text);
 
 } // namespace kvc::rt
 
