@@ -56,8 +56,7 @@ void Evictor::plan(const kvc_plan_options &options) {
 KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
                          bool scores, uint32_t layer, uint32_t layers) {
   LayerCall call(*current, batch, scale, layer, layers);
-  uint32_t inputs = current->query().inputs;
-  if (inputs & KVC_READS_TABLE) {
+  if (call.inputs() & KVC_READS_TABLE) {
     uint32_t queryHeads = current->options.q_heads;
     if (table.size() != size_t(layers) * queryHeads)
       throw fail(KVC_BAD_ARGUMENT,
@@ -66,19 +65,15 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
                  module->manifest.policy, layers, queryHeads, table.size());
     call.setTable(table);
   }
-  if (inputs & KVC_READS_STATE)
-    call.setState(stateOf(batch, layer));
+  if (call.inputs() & KVC_READS_STATE)
+    call.setState(stateOf(batch.size(), call.mostTokens(), layer));
   return call.run(scores);
 }
 
-int32_t *Evictor::stateOf(const std::vector<LayerSequence> &batch,
-                          uint32_t layer) {
-  uint32_t tokens = 0;
-  for (const LayerSequence &sequence : batch)
-    tokens = std::max(tokens, sequence.tokens);
+int32_t *Evictor::stateOf(size_t batch, uint32_t tokens, uint32_t layer) {
   if (layer == 0)
-    state = std::make_unique<State>(*module->device, batch.size(), tokens);
-  if (!state || state->nextLayer != layer || state->batch != batch.size() ||
+    state = std::make_unique<State>(*module->device, batch, tokens);
+  if (!state || state->nextLayer != layer || state->batch != batch ||
       state->tokens != tokens)
     throw fail(KVC_BAD_ARGUMENT,
                "policy '{}' carries state: layers must come in order, got {}",

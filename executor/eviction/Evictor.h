@@ -46,8 +46,8 @@ private:
   /// State of the running sequences, and the layer that comes next.
   struct State;
   std::unique_ptr<State> state;
-  /// The state that a layer finds, a word per token.
-  int32_t *stateOf(const std::vector<LayerSequence> &batch, uint32_t layer);
+  /// The state that a layer finds, a word per token: [batch, tokens].
+  int32_t *stateOf(size_t batch, uint32_t tokens, uint32_t layer);
 };
 
 } // namespace kvc::rt

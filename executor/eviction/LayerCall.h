@@ -17,6 +17,11 @@ public:
   LayerCall(const kvc_plan &plan, const std::vector<LayerSequence> &batch,
             float scale, uint32_t layer, uint32_t layers);
 
+  /// KVC_READS_* and KVC_MERGES: what the policy reads beside the sequences.
+  uint32_t inputs() const { return info.inputs; }
+  /// Of the longest sequence.
+  uint32_t mostTokens() const { return tokens; }
+
   /// What is neither of a sequence nor of the layer, where the policy reads it:
   /// the importance of heads [layers, Hq], and state in device memory, [batch,
   /// tokens].

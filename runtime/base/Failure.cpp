@@ -6,6 +6,7 @@ using namespace kvc::rt;
 
 // More than the longest path that systems know, twice.
 static constexpr size_t longest = 10'000;
+static constexpr size_t quoted = 80;
 
 std::string kvc::rt::oneLine(std::string_view text) {
   if (text.size() > longest)
@@ -31,6 +32,14 @@ std::string kvc::rt::oneLine(std::string_view text) {
       line += text[i];
   }
   return line;
+}
+
+std::string kvc::rt::excerpt(std::string_view text) {
+  size_t end = text.size();
+  if (end > quoted) // between two characters
+    for (end = quoted; end && (uint8_t(text[end]) & 0xc0) == 0x80;)
+      --end;
+  return std::string(text.substr(0, end));
 }
 
 Failure::Failure(kvc_status status, const std::string &message)

@@ -28,6 +28,9 @@ public:
 /// instead), and with its middle left out where it is very long.
 std::string oneLine(std::string_view text);
 
+/// The first 80 bytes, or a little less so that no character is cut.
+std::string excerpt(std::string_view text);
+
 /// throw fail(KVC_BAD_ARGUMENT, "budget must be at least 1, got {}", budget);
 template <typename... Args>
 Failure fail(kvc_status status, fmt::format_string<Args...> text,

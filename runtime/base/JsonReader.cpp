@@ -2,13 +2,14 @@
 
 #include "runtime/base/JsonReader.h"
 
+#include "runtime/base/Failure.h"
+
 #include <algorithm>
 #include <charconv>
 
 using namespace kvc::rt;
 
 static constexpr size_t deepest = 100;
-static constexpr size_t quoted = 80;
 
 const JsonValue *JsonValue::find(std::string_view key) const {
   auto at = std::find(keys.begin(), keys.end(), key);
@@ -33,13 +34,7 @@ std::optional<double> JsonValue::number() const {
   return is(Kind::Number) ? numberIn<double>(source) : std::nullopt;
 }
 
-std::string JsonValue::quote() const {
-  size_t end = source.size();
-  if (end > quoted) // between two characters
-    for (end = quoted; end && (uint8_t(source[end]) & 0xc0) == 0x80;)
-      --end;
-  return std::string(source.substr(0, end));
-}
+std::string JsonValue::quote() const { return excerpt(source); }
 
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "runtime/device/CudaDriver.h"
 
+#include <string>
+
 namespace kvc::rt {
 
 /// Retained for the object's life, so that policies, the executor and an

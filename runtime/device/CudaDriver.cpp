@@ -29,7 +29,7 @@ const CudaDriver &CudaDriver::get() {
   return driver;
 }
 
-void CudaDriver::check(CUresult result, const std::string &call) const {
+void CudaDriver::check(CUresult result, std::string_view call) const {
   if (result == 0)
     return;
   const char *name = nullptr, *words = nullptr;

@@ -10,7 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace kvc::rt {
@@ -100,8 +100,8 @@ struct CudaDriver {
   /// says what is missing.
   static const CudaDriver &get();
   /// Throws unless `result` is success; the driver's own words are in the
-  /// error.
-  void check(CUresult result, const std::string &call) const;
+  /// error. Allocates nothing on success: every launch goes through it.
+  void check(CUresult result, std::string_view call) const;
 };
 
 // cuDeviceGetAttribute

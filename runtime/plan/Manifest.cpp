@@ -213,12 +213,9 @@ std::vector<std::string> Manifest::kernelNames() const {
 
 Manifest Manifest::parse(const std::string &text) {
   std::optional<JsonValue> root = readJson(text);
-  if (!root) {
-    JsonValue whole;
-    whole.source = text;
+  if (!root)
     throw fail(KVC_BAD_ARTIFACT, "manifest: must be JSON, got '{}'",
-               whole.quote());
-  }
+               excerpt(text));
   Reader reader(*root, "root");
   if (uint64_t format = reader.number("format"); format != supportedFormat)
     throw fail(KVC_BAD_ARTIFACT,

@@ -5,8 +5,8 @@
 #include "kvc/host.h"
 #include "kvc/kvc.h"
 #include "runtime/plan/Manifest.h"
+#include "test/runtime/OneLayer.h"
 
-#include <cstring>
 #include <vector>
 
 using namespace kvc;
@@ -29,13 +29,7 @@ KVC_FUZZ_TARGET(manifest) {
   for (const rt::Variant &variant : parsed.variants)
     for (const rt::KernelSpec &kernel : variant.kernels)
       kernels.push_back({kernel.name.c_str(), nothing, 0});
-  kvc_artifact artifact = {};
-  std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
-  artifact.version = KVC_ARTIFACT_VERSION;
-  artifact.kernel_count = kernels.size();
-  artifact.kernels = kernels.data();
-  artifact.manifest = text.c_str();
-  artifact.manifest_size = text.size();
+  kvc_artifact artifact = test::artifactOf(text, kernels);
   kvc_enable_host();
   kvc_target target = {};
   target.struct_size = sizeof target;

@@ -1,5 +1,6 @@
 #include "kvc/host.h"
 #include "kvc/kvc.h"
+#include "test/runtime/OneLayer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+using kvc::test::limits;
 
 namespace {
 
@@ -30,15 +33,8 @@ const char manifest[] = R"({"format": 2, "policy": "test", "queries": 4,
 const kvc_host_entry kernels[] = {{"score", nothing, 0},
                                   {"select", nothing, 0}};
 
-kvc_artifact artifactOf(const char *text) {
-  kvc_artifact artifact = {};
-  std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
-  artifact.version = KVC_ARTIFACT_VERSION;
-  artifact.kernel_count = 2;
-  artifact.kernels = kernels;
-  artifact.manifest = text;
-  artifact.manifest_size = std::strlen(text);
-  return artifact;
+kvc_artifact artifactOf(std::string_view text) {
+  return kvc::test::artifactOf(text, kernels);
 }
 
 kvc_target host() {
@@ -54,17 +50,6 @@ std::string error() {
   return text;
 }
 
-kvc_plan_options limits() {
-  kvc_plan_options options = {};
-  options.struct_size = sizeof options;
-  options.head_dim = 64;
-  options.q_heads = 4;
-  options.kv_heads = 2;
-  options.max_batch = 1;
-  options.max_tokens = 100;
-  return options;
-}
-
 /// A module and a plan, and arguments that are all right.
 class Layer : public testing::Test {
 public:
@@ -78,18 +63,7 @@ public:
     info.struct_size = sizeof info;
     ASSERT_EQ(kvc_plan_query(plan, &info), KVC_OK);
     EXPECT_EQ(info.workspace_bytes, 10240u); // 100 * 100, aligned; lives apart
-    args.struct_size = sizeof args;
-    args.batch = 1;
-    args.tokens = 100;
-    args.layers = 1;
-    args.lengths = args.budgets = &number;
-    args.k = args.v = args.q = {memory, 0, 0, 64};
-    args.q_rows = 4;
-    args.indices = args.counts = args.past = args.status = args.offsets =
-        &number;
-    args.index_capacity = 100;
-    args.k_out = args.v_out = memory;
-    args.out_rows = 100;
+    args = kvc::test::layerOf(memory, &number);
     args.workspace = memory;
     args.workspace_bytes = info.workspace_bytes;
   }
@@ -138,7 +112,7 @@ TEST(CApi, RefusesManifestsThatNameNothing) {
     text.replace(text.find(from), from.size(), to);
     kvc_target target = host();
     kvc_module *module = nullptr;
-    kvc_artifact artifact = artifactOf(text.c_str());
+    kvc_artifact artifact = artifactOf(text);
     EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
     return error();
   };
@@ -152,8 +126,9 @@ TEST(CApi, RefusesManifestsThatNameNothing) {
   std::string deep;
   for (int i = 0; i < 100000; ++i)
     deep += "ceildiv(";
-  EXPECT_EQ(refusal(manifest, "[\"1\", \"1\"", "[\"1\", \"" + deep + "\""),
-            "manifest: an extent must have at most 1000 characters, got 800000");
+  EXPECT_EQ(
+      refusal(manifest, "[\"1\", \"1\"", "[\"1\", \"" + deep + "\""),
+      "manifest: an extent must have at most 1000 characters, got 800000");
 }
 
 TEST(CApi, RefusesArtifactsWithoutWhatTheyCount) {
@@ -284,10 +259,10 @@ TEST_F(Layer, TakesLargerStructsThatAreZeroBehindOurs) {
   EXPECT_EQ(kvc_layer_evict(plan, newer.get(), nullptr), KVC_OK) << error();
   Resized used(args, sizeof args + 24, 1);
   EXPECT_EQ(kvc_layer_evict(plan, used.get(), nullptr), KVC_ABI_MISMATCH);
-  EXPECT_EQ(error(), "args has " + std::to_string(sizeof args) +
-                         " bytes here and must be 0 behind them, got 1 at byte " +
-                         std::to_string(sizeof args) +
-                         ": a field of a newer kvc.h");
+  EXPECT_EQ(error(),
+            "args has " + std::to_string(sizeof args) +
+                " bytes here and must be 0 behind them, got 1 at byte " +
+                std::to_string(sizeof args) + ": a field of a newer kvc.h");
   kvc_plan_info info = {};
   Resized<kvc_plan_info> large(info, sizeof info + 16, 7);
   EXPECT_EQ(kvc_plan_query(plan, large.get()), KVC_OK);

@@ -3,12 +3,12 @@
 #include "kvc/host.h"
 #include "runtime/base/Failure.h"
 #include "runtime/plan/Plan.h"
+#include "test/runtime/OneLayer.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 using namespace kvc::rt;
@@ -85,38 +85,18 @@ const char manifest[] =
 class Enqueue : public testing::Test {
 public:
   void SetUp() override {
-    kvc_artifact artifact = {};
-    std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
-    artifact.version = KVC_ARTIFACT_VERSION;
-    artifact.kernel_count = std::size(kernels);
-    artifact.kernels = kernels;
-    artifact.manifest = manifest;
-    artifact.manifest_size = std::strlen(manifest);
+    kvc_artifact artifact = kvc::test::artifactOf(manifest, kernels);
     kvc_target target = {};
     kvc_enable_host();
     module = std::make_unique<kvc_module>(artifact, target);
     auto device = std::make_unique<Recorder>();
     recorder = device.get();
     module->device = std::move(device);
-    plan = std::make_unique<kvc_plan>(
-        *module, kvc_plan_options{.struct_size = sizeof(kvc_plan_options),
-                                  .head_dim = 64,
-                                  .q_heads = 4,
-                                  .kv_heads = 2,
-                                  .dtype = KVC_F32,
-                                  .max_batch = 1,
-                                  .max_tokens = 1000,
-                                  .lse_given = 0});
-    layer.batch = layer.layers = 1;
-    layer.tokens = 100;
-    layer.lengths = layer.budgets = &number;
+    kvc_plan_options options = kvc::test::limits();
+    options.max_tokens = 1000;
+    plan = std::make_unique<kvc_plan>(*module, options);
     layer.k = layer.v = layer.q = {memory, 0, 640, 64};
-    layer.q_rows = 4;
-    layer.indices = layer.counts = layer.past = layer.status = layer.offsets =
-        &number;
     layer.index_capacity = 50;
-    layer.k_out = layer.v_out = memory;
-    layer.out_rows = 100;
     layer.workspace = memory;
     layer.workspace_bytes = sizeof memory;
     layer.scale = 2;
@@ -125,9 +105,9 @@ public:
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> plan;
   Recorder *recorder;
-  kvc_layer_args layer = {};
   int32_t number = 1;
   alignas(256) char memory[1 << 14];
+  kvc_layer_args layer = kvc::test::layerOf(memory, &number);
 };
 
 float asFloat(uint64_t slot) { return std::bit_cast<float>(uint32_t(slot)); }

@@ -2,11 +2,11 @@
 
 #include "kvc/host.h"
 #include "kvc/kvc.h"
+#include "test/runtime/OneLayer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <string>
 
 namespace {
@@ -32,32 +32,11 @@ std::string manifestOf(const std::string &args = "\"k\"",
 class Opened {
 public:
   explicit Opened(const std::string &text) : text(text) {
-    std::memcpy(artifact.magic, KVC_ARTIFACT_MAGIC, sizeof KVC_ARTIFACT_MAGIC);
-    artifact.version = KVC_ARTIFACT_VERSION;
-    artifact.kernel_count = 1;
-    artifact.kernels = kernels;
-    artifact.manifest = this->text.data();
-    artifact.manifest_size = this->text.size();
+    artifact = kvc::test::artifactOf(this->text, kernels);
     kvc_target target = {};
     target.struct_size = sizeof target;
     kvc_enable_host();
     opened = kvc_module_open(&artifact, &target, &module);
-    options.struct_size = sizeof options;
-    options.head_dim = 64;
-    options.q_heads = 4;
-    options.kv_heads = 2;
-    options.max_batch = 1;
-    options.max_tokens = 100;
-    layer.struct_size = sizeof layer;
-    layer.batch = layer.layers = 1;
-    layer.tokens = 100;
-    layer.lengths = layer.budgets = &number;
-    layer.k = layer.v = layer.q = {memory, 0, 0, 64};
-    layer.q_rows = 4;
-    layer.indices = layer.counts = layer.past = layer.status = layer.offsets =
-        &number;
-    layer.index_capacity = layer.out_rows = 100;
-    layer.k_out = layer.v_out = memory;
     layer.scale = 1;
   }
   ~Opened() {
@@ -80,9 +59,9 @@ public:
     return message;
   }
 
-  kvc_plan_options options = {};
-  kvc_layer_args layer = {};
+  kvc_plan_options options = kvc::test::limits();
   alignas(256) char memory[1024];
+  kvc_layer_args layer = kvc::test::layerOf(memory, &number);
 
 private:
   std::string text;
