@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialect/Behind.h"
 #include "passes/CheckOp.h"
 #include "passes/Passes.h"
 #include "passes/Stages.h"
@@ -147,17 +148,9 @@ LogicalResult checkOperands(Operation *op) {
 // One kernel
 //===----------------------------------------------------------------------===//
 
-/// Kinds of kernels that compute one op, on what kernels in front have made.
+/// Ops that a kernel of their own computes, on what kernels in front have made.
 bool isSingle(std::optional<KernelKind> kind) {
-  return kind == KernelKind::Statistics || kind == KernelKind::Combine ||
-         kind == KernelKind::Gram || kind == KernelKind::Compact;
-}
-
-/// What an op is computed from in its kernel.
-void addComputed(Operation *op, llvm::SmallPtrSetImpl<Operation *> &found) {
-  for (Value value : op->getOperands())
-    if (Operation *def = value.getDefiningOp(); def && found.insert(def).second)
-      addComputed(def, found);
+  return kind && !Stages::kindOf(*kind);
 }
 
 LogicalResult checkSingle(KernelOp kernel) {
@@ -181,7 +174,12 @@ LogicalResult checkSingle(KernelOp kernel) {
            << stringifyKernelKind(kind)
            << " must hold one op of that kind and yield what it makes";
   llvm::SmallPtrSet<Operation *, 8> computed{ops[0]};
-  addComputed(ops[0], computed);
+  for (Value operand : ops[0]->getOperands())
+    walkBehind(operand, [&](Value value) {
+      if (Operation *def = value.getDefiningOp())
+        computed.insert(def);
+      return true;
+    });
   for (Operation &op : body)
     if (!computed.contains(&op) &&
         llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>))

@@ -10,6 +10,27 @@
 using namespace mlir;
 using namespace kvc;
 
+std::optional<Stages::Kind> Stages::kindOf(KernelKind kernel) {
+  switch (kernel) {
+  case KernelKind::Sequence:
+    return Sequence;
+  case KernelKind::Columns:
+    return Columns;
+  case KernelKind::Segments:
+    return Segments;
+  case KernelKind::Rows:
+    return Rows;
+  case KernelKind::Nearest:
+    return Nearest;
+  case KernelKind::Statistics:
+  case KernelKind::Combine:
+  case KernelKind::Gram:
+  case KernelKind::Compact:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 bool Stages::hasQueries(Type type) {
   return llvm::is_contained(axesOf(type), Axis::Query);
 }
@@ -61,34 +82,12 @@ bool sameCut(Cut a, Cut b) {
   return same(a.length, b.length) && same(a.from, b.from);
 }
 
-/// The stage of a kind of kernel; none for kernels of one op.
-std::optional<Stages::Kind> stageKind(KernelKind kind) {
-  switch (kind) {
-  case KernelKind::Sequence:
-    return Stages::Sequence;
-  case KernelKind::Columns:
-    return Stages::Columns;
-  case KernelKind::Segments:
-    return Stages::Segments;
-  case KernelKind::Rows:
-    return Stages::Rows;
-  case KernelKind::Nearest:
-    return Stages::Nearest;
-  case KernelKind::Statistics:
-  case KernelKind::Combine:
-  case KernelKind::Gram:
-  case KernelKind::Compact:
-    return std::nullopt;
-  }
-  return std::nullopt;
-}
-
 /// The only stage that can run an op, if there is one.
 std::optional<Stages::Kind> needsStage(Operation *op) {
   if (needsSegments(op))
     return Stages::Segments;
   std::optional<KernelKind> kernel = needsOf(op).kernel;
-  return kernel ? stageKind(*kernel) : std::nullopt;
+  return kernel ? Stages::kindOf(*kernel) : std::nullopt;
 }
 
 bool makesHeadValue(Operation *op) {
@@ -125,7 +124,7 @@ LogicalResult Stages::assign(PolicyOp policy) {
 }
 
 LogicalResult Stages::verify(KernelOp kernel) {
-  std::optional<Kind> kind = stageKind(kernel.getKind());
+  std::optional<Kind> kind = kindOf(kernel.getKind());
   if (!kind)
     return success();
   Block &body = kernel.getBody().front();
@@ -179,8 +178,7 @@ void Stages::forSources(Operation *op,
   visit(op, {});
 }
 
-void Stages::forUsers(Value value,
-                      llvm::function_ref<void(Operation *)> body) {
+void Stages::forUsers(Value value, llvm::function_ref<void(Operation *)> body) {
   llvm::SetVector<Value> found;
   found.insert(value);
   for (size_t i = 0; i < found.size(); ++i)

@@ -26,6 +26,8 @@ public:
   enum Kind { Sequence, Columns, Segments, Rows, Nearest };
   static constexpr int kinds = 5;
   static Kind kindOf(int stage) { return Kind(stage % kinds); }
+  /// None for kernels of one op, which belong to no stage.
+  static std::optional<Kind> kindOf(KernelKind kernel);
 
   /// Gives every op of a policy with axes its stage. Fails, with an error at
   /// the op, where no kernel could run it.
