@@ -16,6 +16,8 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
         config.available_features.add("sanitized")
+# Tests run beside each other, a core each: BLAS threads that wait spin.
+config.environment["OPENBLAS_NUM_THREADS"] = "1"
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=error"
 config.substitutions += [
     ("%policies", os.path.join(config.kvc_source, "policies")),

@@ -24,9 +24,10 @@ kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
     return createStringError("unknown processor '" + cpu + "' for " +
                              triple.str());
   TargetOptions options;
-  return std::unique_ptr<TargetMachine>(
-      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
-                                  std::nullopt, CodeGenOptLevel::Aggressive));
+  CodeGenOptLevel level =
+      triple.isNVPTX() ? CodeGenOptLevel::Aggressive : CodeGenOptLevel::Default;
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(
+      triple, cpu, "", options, Reloc::PIC_, std::nullopt, level));
 }
 
 /// True where a value of 16 bits goes from block to block. Without optimisation
@@ -48,13 +49,14 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   ModuleAnalysisManager modules;
   // PTX is optimised once more by its assembler, which knows the registers:
   // what LLVM unrolls and hoists beyond the first level costs compile time and
-  // has been seen to end in spills. Warps are the vectors of a GPU.
+  // has been seen to end in spills. Host kernels run in an emulation, warp by
+  // warp, where vectors and unrolled loops gain nothing.
   bool ptx = machine.getTargetTriple().isNVPTX();
   if (quick)
     machine.setOptLevel(CodeGenOptLevel::None);
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling =
-      tuning.LoopInterleaving = !ptx && !quick;
+      tuning.LoopInterleaving = false;
   PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
@@ -70,9 +72,7 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
     if (ptx || !passesOnBF16(module))
       return;
   }
-  builder
-      .buildPerModuleDefaultPipeline(ptx || quick ? OptimizationLevel::O1
-                                                  : OptimizationLevel::O3)
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O1)
       .run(module, modules);
 }
 

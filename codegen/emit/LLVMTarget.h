@@ -12,11 +12,12 @@
 
 namespace kvc {
 
-/// A target machine at -O3. An unknown triple or processor is an error.
+/// A target machine: -O3 for PTX, -O2 for the host. An unknown triple or
+/// processor is an error.
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
 
-/// Runs the default pipeline: -O3, for PTX -O1. `quick` is for those who
+/// Runs the default pipeline at -O1. `quick` is for those who
 /// compile many policies and run each once: the same IR, with little done to
 /// it.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
