@@ -10,7 +10,7 @@ if(TARGET kvc_shared)
   install(TARGETS kvc_shared EXPORT kvcTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 # By itself: it needs Boost.Context where it is linked, the runtime does not.
-install(TARGETS kvc_host EXPORT kvcHostTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS kvc_host kvc_ptx EXPORT kvcHostTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/kvc)
 install(EXPORT kvcTargets NAMESPACE kvc:: DESTINATION ${package})
 install(EXPORT kvcHostTargets NAMESPACE kvc:: DESTINATION ${package})

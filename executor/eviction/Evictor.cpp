@@ -5,6 +5,7 @@
 #include "executor/eviction/Arena.h"
 #include "executor/eviction/LayerCall.h"
 #include "kvc/host.h"
+#include "kvc/ptx.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
@@ -17,13 +18,18 @@ kvc_target kvc::rt::chooseTarget(const std::string &name, uint64_t seed) {
   target.seed = seed;
   if (name == "cuda" || (name.empty() && kvc_cuda_device_count() > 0))
     target.kind = KVC_CUDA;
+  else if (name == "ptx")
+    target.kind = KVC_PTX;
   else if (name != "host" && !name.empty())
-    throw fail(KVC_BAD_ARGUMENT, "target must be host or cuda, got '{}'", name);
+    throw fail(KVC_BAD_ARGUMENT, "target must be host, cuda or ptx, got '{}'",
+               name);
   return target;
 }
 
 const char *kvc::rt::targetName(const kvc_target &target) {
-  return target.kind == KVC_CUDA ? "cuda" : "host";
+  return target.kind == KVC_CUDA  ? "cuda"
+         : target.kind == KVC_PTX ? "ptx"
+                                  : "host";
 }
 
 /// Device memory that lives from layer to layer.
@@ -40,6 +46,7 @@ struct Evictor::State {
 
 Evictor::Evictor(const std::string &library, const kvc_target &target) {
   kvc_enable_host();
+  kvc_enable_ptx();
   module = std::make_unique<kvc_module>(library, target);
 }
 Evictor::~Evictor() = default;

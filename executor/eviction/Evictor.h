@@ -17,7 +17,7 @@
 
 namespace kvc::rt {
 
-/// Where the policy runs: "host", "cuda", or "" for cuda where a device
+/// Where the policy runs: "host", "cuda", "ptx", or "" for cuda where a device
 /// answers. Throws Failure for another name.
 kvc_target chooseTarget(const std::string &name, uint64_t seed = 0);
 const char *targetName(const kvc_target &target);

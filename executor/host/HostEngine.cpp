@@ -90,8 +90,9 @@ RaggedCache::Members membersOf(const MemberTable &table, uint32_t position) {
 
 class HostCompressor : public Compressor {
 public:
-  HostCompressor(const PolicyOptions &options, const Transformer &model)
-      : model(model), evictor(options.policy, chooseTarget("host")),
+  HostCompressor(const PolicyOptions &options, const kvc_target &target,
+                 const Transformer &model)
+      : model(model), evictor(options.policy, target),
         type(chooseType(evictor.manifest(), model.config)) {
     bool mine = manifest().reads(Argument::table) || !options.sharesTable;
     evictor.setTable(readTable(manifest(), mine ? options.table : "",
@@ -245,17 +246,19 @@ private:
 
 class HostEngine : public Engine {
 public:
-  explicit HostEngine(std::unique_ptr<Transformer> transformer)
-      : Engine(transformer->config), model(std::move(transformer)) {}
+  HostEngine(std::unique_ptr<Transformer> transformer,
+             const kvc_target &policies)
+      : Engine(transformer->config), policies(policies),
+        model(std::move(transformer)) {}
 
-  const char *target() const override { return "host"; }
+  const char *target() const override { return targetName(policies); }
   kvc_dtype dtype() const override { return KVC_F32; }
   std::unique_ptr<Cache> makeCache(kvc_dtype dtype) const override {
     return std::make_unique<HostCache>(config, dtype);
   }
   std::unique_ptr<Compressor>
   makeCompressor(const PolicyOptions &options) const override {
-    return std::make_unique<HostCompressor>(options, *model);
+    return std::make_unique<HostCompressor>(options, policies, *model);
   }
   std::unique_ptr<ChunkedPrompt> makeChunkedPrompt(const Manifest &manifest,
                                                    uint32_t tokens,
@@ -281,11 +284,14 @@ public:
   }
 
 private:
+  const kvc_target policies;
   std::unique_ptr<Transformer> model;
 };
 
 } // namespace
 
-std::unique_ptr<Engine> kvc::rt::makeHostEngine(const std::string &modelDir) {
-  return std::make_unique<HostEngine>(std::make_unique<Transformer>(modelDir));
+std::unique_ptr<Engine> kvc::rt::makeHostEngine(const std::string &modelDir,
+                                                const kvc_target &target) {
+  return std::make_unique<HostEngine>(std::make_unique<Transformer>(modelDir),
+                                      target);
 }

@@ -7,10 +7,11 @@
 
 namespace kvc::rt {
 
-/// The plain forward pass of Transformer, in fp32; policies run as host kernels
-/// in fp32 where they are compiled for it, else in the model's own type. Throws
-/// Failure.
-std::unique_ptr<Engine> makeHostEngine(const std::string &modelDir);
+/// The plain forward pass of Transformer, in fp32; policies run on
+/// `target`, KVC_HOST or KVC_PTX, in fp32 where they are compiled for it, else in
+/// the model's own type. Throws Failure.
+std::unique_ptr<Engine> makeHostEngine(const std::string &modelDir,
+                                       const kvc_target &target);
 
 } // namespace kvc::rt
 

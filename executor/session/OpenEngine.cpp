@@ -14,8 +14,8 @@ using namespace kvc::rt;
 std::unique_ptr<Engine> kvc::rt::makeEngine(const std::string &modelDir,
                                             const std::string &name) {
   kvc_target target = chooseTarget(name);
-  if (target.kind == KVC_HOST)
-    return makeHostEngine(modelDir);
+  if (target.kind != KVC_CUDA)
+    return makeHostEngine(modelDir, target);
 #ifdef KVC_GPU
   return gpu::makeGpuEngine(modelDir, target.device);
 #else

@@ -7,7 +7,7 @@
 
 namespace kvc::rt {
 
-/// The engine of a target: "host", "cuda", or "" for cuda where a device
+/// The engine of a target: "host", "cuda", "ptx", or "" for cuda where a device
 /// answers. Throws Failure.
 std::unique_ptr<Engine> makeEngine(const std::string &modelDir,
                                    const std::string &target);

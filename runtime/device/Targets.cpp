@@ -9,7 +9,8 @@
 using namespace kvc::rt;
 
 /// By kvc_target_kind.
-static std::atomic<DeviceFactory> factories[] = {nullptr, makeCudaDevice};
+static std::atomic<DeviceFactory> factories[] = {nullptr, makeCudaDevice,
+                                                 nullptr};
 
 void kvc::rt::enableTarget(kvc_target_kind kind, DeviceFactory factory) {
   factories[kind] = factory;
@@ -20,12 +21,14 @@ std::unique_ptr<Device> kvc::rt::openDevice(const kvc_artifact &artifact,
                                             const kvc_target &target) {
   if (size_t(target.kind) >= std::size(factories))
     throw fail(KVC_BAD_ARGUMENT,
-               "target.kind must be 0 (host) or 1 (CUDA), "
-               "got {}",
+               "target.kind must be 0 (host), 1 (CUDA) or 2 (PTX), got {}",
                int(target.kind));
   DeviceFactory factory = factories[target.kind];
   if (!factory)
-    throw fail(KVC_UNSUPPORTED, "the host target must be enabled before it is "
-                                "opened: call kvc_enable_host (kvc/host.h)");
+    throw target.kind == KVC_HOST
+        ? fail(KVC_UNSUPPORTED, "the host target must be enabled before it is "
+                                "opened: call kvc_enable_host (kvc/host.h)")
+        : fail(KVC_UNSUPPORTED, "the PTX target must be enabled before it is "
+                                "opened: call kvc_enable_ptx (kvc/ptx.h)");
   return factory(artifact, names, target);
 }

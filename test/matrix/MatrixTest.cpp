@@ -134,8 +134,8 @@ private:
                        std::to_string(shape.group) + "_" +
                        rt::dtypeName(shape.dtype) + option + ".so";
     std::string command =
-        compiler + " " + file + " --emit=library --chip=none -o " + path + " " +
-        option + " --shape head_dim=" + std::to_string(shape.headDim) +
+        compiler + " " + file + " --emit=library --chip=sm_90 -o " + path +
+        " " + option + " --shape head_dim=" + std::to_string(shape.headDim) +
         ",group=" + std::to_string(shape.group) +
         ",dtype=" + rt::dtypeName(shape.dtype);
     if (compiled.insert(path).second)
@@ -149,7 +149,8 @@ private:
     std::unique_ptr<rt::Evictor> plain = open(path, c, 0),
                                  given = open(path, c, 0),
                                  seeded[] = {open(path, c, 1),
-                                             open(path, c, 2)};
+                                             open(path, c, 2)},
+                                 ptx = open(path, c, 1, KVC_PTX);
     // Norms computed only where they can decide must not change what is kept.
     std::unique_ptr<rt::Evictor> pruned;
     if (ranksByNorm && c.keys != Keys::Equal && c.sequences.size() < 3)
@@ -194,12 +195,16 @@ private:
       // The same bytes whatever the order of threads.
       for (auto &other : seeded)
         expectNone(compareBytes(first, evict(*other, problems, read, false)));
+      // And on the machine that runs the PTX.
+      expectNone(compareBytes(first, evict(*ptx, problems, read, false)));
     }
   }
 
   static std::unique_ptr<rt::Evictor> open(const std::string &path,
-                                           const Case &c, uint64_t seed) {
+                                           const Case &c, uint64_t seed,
+                                           kvc_target_kind kind = KVC_HOST) {
     kvc_target target = {};
+    target.kind = kind;
     target.seed = seed;
     return openEvictor(path, target, c.shape, c.sequences);
   }

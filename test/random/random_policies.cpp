@@ -238,7 +238,7 @@ int main(int argc, char **argv) {
   app.add_option("--replay", options.replay,
                  "A folder of policies with their cases in their first lines");
   app.add_option("--ptxas", options.ptxas, "Assemble PTX with this program");
-  app.add_option("--target", options.target, "host or cuda");
+  app.add_option("--target", options.target, "host, cuda or ptx");
   app.add_flag("--coverage", options.coverage, "Print what was covered");
   app.add_flag("--shrink", options.shrink,
                "Make policies with faults smaller, into --save");

@@ -32,7 +32,7 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
       command->add_option("--keep", options->keep, "Share of the tokens")
           ->check(notEmpty);
   budget->excludes(keep);
-  command->add_option("--target", options->target, "host or cuda")
+  command->add_option("--target", options->target, "host, cuda or ptx")
       ->check(notEmpty);
   command->add_option("--table", options->table, "Importance of heads")
       ->check(notEmpty);

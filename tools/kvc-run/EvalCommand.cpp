@@ -80,7 +80,7 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
        "Folder of dataset2prompt.json, dataset2maxlen.json");
   number("--details", o.details,
          "Prompts of each task whose layers are recorded (2)");
-  name("--target", o.target, "host or cuda");
+  name("--target", o.target, "host, cuda or ptx");
   name("--table", o.table, "Importance of heads");
   command->callback([=, &run] {
     options->policies = splitList("--policy", options->policies, notEmpty);

@@ -114,7 +114,7 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")
       ->check(wholeNumber(1, 1 << 30));
   command->add_flag("--ignore-eos", o.ignoreEos, "Go on behind end tokens");
-  name(command, "--target", o.target, "host or cuda");
+  name(command, "--target", o.target, "host, cuda or ptx");
   name(command, "--table", o.policy.table, "Importance of heads")
       ->needs(policy);
   name(command, "--json", state->json, "File for the same as data");

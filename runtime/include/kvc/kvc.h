@@ -52,7 +52,11 @@ typedef enum kvc_status {
 } kvc_status;
 
 typedef enum kvc_dtype { KVC_F32 = 0, KVC_F16 = 1, KVC_BF16 = 2 } kvc_dtype;
-typedef enum kvc_target_kind { KVC_HOST = 0, KVC_CUDA = 1 } kvc_target_kind;
+typedef enum kvc_target_kind {
+  KVC_HOST = 0, /* after kvc_enable_host (kvc/host.h) */
+  KVC_CUDA = 1,
+  KVC_PTX = 2 /* the PTX on the CPU: after kvc_enable_ptx (kvc/ptx.h) */
+} kvc_target_kind;
 
 typedef struct kvc_module kvc_module;
 typedef struct kvc_plan kvc_plan;
@@ -70,10 +74,10 @@ int kvc_cuda_device_count(void);
 
 typedef struct kvc_target {
   size_t struct_size;
-  kvc_target_kind kind; /* KVC_HOST: after kvc_enable_host (kvc/host.h) */
+  kvc_target_kind kind;
   int device;       /* CUDA ordinal; its primary context is used */
-  unsigned threads; /* host: operating-system threads, 0 = one per core */
-  uint64_t seed;    /* host: order of GPU threads, 0 = ascending */
+  unsigned threads; /* host, PTX: operating-system threads, 0 = one per core */
+  uint64_t seed;    /* host, PTX: order of GPU threads, 0 = ascending */
 } kvc_target;
 
 /* Opens a policy that is linked into the program. The artifact must outlive the

@@ -1,0 +1,73 @@
+//===- Block.cpp ----------------------------------------------------------===//
+
+#include "ptx/Block.h"
+
+#include "runtime/base/Failure.h"
+
+#include <algorithm>
+
+using namespace kvc::ptx;
+using kvc::rt::fail;
+
+Block::Block(const Kernel &kernel, const LaunchShape &shape,
+             std::span<const std::byte> parameters, const GlobalView &global,
+             std::array<uint32_t, 3> at, uint64_t seed)
+    : kernel(kernel), shape(shape), parameters(parameters), global(global),
+      shared(kernel.sharedBytes), at(at),
+      random(seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2]),
+      shuffled(seed != 0) {
+  for (uint32_t first = 0; first < shape.block; first += 32) {
+    uint32_t lanes = std::min(32u, shape.block - first);
+    warps.emplace_back(*this, kernel, first / 32,
+                       lanes == 32 ? ~0u : (1u << lanes) - 1);
+  }
+}
+
+Lanes Block::special(Special which, int dimension, uint32_t warp) const {
+  Lanes lanes;
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    switch (which) {
+    case Special::Tid:
+      lanes[lane] = dimension ? 0 : warp * 32 + lane;
+      break;
+    case Special::Ntid:
+      lanes[lane] = dimension ? 1 : shape.block;
+      break;
+    case Special::Ctaid:
+      lanes[lane] = at[dimension];
+      break;
+    case Special::Nctaid:
+      lanes[lane] = shape.grid[dimension];
+      break;
+    case Special::Lane:
+      lanes[lane] = lane;
+      break;
+    case Special::Warp:
+      lanes[lane] = warp;
+      break;
+    }
+  return lanes;
+}
+
+void Block::run() {
+  std::vector<Warp *> order;
+  for (Warp &warp : warps)
+    order.push_back(&warp);
+  while (!order.empty()) {
+    if (shuffled)
+      std::shuffle(order.begin(), order.end(), random);
+    size_t waiting = 0;
+    for (Warp *&warp : order)
+      if (warp->run() == Warp::State::AtBarrier)
+        ++waiting;
+      else
+        warp = nullptr;
+    std::erase(order, nullptr);
+    if (waiting && waiting != warps.size())
+      throw fail(KVC_INTERNAL_ERROR,
+                 "kernel '{}', block ({}, {}, {}): {} of {} warps wait at a "
+                 "barrier, the others have ended",
+                 kernel.name, at[0], at[1], at[2], waiting, warps.size());
+    ++shared.barriers;
+  }
+}

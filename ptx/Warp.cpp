@@ -1,0 +1,93 @@
+//===- Warp.cpp -----------------------------------------------------------===//
+
+#include "ptx/Warp.h"
+
+#include "ptx/Block.h"
+#include "runtime/base/Failure.h"
+
+using namespace kvc::ptx;
+using kvc::rt::fail;
+
+Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
+    : block(block), index(index), kernel(kernel),
+      rows(kernel.constants.size() + kernel.specials.size() + kernel.registers),
+      ways{{0, lanes, uint32_t(kernel.code.size())}}, alive(lanes) {
+  size_t at = 0;
+  for (uint64_t value : kernel.constants)
+    rows[at++].fill(value);
+  for (auto [which, dimension] : kernel.specials)
+    rows[at++] = block.special(which, dimension, index);
+  // What nobody has written shows.
+  for (; at < rows.size(); ++at)
+    rows[at].fill(~0ull);
+}
+
+void Warp::branch(const Instruction &op, uint32_t taken) {
+  Way &way = ways.back();
+  uint32_t lanes = way.lanes & alive, others = lanes & ~taken;
+  uint32_t behind = way.at + 1;
+  if (!others) {
+    way.at = op.target;
+  } else if (!taken) {
+    way.at = behind;
+  } else {
+    way.at = op.join;
+    ways.push_back({behind, others, op.join});
+    ways.push_back({op.target, taken, op.join});
+  }
+}
+
+Warp::State Warp::run() {
+  while (true) {
+    while (!ways.empty() &&
+           (ways.back().at == ways.back().join || !(ways.back().lanes & alive)))
+      ways.pop_back();
+    if (ways.empty())
+      return State::Done;
+    Way &way = ways.back();
+    const Instruction &op = kernel.code[way.at];
+    uint32_t lanes = way.lanes & alive;
+    if (op.guarded) {
+      const Lanes &guard = rows[op.guard.row];
+      uint32_t holds = 0;
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        holds |= uint32_t(guard[lane] & 1) << lane;
+      lanes &= op.guard.negated ? ~holds : holds;
+    }
+    ++executed;
+    try {
+      switch (op.flow) {
+      case Flow::Branch:
+        branch(op, lanes);
+        continue;
+      case Flow::Return:
+        alive &= ~lanes;
+        break;
+      case Flow::Barrier:
+      case Flow::Warp:
+        if (lanes && lanes != alive)
+          throw fail(KVC_INTERNAL_ERROR,
+                     "all lanes of the warp must come together, got {:#x} of "
+                     "{:#x}",
+                     lanes, alive);
+        if (lanes && op.run)
+          op.run(*this, op, lanes);
+        break;
+      case Flow::Next:
+        if (lanes)
+          op.run(*this, op, lanes);
+        break;
+      }
+    } catch (const kvc::rt::Failure &failure) {
+      auto [x, y, z] = block.at;
+      throw fail(failure.status,
+                 "kernel '{}', block ({}, {}, {}), warp {}, PTX line {}, '{}': "
+                 "{}",
+                 kernel.name, x, y, z, index, op.line, op.opcode,
+                 failure.what());
+    }
+    ++way.at;
+    if (op.flow == Flow::Barrier && lanes)
+      return State::AtBarrier;
+  }
+}

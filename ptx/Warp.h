@@ -1,0 +1,56 @@
+//===- Warp.h - 32 lanes in step ------------------------------------------===//
+//
+// Lanes that take different ways run one after the other, and meet again where
+// all ways must pass (Reconvergence.h): the SIMT stack of the literature. What a
+// warp does together (shuffles, votes, matrix products, barriers) is an error
+// where some of its lanes are elsewhere: on a GPU they would wait for ever, or
+// not.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_PTX_WARP_H
+#define KVC_PTX_WARP_H
+
+#include "ptx/Program.h"
+
+#include <span>
+
+namespace kvc::ptx {
+
+class Block;
+
+class Warp {
+public:
+  /// `index` within its block; lanes past the block's end never run.
+  Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes);
+
+  enum class State { Ready, AtBarrier, Done };
+  /// Runs until the block's barrier or the end.
+  State run();
+
+  Lanes &row(Row row) { return rows[row]; }
+  const Lanes &operator[](const Operand &operand) const {
+    return rows[operand.row];
+  }
+
+  Block &block;
+  const uint32_t index;
+  uint32_t carry = 0;    // of add.cc and sub.cc, a bit a lane
+  uint32_t syncs = 0;    // bar.warp.sync so far: orders memory among lanes
+  uint64_t executed = 0; // instructions
+
+private:
+  struct Way {
+    uint32_t at, lanes, join;
+  };
+  void branch(const Instruction &instruction, uint32_t lanes);
+
+  const Kernel &kernel;
+  std::vector<Lanes> rows;
+  std::vector<Way> ways; // the last one runs
+  uint32_t alive;
+};
+
+} // namespace kvc::ptx
+
+#endif // KVC_PTX_WARP_H
