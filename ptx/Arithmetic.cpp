@@ -105,31 +105,31 @@ void carrying(Warp &warp, const Instruction &op, uint32_t lanes) {
   });
 }
 
-Handler findCarrying(Parts parts) {
+Body findCarrying(Parts parts) {
   bool subtracts = parts[0].starts_with("sub"), takes = parts[0].ends_with("c"),
        gives = parts[1] == "cc";
-  return withInteger<Handler>(parts.back(), [&](auto t) -> Handler {
+  return withInteger<Body>(parts.back(), [&](auto t) -> Body {
     using T = decltype(t);
-    if (subtracts)
-      return takes ? (gives ? carrying<T, true, true, true>
-                            : carrying<T, true, true, false>)
-                   : carrying<T, true, false, true>;
-    return takes ? (gives ? carrying<T, false, true, true>
-                          : carrying<T, false, true, false>)
-                 : carrying<T, false, false, true>;
+    Handler run = subtracts ? takes ? (gives ? carrying<T, true, true, true>
+                                             : carrying<T, true, true, false>)
+                                    : carrying<T, true, false, true>
+                  : takes   ? (gives ? carrying<T, false, true, true>
+                                     : carrying<T, false, true, false>)
+                            : carrying<T, false, false, true>;
+    return {run, 2};
   });
 }
 
-Handler findInteger(std::string_view name, std::string_view mode,
-                    std::string_view type) {
-  return withInteger<Handler>(type, [&](auto t) -> Handler {
+Body findInteger(std::string_view name, std::string_view mode,
+                 std::string_view type) {
+  return withInteger<Body>(type, [&](auto t) -> Body {
     using T = decltype(t);
     using U = Unsigned<T>; // wraps
     if (mode == "wide" && sizeof(T) < 8) {
       if (name == "mul")
-        return multiplyWide<T, false>;
+        return {multiplyWide<T, false>, 2};
       if (name == "mad")
-        return multiplyWide<T, true>;
+        return {multiplyWide<T, true>, 3};
     }
     if (mode == "hi" && name == "mul")
       return lanewise<T, [](T a, T b) { return high(a, b); }>();
@@ -138,7 +138,7 @@ Handler findInteger(std::string_view name, std::string_view mode,
     if (mode == "lo" && name == "mad")
       return lanewise<U, [](U a, U b, U c) { return U(1u * a * b + c); }>();
     if (!mode.empty())
-      return nullptr;
+      return {};
     if (name == "add")
       return lanewise<U, [](U a, U b) { return U(a + b); }>();
     if (name == "sub")
@@ -168,12 +168,12 @@ Handler findInteger(std::string_view name, std::string_view mode,
     if (name == "clz")
       return lanewise<U, [](U a) { return uint32_t(std::countl_zero(a)); }>();
     if (name == "shl")
-      return shift<T, true>;
+      return {shift<T, true>, 2};
     if (name == "shr")
-      return shift<T, false>;
+      return {shift<T, false>, 2};
     if (name == "bfe" && !std::is_signed_v<T>)
-      return extract<T>;
-    return nullptr;
+      return {extract<T>, 3};
+    return {};
   });
 }
 
@@ -191,7 +191,7 @@ float smaller(float a, float b) { return -larger(-a, -b); }
 
 float notANumber() { return std::bit_cast<float>(0x7fffffffu); }
 
-Handler findFloat(std::string_view name, Parts modes) {
+Body findFloat(std::string_view name, Parts modes) {
   auto is = [&](std::initializer_list<std::string_view> want) {
     return std::equal(modes.begin(), modes.end(), want.begin(), want.end());
   };
@@ -235,14 +235,14 @@ Handler findFloat(std::string_view name, Parts modes) {
     return lanewise<uint32_t, [](uint32_t a) { return a & 0x7fffffff; }>();
   if (is({}) && name == "neg")
     return lanewise<uint32_t, [](uint32_t a) { return a ^ 0x80000000; }>();
-  return nullptr;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
 // Predicates, comparisons, moves
 //===----------------------------------------------------------------------===//
 
-Handler findPredicate(std::string_view name) {
+Body findPredicate(std::string_view name) {
   if (name == "and")
     return lanewise<bool, [](bool a, bool b) { return a && b; }>();
   if (name == "or")
@@ -251,10 +251,10 @@ Handler findPredicate(std::string_view name) {
     return lanewise<bool, [](bool a, bool b) { return a != b; }>();
   if (name == "not")
     return lanewise<bool, [](bool a) { return !a; }>();
-  return nullptr;
+  return {};
 }
 
-template <typename T> Handler findComparison(std::string_view name) {
+template <typename T> Body findComparison(std::string_view name) {
   if (name == "eq")
     return lanewise<T, [](T a, T b) { return a == b; }>();
   if (name == "lt" || name == "lo")
@@ -267,7 +267,7 @@ template <typename T> Handler findComparison(std::string_view name) {
     return lanewise<T, [](T a, T b) { return a >= b; }>();
   if constexpr (!std::is_same_v<T, float>)
     return name == "ne" ? lanewise<T, [](T a, T b) { return a != b; }>()
-                        : nullptr;
+                        : Body();
   // Ordered, then unordered: NaN makes the first false, the second true.
   if (name == "ne")
     return lanewise<T, [](T a, T b) { return a < b || a > b; }>();
@@ -287,7 +287,7 @@ template <typename T> Handler findComparison(std::string_view name) {
     return lanewise<T, [](T a, T b) { return a == a && b == b; }>();
   if (name == "nan")
     return lanewise<T, [](T a, T b) { return a != a || b != b; }>();
-  return nullptr;
+  return {};
 }
 
 void choose(Warp &warp, const Instruction &op, uint32_t lanes) {
@@ -330,44 +330,47 @@ std::optional<Opcode> kvc::ptx::findArithmetic(Parts parts) {
   if (parts.size() < 2)
     return std::nullopt;
   Parts modes = parts.subspan(1, parts.size() - 2);
-  Handler run = nullptr;
+  Body body;
+  Count results = 1;
   if (name == "setp") {
     if (modes.size() != 1)
       return std::nullopt;
-    run = type == "f32" ? findComparison<float>(modes[0])
-                        : withInteger<Handler>(type, [&](auto t) {
-                            return findComparison<decltype(t)>(modes[0]);
-                          });
-  } else if (name == "selp") {
-    run = bytesOf(type) ? choose : nullptr;
-  } else if (name == "mov") {
-    if (!modes.empty())
-      return std::nullopt;
-    run = type == "b32"                     ? pack<32>
-          : type == "b64"                   ? pack<64>
-          : bytesOf(type) || type == "pred" ? move
-                                            : nullptr;
+    body = type == "f32" ? findComparison<float>(modes[0])
+                         : withInteger<Body>(type, [&](auto t) {
+                             return findComparison<decltype(t)>(modes[0]);
+                           });
+  } else if (name == "selp" && modes.empty()) {
+    if (bytesOf(type))
+      body = {choose, 3};
+  } else if (name == "mov" && modes.empty()) {
+    if (type == "b32" || type == "b64") {
+      body = {type == "b32" ? pack<32> : pack<64>, {1, 4}};
+      results = {1, 4};
+    } else if (bytesOf(type) || type == "pred") {
+      body = {move, 1};
+    }
   } else if (name == "addc" || name == "subc" ||
-             (modes.size() == 1 && modes[0] == "cc")) {
-    bool known =
-        name == "add" || name == "sub" || name == "addc" || name == "subc";
-    run = known && modes.size() <= 1 ? findCarrying(parts) : nullptr;
+             ((name == "add" || name == "sub") && modes.size() == 1 &&
+              modes[0] == "cc")) {
+    if (modes.empty() || (modes.size() == 1 && modes[0] == "cc"))
+      body = findCarrying(parts);
   } else if (type == "f32") {
-    run = findFloat(name, modes);
+    body = findFloat(name, modes);
   } else if (type == "pred") {
-    run = modes.empty() ? findPredicate(name) : nullptr;
+    if (modes.empty())
+      body = findPredicate(name);
   } else if (type == "bf16" || type == "f16") {
     // The sign alone; there are no sums of 16 bits in our kernels.
     if (modes.empty() && name == "abs")
-      run =
+      body =
           lanewise<uint16_t, [](uint16_t a) { return uint16_t(a & 0x7fff); }>();
     if (modes.empty() && name == "neg")
-      run =
+      body =
           lanewise<uint16_t, [](uint16_t a) { return uint16_t(a ^ 0x8000); }>();
   } else if (modes.size() <= 1) {
-    run = findInteger(name, modes.empty() ? "" : modes[0], type);
+    body = findInteger(name, modes.empty() ? "" : modes[0], type);
   }
-  if (!run)
+  if (!body)
     return std::nullopt;
-  return Opcode{run};
+  return Opcode{body, results};
 }

@@ -112,30 +112,31 @@ bool are(Parts parts, std::initializer_list<std::string_view> want) {
 } // namespace
 
 std::optional<Opcode> kvc::ptx::findCollective(Parts parts) {
-  auto warp = [](Handler run, int results = 1) {
-    return Opcode{run, results, Flow::Warp};
+  auto warp = [](Handler run, size_t operands, Count results = 1) {
+    return Opcode{{run, operands}, results, Flow::Warp};
   };
+  auto vote = [](Handler run) { return Opcode{{run, 2}, 1, Flow::Warp, true}; };
   if (are(parts, {"shfl", "sync", "up", "b32"}))
-    return warp(shuffle<Way::Up>);
+    return warp(shuffle<Way::Up>, 4, {1, 2});
   if (are(parts, {"shfl", "sync", "down", "b32"}))
-    return warp(shuffle<Way::Down>);
+    return warp(shuffle<Way::Down>, 4, {1, 2});
   if (are(parts, {"shfl", "sync", "bfly", "b32"}))
-    return warp(shuffle<Way::Butterfly>);
+    return warp(shuffle<Way::Butterfly>, 4, {1, 2});
   if (are(parts, {"shfl", "sync", "idx", "b32"}))
-    return warp(shuffle<Way::Index>);
+    return warp(shuffle<Way::Index>, 4, {1, 2});
   if (are(parts, {"vote", "sync", "ballot", "b32"}))
-    return warp(cast<Vote::Ballot>);
+    return vote(cast<Vote::Ballot>);
   if (are(parts, {"vote", "sync", "any", "pred"}))
-    return warp(cast<Vote::Any>);
+    return vote(cast<Vote::Any>);
   if (are(parts, {"vote", "sync", "all", "pred"}))
-    return warp(cast<Vote::All>);
+    return vote(cast<Vote::All>);
   if (are(parts, {"bar", "warp", "sync"}))
-    return warp(synchronize, 0);
+    return warp(synchronize, 1, 0);
   if (are(parts, {"mma", "sync", "aligned", "m16n8k16", "row", "col", "f32",
                   "bf16", "bf16", "f32"}))
-    return warp(multiply<true>);
+    return warp(multiply<true>, 10, 4);
   if (are(parts, {"mma", "sync", "aligned", "m16n8k16", "row", "col", "f32",
                   "f16", "f16", "f32"}))
-    return warp(multiply<false>);
+    return warp(multiply<false>, 10, 4);
   return std::nullopt;
 }

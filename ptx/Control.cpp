@@ -8,7 +8,7 @@ using namespace kvc::ptx;
 
 /// bar.sync 0: of the 16 barriers that a block has, we know the first.
 static void checkBarrier(Warp &warp, const Instruction &op, uint32_t) {
-  if (op.operands.size() != 1 || warp[op.operands[0]][0] != 0)
+  if (warp[op.operands[0]][0] != 0)
     throw kvc::rt::fail(KVC_UNSUPPORTED,
                         "the barrier must be 0 and for the whole block");
 }
@@ -16,10 +16,10 @@ static void checkBarrier(Warp &warp, const Instruction &op, uint32_t) {
 std::optional<Opcode> kvc::ptx::findControl(Parts parts) {
   if (parts[0] == "bra" &&
       (parts.size() == 1 || (parts.size() == 2 && parts[1] == "uni")))
-    return Opcode{nullptr, 0, Flow::Branch};
+    return Opcode{{}, 0, Flow::Branch};
   if (parts.size() == 1 && parts[0] == "ret")
-    return Opcode{nullptr, 0, Flow::Return};
+    return Opcode{{}, 0, Flow::Return};
   if (parts.size() == 2 && parts[0] == "bar" && parts[1] == "sync")
-    return Opcode{checkBarrier, 0, Flow::Barrier};
+    return Opcode{{checkBarrier, 1}, 0, Flow::Barrier};
   return std::nullopt;
 }

@@ -48,20 +48,21 @@ template <typename T> T toInteger(float a) {
   return T(a);
 }
 
-template <typename From, typename To, auto f> Handler convert() {
-  return [](Warp &warp, const Instruction &op, uint32_t lanes) {
+template <typename From, typename To, auto f> Body convert() {
+  auto run = [](Warp &warp, const Instruction &op, uint32_t lanes) {
     Lanes &to = warp.row(op.results[0]);
     const Lanes &from = warp[op.operands[0]];
     forLanes(lanes, [&](uint32_t i) {
       to[i] = bitsOf(To(f(valueOf<From>(from[i]))));
     });
   };
+  return {run, 1};
 }
 
-template <Rounding rounding> Handler fromFloat(std::string_view to) {
+template <Rounding rounding> Body fromFloat(std::string_view to) {
   if (to == "f32")
     return convert<float, float, rounded<rounding>>();
-  return withInteger<Handler>(to, [](auto t) {
+  return withInteger<Body>(to, [](auto t) {
     using T = decltype(t);
     return convert<float, T, [](float a) {
       return toInteger<T>(rounded<rounding>(a));
@@ -83,13 +84,13 @@ void convertTwo(Warp &warp, const Instruction &op, uint32_t lanes) {
   });
 }
 
-Handler findConvert(Parts modes, std::string_view to, std::string_view from) {
+Body findConvert(Parts modes, std::string_view to, std::string_view from) {
   bool nearest = modes.size() == 1 && modes[0] == "rn";
   if (nearest && from == "f32") {
     if (to == "bf16x2")
-      return convertTwo<toBF16>;
+      return {convertTwo<toBF16>, 2};
     if (to == "f16x2")
-      return convertTwo<toF16>;
+      return {convertTwo<toF16>, 2};
     if (to == "bf16")
       return convert<float, uint16_t, toBF16>();
     if (to == "f16")
@@ -102,7 +103,7 @@ Handler findConvert(Parts modes, std::string_view to, std::string_view from) {
       return convert<uint16_t, float, kvc::rt::fromF16>();
   }
   if (nearest && to == "f32")
-    return withInteger<Handler>(from, [](auto t) {
+    return withInteger<Body>(from, [](auto t) {
       using T = decltype(t);
       return convert<T, float, [](T a) { return float(a); }>();
     });
@@ -119,10 +120,10 @@ Handler findConvert(Parts modes, std::string_view to, std::string_view from) {
         return fromFloat<Rounding::Up>(to);
       }
   if (!modes.empty())
-    return nullptr;
+    return {};
   // Between integers: cut, or extended as the source's type says.
   auto integers = [&](auto f) {
-    return withInteger<Handler>(to, [&](auto t) {
+    return withInteger<Body>(to, [&](auto t) {
       return convert<decltype(f), decltype(t),
                      [](decltype(f) a) { return a; }>();
     });
@@ -132,12 +133,12 @@ Handler findConvert(Parts modes, std::string_view to, std::string_view from) {
   if (from == "s8")
     return integers(int8_t());
   if (to == "u8" || to == "s8")
-    return withInteger<Handler>(from, [&](auto f) -> Handler {
+    return withInteger<Body>(from, [&](auto f) -> Body {
       using F = decltype(f);
       return to == "u8" ? convert<F, uint8_t, [](F a) { return uint8_t(a); }>()
                         : convert<F, int8_t, [](F a) { return int8_t(a); }>();
     });
-  return withInteger<Handler>(from, integers);
+  return withInteger<Body>(from, integers);
 }
 
 } // namespace
@@ -145,9 +146,9 @@ Handler findConvert(Parts modes, std::string_view to, std::string_view from) {
 std::optional<Opcode> kvc::ptx::findConversion(Parts parts) {
   if (parts[0] != "cvt" || parts.size() < 3)
     return std::nullopt;
-  Handler run = findConvert(parts.subspan(1, parts.size() - 3),
-                            parts[parts.size() - 2], parts.back());
-  if (!run)
+  Body body = findConvert(parts.subspan(1, parts.size() - 3),
+                          parts[parts.size() - 2], parts.back());
+  if (!body)
     return std::nullopt;
-  return Opcode{run};
+  return Opcode{body};
 }

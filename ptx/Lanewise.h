@@ -3,6 +3,7 @@
 #ifndef KVC_PTX_LANEWISE_H
 #define KVC_PTX_LANEWISE_H
 
+#include "ptx/Opcodes.h"
 #include "ptx/Types.h"
 #include "ptx/Warp.h"
 
@@ -18,8 +19,11 @@ template <typename Body> void forLanes(uint32_t lanes, Body body) {
 }
 
 /// result = f(operands), all operands of type T.
-template <typename T, auto f> Handler lanewise() {
-  return [](Warp &warp, const Instruction &op, uint32_t lanes) {
+template <typename T, auto f> Body lanewise() {
+  constexpr size_t operands = requires { f(T(), T(), T()); } ? 3
+                              : requires { f(T(), T()); }    ? 2
+                                                             : 1;
+  auto run = [](Warp &warp, const Instruction &op, uint32_t lanes) {
     Lanes &to = warp.row(op.results[0]);
     if constexpr (requires { f(T(), T(), T()); }) {
       const Lanes &a = warp[op.operands[0]], &b = warp[op.operands[1]],
@@ -37,6 +41,7 @@ template <typename T, auto f> Handler lanewise() {
       forLanes(lanes, [&](uint32_t i) { to[i] = bitsOf(f(valueOf<T>(a[i]))); });
     }
   };
+  return {run, operands};
 }
 
 } // namespace kvc::ptx

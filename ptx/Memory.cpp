@@ -159,14 +159,16 @@ std::optional<Opcode> kvc::ptx::findMemory(Parts parts) {
                       : nullptr;
     if (!run)
       return std::nullopt;
-    return Opcode{run, name == "atom"};
+    return Opcode{{run, 2}, name == "atom" ? 1 : 0};
   }
   if (name != "ld" && name != "st")
     return std::nullopt;
   bool loads = name == "ld";
+  size_t values = 1;
   for (std::string_view mode : modes)
-    if (mode != "v2" && mode != "v4" &&
-        !(mode == "nc" && loads && space == "global"))
+    if ((mode == "v2" || mode == "v4") && values == 1)
+      values = mode == "v2" ? 2 : 4;
+    else if (mode != "nc" || !loads || space != "global")
       return std::nullopt;
   Handler run = space == "global"   ? findAccess<Space::Global>(loads, type)
                 : space == "shared" ? findAccess<Space::Shared>(loads, type)
@@ -174,5 +176,5 @@ std::optional<Opcode> kvc::ptx::findMemory(Parts parts) {
                                     : nullptr;
   if (!run)
     return std::nullopt;
-  return Opcode{run, loads};
+  return loads ? Opcode{{run, 1}, values} : Opcode{{run, values + 1}, 0};
 }

@@ -20,12 +20,28 @@ namespace kvc::ptx {
 
 using Parts = std::span<const std::string_view>;
 
-/// How an opcode is executed, and how many results stand in front of its
-/// operands (1, or 0 where there are none; braces around several count as one).
+/// How many there may be.
+struct Count {
+  size_t least = 0, most = 0;
+  constexpr Count(size_t exactly = 0) : least(exactly), most(exactly) {}
+  constexpr Count(size_t least, size_t most) : least(least), most(most) {}
+  bool has(size_t count) const { return least <= count && count <= most; }
+};
+
+/// What executes an opcode, with the operands that it reads.
+struct Body {
+  Handler run = nullptr;
+  Count operands;
+  explicit operator bool() const { return run; }
+};
+
+/// An opcode as the parser must know it. Results stand in front of the operands;
+/// braces around several count as one place.
 struct Opcode {
-  Handler run;
-  int results = 1;
+  Body body;
+  Count results = 1;
   Flow flow = Flow::Next;
+  bool negates = false; // "!" may stand before an operand
 };
 
 std::optional<Opcode> findArithmetic(Parts parts); // Arithmetic.cpp

@@ -16,6 +16,8 @@ using kvc::rt::fail;
 
 namespace {
 
+constexpr uint32_t mostShared = 232448; // of a block, on every chip so far
+
 /// Rows of registers and specials are numbered from here while a kernel is
 /// read, when nobody knows yet how many rows stand before them.
 constexpr Row specialRows = 1u << 30, registerRows = 1u << 31;
@@ -81,7 +83,6 @@ private:
   std::unordered_map<std::string, uint32_t> labels, parameterNames;
   std::vector<std::pair<uint32_t, std::string>> branches;
   std::unordered_map<uint64_t, Row> constants;
-  std::vector<std::vector<std::string>> targetLists;
 
   //===--------------------------------------------------------------------===//
   // Tokens
@@ -151,11 +152,14 @@ private:
       expect("]");
     }
     expect(";");
-    constexpr uint64_t most = 232448; // of a block, on every chip so far
-    if (count > most || count * bytes > most)
+    if (count > mostShared || count * bytes > mostShared)
       throw unsupported(fmt::format("a block has at most {} bytes of shared "
                                     "memory, got {} elements",
-                                    most, count));
+                                    mostShared, count));
+    if (alignment > 1024 || (alignment & (alignment - 1)))
+      throw bad(fmt::format("an alignment must be a power of 2 up to 1024, got "
+                            "{}",
+                            alignment));
     variables.push_back(
         {name, uint32_t(count * bytes), std::max(alignment, bytes)});
   }
@@ -165,6 +169,10 @@ private:
                          variable.alignment * variable.alignment;
     addresses[variable.name] = kernel.sharedBytes;
     kernel.sharedBytes += variable.bytes;
+    if (kernel.sharedBytes > mostShared)
+      throw unsupported(fmt::format("a block has at most {} bytes of shared "
+                                    "memory, got {}",
+                                    mostShared, kernel.sharedBytes));
   }
 
   /// .param .u64 .ptr .global .align 1 name
@@ -184,13 +192,20 @@ private:
         bytes = bytesOf(word.substr(1));
     }
     std::string name(next());
+    uint64_t count = 1;
     if (accept("[")) {
-      bytes *= uint32_t(number());
+      count = uint64_t(number());
       expect("]");
     }
-    if (!bytes)
-      throw unsupported("a parameter's type must have 8 to 64 bits");
-    alignment = std::max(alignment, std::min(bytes, 8u));
+    constexpr uint64_t most = 32764; // bytes, PTX ISA 8.1
+    if (!bytes || !count || count > most ||
+        kernel.parameterBytes + bytes * count > most)
+      throw unsupported(fmt::format("a kernel has 1 to {} bytes of parameters "
+                                    "of 8 to 64 bits",
+                                    most));
+    uint32_t natural = bytes;
+    bytes *= uint32_t(count);
+    alignment = std::max(alignment, natural);
     uint32_t offset =
         (kernel.parameterBytes + alignment - 1) / alignment * alignment;
     kernel.parameters.push_back({offset, bytes});
@@ -211,8 +226,12 @@ private:
       } else {
         scopes.back()[name] = registerRows + kernel.registers;
       }
-      if (count > 1u << 20)
-        throw unsupported(fmt::format("at most 2^20 registers, got {}", count));
+      constexpr uint32_t most = 1 << 16;
+      if (count > most || kernel.registers + count > most)
+        throw unsupported(fmt::format("a kernel has at most {} registers, got "
+                                      "{}",
+                                      most,
+                                      uint64_t(kernel.registers) + count));
       kernel.registers += count;
     } while (accept(","));
     expect(";");
@@ -329,6 +348,12 @@ private:
   // Statements
   //===--------------------------------------------------------------------===//
 
+  static std::string text(Count count) {
+    return count.least == count.most
+               ? std::to_string(count.least)
+               : fmt::format("{} to {}", count.least, count.most);
+  }
+
   void instruction() {
     Instruction result;
     result.line = line();
@@ -348,12 +373,12 @@ private:
       throw fail(KVC_UNSUPPORTED,
                  "PTX line {}: the machine does not know the opcode '{}'",
                  result.line, excerpt(result.opcode));
-    result.run = opcode->run;
+    result.run = opcode->body.run;
     result.flow = opcode->flow;
     if (result.flow == Flow::Branch) {
       branches.push_back({uint32_t(kernel.code.size()), std::string(next())});
     } else if (peek() != ";") {
-      int results = opcode->results;
+      int results = opcode->results.most ? 1 : 0;
       do {
         if (peek() == "[") {
           result.operands.push_back(address());
@@ -372,6 +397,17 @@ private:
       } while (accept(","));
     }
     expect(";");
+    if (!opcode->results.has(result.results.size()) ||
+        !opcode->body.operands.has(result.operands.size()))
+      throw bad(
+          fmt::format("'{}' has {} results and {} operands, got {} and {}",
+                      excerpt(result.opcode), text(opcode->results),
+                      text(opcode->body.operands), result.results.size(),
+                      result.operands.size()));
+    for (const Operand &one : result.operands)
+      if (one.negated && !opcode->negates)
+        throw bad(
+            fmt::format("'{}' has no negated operand", excerpt(result.opcode)));
     for (Row row : result.results)
       if (row < registerRows)
         throw bad(fmt::format("the result of '{}' must be a register",

@@ -23,19 +23,32 @@ void SharedMemory::check(uint64_t address, uint32_t size) const {
                bytes.size(), size, address);
 }
 
-bool SharedMemory::ordered(const Access &first, const Access &second) const {
-  if (first.thread == none || first.thread == second.thread ||
-      first.barriers != second.barriers)
-    return true;
-  return first.thread / 32 == second.thread / 32 && first.syncs != second.syncs;
+static bool sameWarp(uint32_t a, uint32_t b) { return a / 32 == b / 32; }
+
+void SharedMemory::Party::add(const Access &access) {
+  bool current = last.thread != nobody && last.barriers == access.barriers;
+  bool near = current && sameWarp(last.thread, access.thread);
+  otherWarps = current && (otherWarps || !near);
+  otherLanes = near && last.syncs == access.syncs &&
+               (otherLanes || last.thread != access.thread);
+  last = access;
 }
 
-static kvc::rt::Failure race(const char *what, uint64_t address,
-                             const Access &first, const Access &second) {
+bool SharedMemory::Party::races(const Access &access) const {
+  if (last.thread == nobody || last.barriers != access.barriers)
+    return false;
+  if (otherWarps || !sameWarp(last.thread, access.thread))
+    return true;
+  return last.syncs == access.syncs &&
+         (otherLanes || last.thread != access.thread);
+}
+
+static kvc::rt::Failure race(const char *what, uint64_t word, uint32_t first,
+                             uint32_t second) {
   return fail(KVC_INTERNAL_ERROR,
               "race for shared memory at {}: thread {} {} thread {} without a "
               "barrier between them",
-              address, second.thread, what, first.thread);
+              word * 4, second, what, first);
 }
 
 const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
@@ -43,14 +56,11 @@ const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
-    if (!ordered(word.writer, access))
-      throw race("reads what is written by", i * 4, word.writer, access);
-    // Of several readers the one that a writer is ordered behind least is kept.
-    if (word.reader.barriers != access.barriers)
-      word.severalReaders = false;
-    else if (word.reader.thread / 32 != access.thread / 32)
-      word.severalReaders |= word.reader.thread != none;
-    word.reader = access;
+    for (const Party *party : {&word.writers, &word.changers})
+      if (party->races(access))
+        throw race("reads what is written by", i, party->thread(),
+                   access.thread);
+    word.readers.add(access);
   }
   return &bytes[address];
 }
@@ -63,13 +73,14 @@ void SharedMemory::write(uint64_t address, uint32_t size, const void *value,
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
     // Threads may write parts of a word of their own.
-    if (size >= 4 && !ordered(word.writer, access))
-      throw race("overwrites what is written by", i * 4, word.writer, access);
-    if (!ordered(word.reader, access) ||
-        (word.severalReaders && word.reader.barriers == access.barriers))
-      throw race("overwrites what is read by", i * 4, word.reader, access);
-    word.writer = access;
-    word.atomic = false;
+    for (const Party *party : {&word.writers, &word.changers})
+      if (size >= 4 && party->races(access))
+        throw race("overwrites what is written by", i, party->thread(),
+                   access.thread);
+    if (word.readers.races(access))
+      throw race("overwrites what is read by", i, word.readers.thread(),
+                 access.thread);
+    word.writers.add(access);
   }
   std::memcpy(&bytes[address], value, size);
 }
@@ -79,12 +90,13 @@ std::byte *SharedMemory::change(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
-    if (!word.atomic && !ordered(word.writer, access))
-      throw race("changes what is written by", i * 4, word.writer, access);
-    if (!ordered(word.reader, access))
-      throw race("changes what is read by", i * 4, word.reader, access);
-    word.writer = access;
-    word.atomic = true;
+    if (word.writers.races(access))
+      throw race("changes what is written by", i, word.writers.thread(),
+                 access.thread);
+    if (word.readers.races(access))
+      throw race("changes what is read by", i, word.readers.thread(),
+                 access.thread);
+    word.changers.add(access);
   }
   return &bytes[address];
 }

@@ -36,16 +36,26 @@ public:
   uint32_t barriers = 0; // passed so far
 
 private:
-  /// The last threads at a word.
-  struct Word {
-    Access writer{none, 0, 0}, reader{none, 0, 0};
-    bool atomic = false, severalReaders = false;
+  /// Those who did the same to a word since the last barrier: the last of them,
+  /// and whether there were others, in its warp since its bar.warp.sync or in
+  /// other warps.
+  class Party {
+  public:
+    void add(const Access &access);
+    /// True where somebody else of them is not ordered before an access.
+    bool races(const Access &access) const;
+    uint32_t thread() const { return last.thread; }
+
+  private:
+    static constexpr uint32_t nobody = ~0u;
+    Access last{nobody, 0, 0};
+    bool otherLanes = false, otherWarps = false;
   };
-  static constexpr uint32_t none = ~0u;
+  struct Word {
+    Party readers, writers, changers; // by atomics
+  };
 
   void check(uint64_t address, uint32_t bytes) const;
-  bool ordered(const Access &first, const Access &second) const;
-
   std::vector<std::byte> bytes;
   std::vector<Word> words;
 };
