@@ -230,6 +230,11 @@ Body findFloat(std::string_view name, Parts modes) {
     return lanewise<float, [](float a, float b) {
       return a != a || b != b ? notANumber() : smaller(a, b);
     }>();
+  // The first operand's sign, the second's number.
+  if (is({}) && name == "copysign")
+    return lanewise<uint32_t, [](uint32_t a, uint32_t b) {
+      return (a & 0x80000000) | (b & 0x7fffffff);
+    }>();
   // The sign alone, of NaN too.
   if (is({}) && name == "abs")
     return lanewise<uint32_t, [](uint32_t a) { return a & 0x7fffffff; }>();

@@ -73,6 +73,7 @@ TEST(PTX, Floats) {
   expect32("max.NaN.f32 %r2, 0f7FC00000, 0f3F800000;", 0x7fffffff);
   expect32("max.f32 %r2, 0f80000000, 0f00000000;", 0);
   expect32("min.f32 %r2, 0f80000000, 0f00000000;", 0x80000000);
+  expect32("copysign.f32 %r2, 0fBF800000, 0f40000000;", 0xc0000000);
   expect32("abs.f32 %r2, 0fFFC00000;", 0x7fc00000);
   expect32("neg.f32 %r2, 0f00000000;", 0x80000000);
 }

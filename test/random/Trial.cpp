@@ -71,7 +71,7 @@ public:
                           .ptx = options.ptx,
                           .ptxas = options.ptxas,
                           .chip = ""};
-    if (options.target == KVC_CUDA)
+    if (options.target != KVC_HOST)
       wanted.chip = "sm_80";
     Clock clock;
     compiled = compile(context, text, wanted);
@@ -214,7 +214,7 @@ private:
     // reference judges both.
     auto plain = open(libraryPath(""), 0), given = open(libraryPath(""), 1);
     std::vector<std::unique_ptr<rt::Evictor>> seeded;
-    if (options.target == KVC_HOST)
+    if (options.target != KVC_CUDA)
       seeded.push_back(open(libraryPath(""), 2 + c.data % 64));
     auto pruned = prunes ? open(libraryPath("pruned"), 0) : nullptr;
     std::vector<std::vector<double>> keptLayers;

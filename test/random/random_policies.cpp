@@ -66,7 +66,7 @@ public:
   explicit Run(const Options &options) : options(options) {
     trial.folder = folder.name;
     trial.ptxas = options.ptxas;
-    trial.target = options.target == "cuda" ? KVC_CUDA : KVC_HOST;
+    trial.target = rt::chooseTarget(options.target).kind;
   }
 
   int file() {
