@@ -32,7 +32,8 @@ def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
   let description = [{
     Neither libdevice nor libm: both targets compute the same polynomials.
     `math.sqrt`, `math.absf`, `math.fma`, `math.copysign` and `math.ctpop` are
-    left to the targets, where they are exact.
+    left to the targets, where they are exact. A float becomes one bit by way
+    of 32, which LLVM's NVPTX backend gets wrong by itself.
 
     Example: test/codegen/kvc-expand-math.mlir
   }];

@@ -191,6 +191,25 @@ float smaller(float a, float b) { return -larger(-a, -b); }
 
 float notANumber() { return std::bit_cast<float>(0x7fffffffu); }
 
+/// max and min, which 16 bits hold as they are.
+template <typename T> Body findExtreme(std::string_view name, Parts modes) {
+  bool plain = modes.empty(),
+       propagates = modes.size() == 1 && modes[0] == "NaN";
+  if (plain && name == "max")
+    return lanewise<T, [](T a, T b) { return T(larger(a, b)); }>();
+  if (plain && name == "min")
+    return lanewise<T, [](T a, T b) { return T(smaller(a, b)); }>();
+  if (propagates && name == "max")
+    return lanewise<T, [](T a, T b) {
+      return T(a != a || b != b ? notANumber() : larger(a, b));
+    }>();
+  if (propagates && name == "min")
+    return lanewise<T, [](T a, T b) {
+      return T(a != a || b != b ? notANumber() : smaller(a, b));
+    }>();
+  return {};
+}
+
 Body findFloat(std::string_view name, Parts modes) {
   auto is = [&](std::initializer_list<std::string_view> want) {
     return std::equal(modes.begin(), modes.end(), want.begin(), want.end());
@@ -218,18 +237,8 @@ Body findFloat(std::string_view name, Parts modes) {
     return lanewise<float, [](float a) { return std::exp2(a); }>();
   if (is({"approx"}) && name == "lg2")
     return lanewise<float, [](float a) { return std::log2(a); }>();
-  if (is({}) && name == "max")
-    return lanewise<float, [](float a, float b) { return larger(a, b); }>();
-  if (is({}) && name == "min")
-    return lanewise<float, [](float a, float b) { return smaller(a, b); }>();
-  if (is({"NaN"}) && name == "max")
-    return lanewise<float, [](float a, float b) {
-      return a != a || b != b ? notANumber() : larger(a, b);
-    }>();
-  if (is({"NaN"}) && name == "min")
-    return lanewise<float, [](float a, float b) {
-      return a != a || b != b ? notANumber() : smaller(a, b);
-    }>();
+  if (Body body = findExtreme<float>(name, modes))
+    return body;
   // The first operand's sign, the second's number.
   if (is({}) && name == "copysign")
     return lanewise<uint32_t, [](uint32_t a, uint32_t b) {
@@ -270,7 +279,7 @@ template <typename T> Body findComparison(std::string_view name) {
     return lanewise<T, [](T a, T b) { return a > b; }>();
   if (name == "ge" || name == "hs")
     return lanewise<T, [](T a, T b) { return a >= b; }>();
-  if constexpr (!std::is_same_v<T, float>)
+  if constexpr (!isFloat<T>)
     return name == "ne" ? lanewise<T, [](T a, T b) { return a != b; }>()
                         : Body();
   // Ordered, then unordered: NaN makes the first false, the second true.
@@ -340,10 +349,12 @@ std::optional<Opcode> kvc::ptx::findArithmetic(Parts parts) {
   if (name == "setp") {
     if (modes.size() != 1)
       return std::nullopt;
-    body = type == "f32" ? findComparison<float>(modes[0])
-                         : withInteger<Body>(type, [&](auto t) {
-                             return findComparison<decltype(t)>(modes[0]);
-                           });
+    body = type == "f32"    ? findComparison<float>(modes[0])
+           : type == "f16"  ? findComparison<F16>(modes[0])
+           : type == "bf16" ? findComparison<BF16>(modes[0])
+                            : withInteger<Body>(type, [&](auto t) {
+                                return findComparison<decltype(t)>(modes[0]);
+                              });
   } else if (name == "selp" && modes.empty()) {
     if (bytesOf(type))
       body = {choose, 3};
@@ -365,7 +376,9 @@ std::optional<Opcode> kvc::ptx::findArithmetic(Parts parts) {
     if (modes.empty())
       body = findPredicate(name);
   } else if (type == "bf16" || type == "f16") {
-    // The sign alone; there are no sums of 16 bits in our kernels.
+    // What rounds nothing; there are no sums of 16 bits in our kernels.
+    body = type == "f16" ? findExtreme<F16>(name, modes)
+                         : findExtreme<BF16>(name, modes);
     if (modes.empty() && name == "abs")
       body =
           lanewise<uint16_t, [](uint16_t a) { return uint16_t(a & 0x7fff); }>();

@@ -3,6 +3,8 @@
 #ifndef KVC_PTX_TYPES_H
 #define KVC_PTX_TYPES_H
 
+#include "runtime/base/Half.h"
+
 #include <bit>
 #include <cstdint>
 #include <string_view>
@@ -10,9 +12,27 @@
 
 namespace kvc::ptx {
 
+/// A type of 16 bits, computed with as the fp32 number that it is.
+template <float (*widen)(uint16_t), uint16_t (*narrow)(float)> struct Half {
+  Half() = default;
+  Half(float value) : value(value) {}
+  operator float() const { return value; }
+  static Half fromBits(uint64_t bits) { return widen(uint16_t(bits)); }
+  uint64_t bits() const { return value != value ? 0x7fff : narrow(value); }
+  float value = 0;
+};
+using F16 = Half<kvc::rt::fromF16, kvc::rt::toF16>;
+using BF16 = Half<kvc::rt::fromBF16, kvc::rt::toBF16>;
+template <typename T>
+constexpr bool isHalf = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
+template <typename T>
+constexpr bool isFloat = std::is_same_v<T, float> || isHalf<T>;
+
 template <typename T> T valueOf(uint64_t bits) {
   if constexpr (std::is_same_v<T, float>)
     return std::bit_cast<float>(uint32_t(bits));
+  else if constexpr (isHalf<T>)
+    return T::fromBits(bits);
   else if constexpr (std::is_same_v<T, bool>)
     return bits & 1;
   else
@@ -24,6 +44,8 @@ template <typename T> T valueOf(uint64_t bits) {
 template <typename T> uint64_t bitsOf(T value) {
   if constexpr (std::is_same_v<T, float>)
     return std::bit_cast<uint32_t>(value);
+  else if constexpr (isHalf<T>)
+    return value.bits();
   else if constexpr (std::is_signed_v<T>)
     return uint64_t(int64_t(value));
   else

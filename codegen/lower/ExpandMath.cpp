@@ -62,8 +62,7 @@ struct ExpandPower : public OpRewritePattern<math::PowFOp> {
     Expr half = y * x.same(0.5);
     Expr odd = whole & (floorOf(half) < half);
     // Also of -0: the sign is that of x.
-    Expr signedPower = odd.select(
-        power.binary<math::CopySignOp>(x), power);
+    Expr signedPower = odd.select(power.binary<math::CopySignOp>(x), power);
     Expr root = (x < zero) & (floorOf(y) < y);
     Expr result = root.select(x.same(NAN), signedPower);
     // |x| = 1 to any power that is no NaN, infinite ones among them.
@@ -89,17 +88,30 @@ struct ExpandNumber : public OpRewritePattern<Op> {
                                    x);
     };
     Value both = Propagating::create(rewriter, loc, a, b);
-    Value first =
-        arith::SelectOp::create(rewriter, loc, isNaN(b), a, both);
+    Value first = arith::SelectOp::create(rewriter, loc, isNaN(b), a, both);
     rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isNaN(a), b, first);
     return success();
   }
 };
 
+/// A float to one bit, by way of 32: LLVM's NVPTX backend takes any number but 0
+/// for false and 0 for true.
+template <typename Op> struct WidenBit : public OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getType().isInteger(1))
+      return failure();
+    Value wide =
+        Op::create(rewriter, op.getLoc(), rewriter.getI32Type(), op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, op.getType(), wide);
+    return success();
+  }
+};
+
 bool isLeftToTargets(Operation *op) {
-  return isa<math::SqrtOp, math::AbsFOp, math::FmaOp,
-             math::CopySignOp, math::CtPopOp, math::FloorOp, math::CeilOp,
-             math::RoundEvenOp>(op);
+  return isa<math::SqrtOp, math::AbsFOp, math::FmaOp, math::CopySignOp,
+             math::CtPopOp, math::FloorOp, math::CeilOp, math::RoundEvenOp>(op);
 }
 
 struct ExpandMathPass : public kvc::impl::ExpandMathBase<ExpandMathPass> {
@@ -107,7 +119,8 @@ struct ExpandMathPass : public kvc::impl::ExpandMathBase<ExpandMathPass> {
     RewritePatternSet patterns(&getContext());
     patterns.add<ExpandRsqrt, ExpandAbsI, ExpandPower,
                  ExpandNumber<arith::MaxNumFOp, arith::MaximumFOp>,
-                 ExpandNumber<arith::MinNumFOp, arith::MinimumFOp>>(
+                 ExpandNumber<arith::MinNumFOp, arith::MinimumFOp>,
+                 WidenBit<arith::FPToUIOp>, WidenBit<arith::FPToSIOp>>(
         &getContext());
     math::populateExpansionPatterns(patterns, {"exp2"});
     auto all = [](StringRef) { return true; };

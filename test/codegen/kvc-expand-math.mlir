@@ -13,3 +13,18 @@ gpu.module @kernels {
     gpu.return %r : f32
   }
 }
+
+// One bit of a float, through 32.
+gpu.module @bits {
+  // CHECK-LABEL: gpu.func @bit
+  // CHECK: %[[U:.*]] = arith.fptoui %{{.*}} : f32 to i32
+  // CHECK: arith.trunci %[[U]] : i32 to i1
+  // CHECK: %[[S:.*]] = arith.fptosi %{{.*}} : f32 to i32
+  // CHECK: arith.trunci %[[S]] : i32 to i1
+  gpu.func @bit(%x: f32) -> i1 {
+    %u = arith.fptoui %x : f32 to i1
+    %s = arith.fptosi %x : f32 to i1
+    %b = arith.xori %u, %s : i1
+    gpu.return %b : i1
+  }
+}

@@ -78,6 +78,20 @@ TEST(PTX, Floats) {
   expect32("neg.f32 %r2, 0f00000000;", 0x80000000);
 }
 
+TEST(PTX, Halves) {
+  // 1.5 and -2 in f16, then in bf16.
+  expect32("min.f16 %h1, 0x3e00, 0xc000; mov.b32 %r2, {%h1, %h1};", 0xc000c000);
+  expect32("max.NaN.f16 %h1, 0x3e00, 0x7e00; mov.b32 %r2, {%h1, %h1};",
+           0x7fff7fff);
+  expect32("max.bf16 %h1, 0x3fc0, 0xc000; mov.b32 %r2, {%h1, %h1};",
+           0x3fc03fc0);
+  expect32("setp.nan.f16 %p1, 0x3e00, 0x7e00; selp.b32 %r2, 1, 0, %p1;", 1);
+  expect32("setp.lt.bf16 %p1, 0xc000, 0x3fc0; selp.b32 %r2, 1, 0, %p1;", 1);
+  expect32(
+      "abs.f16 %h1, 0xc000; neg.bf16 %h2, 0x3fc0; mov.b32 %r2, {%h1, %h2};",
+      0xbfc04000);
+}
+
 TEST(PTX, Conversions) {
   expect32("cvt.rzi.s32.f32 %r2, 0fC0200000;", uint32_t(-2)); // -2.5
   expect32("cvt.rmi.s32.f32 %r2, 0fC0200000;", uint32_t(-3));

@@ -149,8 +149,13 @@ protected:
   }
 };
 
-TEST_F(OpsTest, EveryOpIsRightOrRefusedByName) {
+/// On the host kernels, and on the machine that runs PTX.
+class EveryOp : public OpsTest,
+                public testing::WithParamInterface<kvc_target_kind> {};
+
+TEST_P(EveryOp, IsRightOrRefusedByName) {
   TrialOptions options;
+  options.target = GetParam();
   // Another run of this test may be under way.
   options.folder = testing::TempDir() + "kvc-ops-" + std::to_string(getpid());
   std::filesystem::create_directories(options.folder);
@@ -177,5 +182,10 @@ TEST_F(OpsTest, EveryOpIsRightOrRefusedByName) {
   EXPECT_GE(seen["refused"], 20);
   std::filesystem::remove_all(options.folder);
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, EveryOp, testing::Values(KVC_HOST, KVC_PTX),
+                         [](const auto &info) {
+                           return info.param == KVC_HOST ? "host" : "ptx";
+                         });
 
 } // namespace
