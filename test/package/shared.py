@@ -63,7 +63,7 @@ kvc.kvc_enable_host()
 text = refusal(host)
 assert text == "artifact has no host kernel 'k'", text
 text = refusal(unknown)
-assert text == "target.kind must be 0 (host) or 1 (CUDA), got 7", text
+assert text == "target.kind must be 0 (host), 1 (CUDA) or 2 (PTX), got 7", text
 artifact.version = 1
 text = refusal(host)
 assert text == "this runtime reads artifact version 2, got version 1; compile the policy again", text
