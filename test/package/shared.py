@@ -56,12 +56,14 @@ def refusal(kind):
     return text.value.decode()
 
 
-host, unknown = 0, 7
+host, ptx, unknown = 0, 2, 7
 text = refusal(host)
 assert text == ("the host target must be enabled before it is opened: call kvc_enable_host (kvc/host.h)"), text
 kvc.kvc_enable_host()
 text = refusal(host)
 assert text == "artifact has no host kernel 'k'", text
+text = refusal(ptx)
+assert text == ("the PTX target must be enabled before it is opened: call kvc_enable_ptx (kvc/ptx.h)"), text
 text = refusal(unknown)
 assert text == "target.kind must be 0 (host), 1 (CUDA) or 2 (PTX), got 7", text
 artifact.version = 1

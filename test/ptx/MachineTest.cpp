@@ -129,6 +129,10 @@ TEST(PTXMachine, Atomics) {
   EXPECT_THAT(complaint("mov.u32 %r1, shared; st.shared.b32 [%r1], 1;"
                         "atom.shared.add.u32 %r2, [%r1], 1;"),
               HasSubstr("changes what is written by"));
+  EXPECT_THAT(complaint("mov.u32 %r1, shared; ld.shared.b32 %r2, [%r1];"
+                        "atom.shared.add.u32 %r2, [%r1], 1;"),
+              HasSubstr("changes what is read by thread 31 without a barrier "
+                        "between them"));
 }
 
 TEST(PTXMachine, SharedMemoryBeginsAsNaN) {
@@ -170,6 +174,14 @@ TEST(PTXMachine, WhatAWarpDoesTogetherNeedsTheWarp) {
       HasSubstr("1 of 2 warps wait at a barrier, the others have "
                 "ended"));
   EXPECT_THAT(complaint("bar.sync 1;"), HasSubstr("the barrier must be 0"));
+  // The second warp has eight lanes.
+  EXPECT_THAT(complaint("shfl.sync.idx.b32 %r1, %r0, 9, 31, -1;", 40),
+              HasSubstr("lane 0 reads lane 9, which does not run"));
+  EXPECT_THAT(complaint("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32\n"
+                        "{%r4, %r5, %r6, %r7}, {%r1, %r1, %r1, %r1},\n"
+                        "{%r1, %r1}, {%r1, %r1, %r1, %r1};",
+                        40),
+              HasSubstr("all 32 lanes must run, got 0xff"));
 }
 
 TEST(PTXMachine, SaysWhere) {
@@ -213,6 +225,8 @@ TEST(PTXMachine, RefusesWhatIsNoPTX) {
               HasSubstr("a kernel has at most 65536 registers"));
   EXPECT_THAT(complaint(".shared .b8 more[240000];"),
               HasSubstr("at most 232448 bytes of shared memory"));
+  EXPECT_THAT(complaint(".shared .align 3 .b8 odd[3];"),
+              HasSubstr("an alignment must be a power of 2 up to 1024, got 3"));
   EXPECT_THAT(complaint("add.s32 %r1, %r2, 3x;"),
               HasSubstr("a number expected, got '3x'"));
   EXPECT_THAT(complaint("bra.uni $l;\n$l:", 2000),
@@ -229,9 +243,11 @@ TEST(PTXMachine, RefusesWhatIsNoPTX) {
   EXPECT_EQ(parsed("\nhello"), "PTX line 2: unknown directive 'hello'");
   EXPECT_EQ(parsed(".address_size 32"),
             "PTX line 1: addresses must have 64 bits");
-  EXPECT_THAT(parsed(".entry k() { ret;"), HasSubstr("must not end inside"));
+  EXPECT_THAT(parsed(".entry k() { ret;"),
+              HasSubstr("must not end inside of a statement"));
   EXPECT_THAT(parsed(".entry k() { }"), HasSubstr("must end in ret or bra"));
-  EXPECT_THAT(parsed(".extern .func f"), HasSubstr("nothing can be linked"));
+  EXPECT_THAT(parsed(".extern .func f"),
+              HasSubstr("nothing can be linked to the program, got .extern"));
   EXPECT_THAT(parsed(".entry k(.param .b8 a[40000]) { ret; }"),
               HasSubstr("a kernel has 1 to 32764 bytes of parameters"));
 }

@@ -38,7 +38,7 @@ exceptions = {
     "take --target host": "another build of kvc-run",
 }
 
-folders = ("dialect", "passes", "codegen", "tools", "support", "runtime", "emulator", "executor",
+folders = ("dialect", "passes", "codegen", "tools", "support", "runtime", "emulator", "ptx", "executor",
            "eval")
 calls = re.compile(r"\b(?:emitOpError|emitError|createStringError|fail|bad|refuse|require|"
                    r"ValidationError|RequiredError|throw [\w.:]+)\(")
