@@ -4,6 +4,7 @@
 #include "ptx/Opcodes.h"
 #include "runtime/base/Half.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -144,6 +145,11 @@ Body findConvert(Parts modes, std::string_view to, std::string_view from) {
 } // namespace
 
 std::optional<Opcode> kvc::ptx::findConversion(Parts parts) {
+  // A generic address of global memory is that address.
+  constexpr std::string_view toGlobal[] = {"cvta", "to", "global", "u64"};
+  if (std::equal(parts.begin(), parts.end(), std::begin(toGlobal),
+                 std::end(toGlobal)))
+    return Opcode{lanewise<uint64_t, [](uint64_t a) { return a; }>()};
   if (parts[0] != "cvt" || parts.size() < 3)
     return std::nullopt;
   Body body = findConvert(parts.subspan(1, parts.size() - 3),

@@ -1,7 +1,7 @@
 //===- FakeKernels.cpp - the CUDA driver's modules and launches -----------===//
 //
 // Names and parameters of kernels are those of the PTX that is loaded; what
-// runs is the host kernel of that name.
+// runs is the host kernel of that name, or with KVC_FAKE_CUDA_PTX=1 the PTX.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,6 +9,8 @@
 #include "runtime/base/Failure.h"
 #include "executor/cuda/kernels/HostKernels.h"
 #include "emulator/Emulator.h"
+#include "ptx/Machine.h"
+#include "ptx/Parser.h"
 #include "test/gpu/FakeQueue.h"
 
 #include <cstring>
@@ -25,12 +27,14 @@ using namespace kvc::fake;
 namespace kvc::rt {
 struct CUfunc_st {
   std::string name;
+  const kvc::ptx::Kernel *kernel = nullptr; // where the PTX runs
   kvc_host_entry entry = {};      // of the artefact's or the executor's table
   std::vector<size_t> parameters; // bytes of each
 };
 
 struct CUmod_st {
   const char *ptx;
+  kvc::ptx::Program program; // where it is what runs
   std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
 };
 } // namespace kvc::rt
@@ -70,6 +74,8 @@ KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
   static const std::regex parameter(
       R"(\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr[^,]*?\s)?\w+(?:\[(\d+)\])?)");
   std::string text = loaded->ptx;
+  if (const char *runs = std::getenv("KVC_FAKE_CUDA_PTX"); runs && *runs == '1')
+    loaded->program = kvc::ptx::parse(text);
   for (std::sregex_iterator it(text.begin(), text.end(), entry), end; it != end;
        ++it) {
     auto function = std::make_unique<CUfunc_st>();
@@ -82,6 +88,9 @@ KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
     for (const kvc_host_entry &candidate : table)
       if (candidate.name == function->name)
         function->entry = candidate;
+    if (auto kernel = loaded->program.kernels.find(function->name);
+        kernel != loaded->program.kernels.end())
+      function->kernel = &kernel->second;
     loaded->functions[function->name] = std::move(function);
   }
   *module = loaded.release();
@@ -114,6 +123,23 @@ KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     size_t at = slots.size(), bytes = function->parameters[i];
     slots.resize(at + (bytes + 7) / 8);
     std::memcpy(&slots[at], parameters[i], bytes);
+  }
+  if (const kvc::ptx::Kernel *kernel = function->kernel) {
+    std::vector<std::byte> bytes(kernel->parameterBytes);
+    for (size_t i = 0; i < kernel->parameters.size(); ++i)
+      std::memcpy(&bytes[kernel->parameters[i].offset], parameters[i],
+                  kernel->parameters[i].bytes);
+    enqueue(stream, [=] {
+      static uint64_t seed = 1;
+      try {
+        kvc::ptx::run(*kernel, {{x, y, z}, block}, bytes,
+                      kvc::ptx::GlobalView({}), 0, ++seed);
+      } catch (const Failure &failure) {
+        fault(failure.what());
+      }
+      ran(kernel->name);
+    });
+    return Success;
   }
   kvc_host_entry entry = function->entry;
   std::string name = function->name;

@@ -5,7 +5,8 @@
 // forgets to wait reads what was there before. New and freed memory is NaN, and
 // every allocation has a fence that is looked at. Kernels run in the emulation,
 // in a shuffled order: policies' from their artefact, the executor's from the
-// same source as its PTX.
+// same source as its PTX. With KVC_FAKE_CUDA_PTX=1 the PTX itself runs, on the
+// machine of ptx/.
 //
 // KVC_FAKE_CUDA_LOG names a file for what was counted, KVC_FAKE_CUDA_FAULT the
 // launch that fails for good, KVC_FAKE_CUDA_BYTES the memory there is.

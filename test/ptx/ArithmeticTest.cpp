@@ -110,6 +110,7 @@ TEST(PTX, Conversions) {
   expect32("cvt.rn.f16.f32 %h1, 0f477FF000; cvt.f32.f16 %r2, %h1;", 0x7f800000);
   expect32("cvt.rn.bf16x2.f32 %r2, 0f3F800000, 0f40000000;", 0x3f804000);
   expectValue("mov.b32 %r2, -3; cvt.s64.s32 %d2, %r2;", -3);
+  expectValue("cvta.to.global.u64 %d2, 77;", 77);
   expectValue("mov.b32 %r2, -3; cvt.u64.u32 %d2, %r2;", 0xfffffffdll);
   expectValue("mov.b64 %d3, -3; cvt.u32.u64 %r2, %d3; cvt.u64.u32 %d2, %r2;",
               0xfffffffdll);
