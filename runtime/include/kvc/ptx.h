@@ -1,8 +1,8 @@
 /*===- ptx.h - the PTX target ---------------------------------------------===*\
  *
  * Policies on the CPU by the PTX that a GPU's driver would get, instruction by
- * instruction (docs/ptx.md): a judge of what was compiled, some thousand times slower
- * than a GPU. A library of its own, kvc::ptx, beside kvc::runtime.
+ * instruction (docs/ptx.md): a judge of what was compiled, and slow. A library of its
+ * own, kvc::ptx, beside kvc::runtime.
  *
 \*===----------------------------------------------------------------------===*/
 
