@@ -12,7 +12,7 @@
 namespace kvc::ptx {
 
 /// Calls body(lane) for every bit of `lanes`.
-template <typename Body> void forLanes(uint32_t lanes, Body body) {
+template <typename Each> void forLanes(uint32_t lanes, Each body) {
   for (uint32_t lane = 0; lane < 32; ++lane)
     if (lanes >> lane & 1)
       body(lane);

@@ -54,8 +54,8 @@ template <typename T> uint64_t bitsOf(T value) {
 
 /// Calls body(T()) with the type of a name and returns what it returns; an empty
 /// result where the name is none of an integer's.
-template <typename Result, typename Body>
-Result withInteger(std::string_view name, Body body) {
+template <typename Result, typename Function>
+Result withInteger(std::string_view name, Function body) {
   if (name == "s16")
     return body(int16_t());
   if (name == "u16" || name == "b16")
