@@ -2,6 +2,8 @@
 
 #include "emulator/Emulator.h"
 
+#include "emulator/Blocks.h"
+
 #include "runtime/base/Failure.h"
 #include "emulator/Mma.h"
 
@@ -382,33 +384,9 @@ const kvc_simt_ops &BlockRunner::table() {
 
 void kvc::rt::emulate(const HostLaunch &launch, const uint64_t *args,
                       unsigned threads, uint64_t seed) {
-  auto [gx, gy, gz] = launch.grid;
-  uint64_t blocks = uint64_t(gx) * gy * gz;
-  std::atomic<uint64_t> next{0};
-  std::mutex mutex;
-  std::optional<Failure> failure;
-  auto work = [&] {
-    try {
-      BlockRunner runner(launch, args, seed);
-      for (uint64_t i; (i = next.fetch_add(1)) < blocks;)
-        runner.run(uint32_t(i % gx), uint32_t(i / gx % gy),
-                   uint32_t(i / gx / gy));
-    } catch (const Failure &caught) {
-      std::lock_guard lock(mutex);
-      failure.emplace(caught);
-      next = blocks;
-    }
-  };
-  if (!threads)
-    threads = std::max(1u, std::thread::hardware_concurrency());
-  threads = unsigned(std::min<uint64_t>(threads, blocks));
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
-    others.emplace_back(work);
-  if (threads)
-    work();
-  for (std::thread &other : others)
-    other.join();
-  if (failure)
-    throw *failure;
+  runBlocks(launch.grid, threads, [&]() -> RunBlock {
+    auto runner = std::make_shared<BlockRunner>(launch, args, seed);
+    return
+        [runner](uint32_t x, uint32_t y, uint32_t z) { runner->run(x, y, z); };
+  });
 }
