@@ -10,14 +10,11 @@
 #include <boost/context/detail/fcontext.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include <sys/mman.h>
