@@ -210,6 +210,12 @@ template <typename T> Body findExtreme(std::string_view name, Parts modes) {
   return {};
 }
 
+/// .ftz: numbers below the smallest normal one are 0.
+float flushed(float value) {
+  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value)
+                                                : value;
+}
+
 Body findFloat(std::string_view name, Parts modes) {
   auto is = [&](std::initializer_list<std::string_view> want) {
     return std::equal(modes.begin(), modes.end(), want.begin(), want.end());
@@ -235,6 +241,10 @@ Body findFloat(std::string_view name, Parts modes) {
     return lanewise<float, [](float a) { return 1 / std::sqrt(a); }>();
   if (is({"approx"}) && name == "ex2")
     return lanewise<float, [](float a) { return std::exp2(a); }>();
+  if (is({"approx", "ftz"}) && name == "ex2")
+    return lanewise<float, [](float a) {
+      return flushed(std::exp2(flushed(a)));
+    }>();
   if (is({"approx"}) && name == "lg2")
     return lanewise<float, [](float a) { return std::log2(a); }>();
   if (Body body = findExtreme<float>(name, modes))

@@ -2,6 +2,7 @@
 
 #include "ptx/Block.h"
 
+#include "ptx/profile/BlockProfile.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
@@ -11,9 +12,9 @@ using kvc::rt::fail;
 
 Block::Block(const Kernel &kernel, const LaunchShape &shape,
              std::span<const std::byte> parameters, const GlobalView &global,
-             std::array<uint32_t, 3> at, uint64_t seed)
+             std::array<uint32_t, 3> at, uint64_t seed, BlockProfile *profile)
     : kernel(kernel), shape(shape), parameters(parameters), global(global),
-      shared(kernel.sharedBytes), at(at),
+      shared(kernel.sharedBytes), profile(profile), at(at),
       random(seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2]),
       shuffled(seed != 0) {
   for (uint32_t first = 0; first < shape.block; first += 32) {
@@ -69,5 +70,7 @@ void Block::run() {
                  "barrier, the others have ended",
                  kernel.name, at[0], at[1], at[2], waiting, warps.size());
     ++shared.barriers;
+    if (profile)
+      profile->barrier();
   }
 }

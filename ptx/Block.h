@@ -11,6 +11,7 @@
 
 namespace kvc::ptx {
 
+class BlockProfile;
 class GlobalView;
 
 struct LaunchShape {
@@ -20,9 +21,11 @@ struct LaunchShape {
 
 class Block {
 public:
+  /// `profile`, where there is one, watches.
   Block(const Kernel &kernel, const LaunchShape &shape,
         std::span<const std::byte> parameters, const GlobalView &global,
-        std::array<uint32_t, 3> at, uint64_t seed);
+        std::array<uint32_t, 3> at, uint64_t seed,
+        BlockProfile *profile = nullptr);
 
   /// To the end of all warps. Throws Failure with kernel, block and line.
   void run();
@@ -35,6 +38,7 @@ public:
   const std::span<const std::byte> parameters;
   const GlobalView &global;
   SharedMemory shared;
+  BlockProfile *const profile;
   const std::array<uint32_t, 3> at;
 
 private:

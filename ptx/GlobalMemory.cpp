@@ -63,3 +63,12 @@ std::byte *GlobalView::at(uint64_t address, uint32_t bytes) const {
   }
   return reinterpret_cast<std::byte *>(address);
 }
+
+std::pair<uint64_t, uint64_t> GlobalView::allocation(uint64_t address) const {
+  auto next = allocations.upper_bound(address);
+  if (next == allocations.begin())
+    return {0, 0};
+  auto [first, size] = *std::prev(next);
+  return address < first + size ? std::pair(first, size)
+                                : std::pair<uint64_t, uint64_t>(0, 0);
+}

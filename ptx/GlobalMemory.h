@@ -26,6 +26,10 @@ public:
   /// where the address is no multiple of their number.
   std::byte *at(uint64_t address, uint32_t bytes) const;
 
+  /// First byte and size of the allocation that an address is in; 0 and 0 of
+  /// memory that is not known.
+  std::pair<uint64_t, uint64_t> allocation(uint64_t address) const;
+
 private:
   std::map<uint64_t, uint64_t> allocations; // first byte, bytes
 };

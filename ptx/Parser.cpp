@@ -375,6 +375,7 @@ private:
                  result.line, excerpt(result.opcode));
     result.run = opcode->body.run;
     result.flow = opcode->flow;
+    result.cost = costOf(parts);
     if (result.flow == Flow::Branch) {
       branches.push_back({uint32_t(kernel.code.size()), std::string(next())});
     } else if (peek() != ";") {

@@ -10,6 +10,8 @@
 #ifndef KVC_PTX_PROGRAM_H
 #define KVC_PTX_PROGRAM_H
 
+#include "ptx/profile/Cost.h"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -60,6 +62,7 @@ struct Instruction {
   uint32_t join = 0;   // of a guarded branch: where its lanes meet again
   uint32_t line = 0;   // in the PTX
   std::string opcode;  // for messages
+  Cost cost;           // for profiles
 };
 
 struct Parameter {

@@ -3,6 +3,7 @@
 #include "ptx/Warp.h"
 
 #include "ptx/Block.h"
+#include "ptx/profile/BlockProfile.h"
 #include "runtime/base/Failure.h"
 
 using namespace kvc::ptx;
@@ -55,6 +56,8 @@ Warp::State Warp::run() {
       lanes &= op.guard.negated ? ~holds : holds;
     }
     ++executed;
+    if (block.profile)
+      block.profile->instruction(*this, op, lanes);
     try {
       switch (op.flow) {
       case Flow::Branch:

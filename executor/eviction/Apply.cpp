@@ -9,8 +9,11 @@
 #include "executor/eviction/HeadTable.h"
 #include "executor/io/LayerFile.h"
 #include "executor/eviction/MetricsReport.h"
+#include "ptx/PTXDevice.h"
+#include "ptx/profile/Report.h"
 
 #include <algorithm>
+#include <iostream>
 
 using namespace kvc::rt;
 
@@ -117,6 +120,9 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   Evictor evictor(options.policy, target);
   notes.push_back(fmt::format("target: {}", targetName(target)));
   const Manifest &manifest = evictor.manifest();
+  std::unique_ptr<ptx::Profiler> profiler;
+  if (options.profile)
+    profiler = ptx::watchLaunches(*evictor.opened().device, options.card, 0);
   std::vector<LayerFile> files;
   files.reserve(options.inputs.size());
   for (const std::string &input : options.inputs)
@@ -193,5 +199,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
         options.metrics,
         formatMetrics(manifest.policy, options.metricsQueries, metrics));
   writeFiles(texts);
+  if (profiler)
+    std::cout << ptx::report(*profiler);
   return notes;
 }

@@ -13,11 +13,13 @@ struct ApplyOptions {
   std::string policy;
   std::vector<std::string> inputs, outputs; // as many outputs as inputs
   std::string budget, keep;                 // exactly one is given
-  std::string target;                       // "", "host", "cuda"
+  std::string target;                       // "", "host", "cuda", "ptx"
   std::string table;
   std::string metrics;         // file for metrics, JSON; empty: none
   uint32_t metricsQueries = 1; // of the last so many queries
   bool scores = false;
+  bool profile = false; // print what a GPU would take; target ptx
+  std::string card = "h100";
   uint64_t seed = 0; // order of emulated threads, 0 = ascending
 };
 

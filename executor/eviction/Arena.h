@@ -21,12 +21,17 @@ public:
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// `count` elements, all 0.
-  template <typename T> T *zeros(size_t count) {
+  /// `count` elements as the device gives them.
+  template <typename T> T *fresh(size_t count) {
     void *memory = device.allocate(count * sizeof(T));
     owned.push_back(memory);
-    device.clear(memory, count * sizeof(T));
     return static_cast<T *>(memory);
+  }
+  /// `count` elements, all 0.
+  template <typename T> T *zeros(size_t count) {
+    T *memory = fresh<T>(count);
+    device.clear(memory, count * sizeof(T));
+    return memory;
   }
   template <typename T> T *upload(const std::vector<T> &values) {
     T *memory = zeros<T>(values.size());

@@ -37,6 +37,7 @@ public:
   KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
                   bool scores, uint32_t layer = 0, uint32_t layers = 1);
 
+  kvc_module &opened() { return *module; }
   const Manifest &manifest() const { return module->manifest; }
 
 private:

@@ -66,8 +66,12 @@ TEST(PTX, Floats) {
            0x40e00000);                                            // 7
   expect32("div.rn.f32 %r2, 0f3F800000, 0f40400000;", 0x3eaaaaab); // 1/3
   expect32("ex2.approx.f32 %r2, 0f40400000;", 0x41000000);         // 8
-  expect32("lg2.approx.f32 %r2, 0f41000000;", 0x40400000);         // 3
-  expect32("sqrt.rn.f32 %r2, 0f41100000;", 0x40400000);            // 3
+  // Below the smallest normal number is 0; without .ftz it is not.
+  expect32("ex2.approx.ftz.f32 %r2, 0fc2fe0000;", 0); // 2^-127
+  expect32("ex2.approx.f32 %r2, 0fc2fe0000;", 0x00400000);
+  expect32("ex2.approx.ftz.f32 %r2, 0fc2fc0000;", 0x00800000); // 2^-126
+  expect32("lg2.approx.f32 %r2, 0f41000000;", 0x40400000);     // 3
+  expect32("sqrt.rn.f32 %r2, 0f41100000;", 0x40400000);        // 3
   // A number beats NaN, unless the opcode says .NaN; 0 is above -0.
   expect32("max.f32 %r2, 0f7FFFFFFF, 0f3F800000;", 0x3f800000);
   expect32("max.NaN.f32 %r2, 0f7FC00000, 0f3F800000;", 0x7fffffff);

@@ -196,7 +196,7 @@ TEST(PTXMachine, RefusesWhatItDoesNotKnow) {
             "PTX line 10: the machine does not know the opcode "
             "'sin.approx.f32'");
   for (const char *opcode :
-       {"add.rz.f32", "add.f64", "ex2.approx.ftz.f32", "setp.lt.and.s32",
+       {"add.rz.f32", "add.f64", "lg2.approx.ftz.f32", "setp.lt.and.s32",
         "ld.global.ca.b32", "ld.local.b32", "cvt.sat.s32.f32", "shfl.bfly.b32",
         "min.ftz.f32", "mov.v2.b32", "selp.x.b32", "add", "cvt.f32", "atom",
         "mul.wide.s64", "bar.red", "atom.global.cas.b32", "ld.v2.v4.b32"})

@@ -15,6 +15,7 @@ namespace kvc::rt {
 void addApply(CLI::App &app, std::function<int()> &run);
 void addGenerate(CLI::App &app, std::function<int()> &run);
 void addEval(CLI::App &app, std::function<int()> &run);
+void addProfile(CLI::App &app, std::function<int()> &run);
 void addReport(CLI::App &app, std::function<int()> &run);
 
 /// A whole number, digits only: the library takes more for one than that.

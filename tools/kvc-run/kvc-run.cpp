@@ -27,6 +27,7 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addApply(app, run);
   kvc::rt::addGenerate(app, run);
   kvc::rt::addEval(app, run);
+  kvc::rt::addProfile(app, run);
   kvc::rt::addReport(app, run);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,240 @@
+//===- ProfileLayer.cpp - kvc-run profile ---------------------------------===//
+
+#include "executor/eviction/ProfileLayer.h"
+
+#include "executor/eviction/Arena.h"
+#include "executor/eviction/Budget.h"
+#include "kvc/ptx.h"
+#include "ptx/PTXDevice.h"
+#include "ptx/profile/Estimate.h"
+#include "ptx/profile/Report.h"
+#include "runtime/base/DType.h"
+#include "runtime/base/Failure.h"
+#include "runtime/plan/Plan.h"
+#include "executor/io/Safetensors.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <random>
+
+using namespace kvc::rt;
+using nlohmann::ordered_json;
+
+namespace {
+
+/// One sequence's layer in device memory: queries, keys and values are normally
+/// distributed, so the log-sum-exp is what it is for such.
+class RandomLayer {
+public:
+  RandomLayer(const kvc_plan &plan, const ProfileOptions &options,
+              uint32_t tokens, uint32_t budget)
+      : info(plan.query()), heads(plan.options.kv_heads),
+        queryHeads(plan.options.q_heads), headDim(plan.options.head_dim),
+        dtype(plan.options.dtype), arena(*plan.module.device) {
+    args.struct_size = sizeof args;
+    args.batch = 1;
+    args.tokens = tokens;
+    args.layers = 1;
+    args.lengths = arena.upload(std::vector<int32_t>{int32_t(tokens)});
+    args.budgets = arena.upload(std::vector<int32_t>{int32_t(budget)});
+    args.k = rows(heads, tokens);
+    args.v = rows(heads, tokens);
+    if (info.inputs & KVC_READS_RAW_KEYS)
+      args.k_raw = rows(heads, tokens);
+    args.q_rows = std::min(info.queries, tokens); // KVC_ALL_QUERIES: T
+    if (args.q_rows)
+      args.q = rows(queryHeads, args.q_rows);
+    if (options.lse && args.q_rows)
+      setLogSumExp();
+    if (info.inputs & KVC_READS_WO) {
+      args.hidden = options.hidden;
+      int64_t width = int64_t(queryHeads) * headDim;
+      args.wo = {random(uint64_t(width) * args.hidden), width * args.hidden,
+                 int64_t(headDim), width};
+    }
+    if (info.inputs & KVC_READS_TABLE)
+      args.table = arena.upload(std::vector<float>(queryHeads, 1.0f));
+    if (info.inputs & KVC_READS_STATE) {
+      args.state = arena.zeros<int32_t>(tokens);
+      args.state_rows = tokens;
+    }
+    setOutputs(budget);
+  }
+
+  kvc_layer_args args = {};
+
+private:
+  kvc_plan_info info;
+  uint32_t heads, queryHeads, headDim;
+  kvc_dtype dtype;
+  Arena arena;
+
+  /// Not cleared: the profiler must see what nobody writes.
+  template <typename T> T *fresh(uint64_t count) {
+    return arena.fresh<T>(count);
+  }
+
+  /// Elements out of a few thousand normally distributed ones: a layer of 128K
+  /// tokens would take minutes to draw.
+  void *random(uint64_t count) {
+    std::mt19937_64 generator(count);
+    std::normal_distribution<float> normal;
+    constexpr size_t different = 4096;
+    std::vector<float> values(different);
+    for (float &value : values)
+      value = normal(generator);
+    std::vector<std::byte> pool = narrow(values.data(), different, dtype);
+    size_t bytes = dtypeBytes(dtype);
+    auto *memory = fresh<std::byte>(count * bytes);
+    std::vector<std::byte> row(headDim * bytes);
+    for (uint64_t i = 0; i < count; i += headDim) {
+      for (size_t channel = 0; channel < headDim; ++channel)
+        std::memcpy(&row[channel * bytes],
+                    &pool[generator() % different * bytes], bytes);
+      arena.device.upload(memory + i * bytes, row.data(), row.size());
+    }
+    return memory;
+  }
+
+  kvc_rows rows(uint32_t count, uint32_t tokens) {
+    int64_t d = headDim;
+    return {random(uint64_t(count) * tokens * headDim), d * tokens * count,
+            d * tokens, d};
+  }
+
+  void setLogSumExp() {
+    std::vector<float> lse;
+    for (uint32_t head = 0; head < queryHeads; ++head)
+      for (uint32_t row = 0; row < args.q_rows; ++row)
+        // Of normally distributed logits of variance 1.
+        lse.push_back(0.5f +
+                      std::log(float(args.tokens - args.q_rows + row + 1)));
+    args.lse = arena.upload(lse);
+    args.lse_rows = args.q_rows;
+    args.lse_head_stride = args.q_rows;
+    args.lse_batch_stride = int64_t(args.q_rows) * queryHeads;
+  }
+
+  void setOutputs(uint32_t budget) {
+    uint64_t capacity =
+        std::min<uint64_t>(args.tokens, uint64_t(budget) * heads);
+    args.index_capacity = uint32_t(capacity);
+    args.indices = fresh<int32_t>(heads * capacity);
+    args.counts = fresh<int32_t>(heads);
+    args.past = fresh<int32_t>(1);
+    args.status = arena.zeros<int32_t>(1);
+    args.offsets = fresh<int32_t>(heads);
+    if (info.inputs & KVC_MERGES) {
+      args.member_capacity = args.tokens;
+      args.member_rows = fresh<int32_t>(uint64_t(heads) * args.tokens);
+      args.member_positions = fresh<int32_t>(uint64_t(heads) * args.tokens);
+      args.member_norms = fresh<float>(uint64_t(heads) * args.tokens);
+      args.member_counts = fresh<int32_t>(heads);
+    }
+    args.workspace = fresh<std::byte>(info.workspace_bytes);
+    args.workspace_bytes = info.workspace_bytes;
+    args.out_rows = uint32_t(std::min<uint64_t>(uint64_t(heads) * args.tokens,
+                                                uint64_t(heads) * budget));
+    uint64_t bytes = uint64_t(args.out_rows) * headDim * dtypeBytes(dtype);
+    args.k_out = fresh<std::byte>(bytes);
+    args.v_out = fresh<std::byte>(bytes);
+  }
+};
+
+ordered_json describe(const kvc::ptx::LaunchProfile &launch,
+                      const kvc::ptx::Card &card) {
+  using namespace kvc::ptx;
+  Estimate e = estimate(launch, card);
+  const Counters &n = launch.counters;
+  ordered_json instructions, busy;
+  for (size_t i = 0; i < unitCount; ++i)
+    instructions[unitName(Unit(i))] = n.issues[i];
+  for (size_t i = 0; i < resourceCount; ++i)
+    busy[resourceName(Resource(i))] = e.busy[i] * 1e6;
+  return {{"kernel", launch.kernel},
+          {"blocks", launch.blocks},
+          {"blocks_run", launch.ran},
+          {"threads", launch.threads},
+          {"registers", launch.assembled
+                            ? ordered_json(launch.assembled->registers)
+                            : ordered_json()},
+          {"shared_bytes", launch.sharedBytes},
+          {"blocks_per_sm", launch.resident},
+          {"instructions", instructions},
+          {"matrix_products", n.matrix},
+          {"special_operations", n.special},
+          {"load_requests", n.loadRequests},
+          {"load_sectors", n.loadSectors},
+          {"load_sectors_ideal", n.loadIdeal},
+          {"shared_requests", n.sharedRequests},
+          {"shared_passes", n.sharedPasses},
+          {"shared_passes_ideal", n.sharedIdeal},
+          {"barriers", n.barriers},
+          {"longest_path_clocks", launch.longestPath},
+          {"l2_bytes", n.l2Bytes},
+          {"dram_bytes_read", launch.dramRead},
+          {"dram_bytes_written", launch.dramWritten},
+          {"busy_us", busy},
+          {"low_us", e.low * 1e6},
+          {"middle_us", e.middle * 1e6},
+          {"high_us", e.high * 1e6},
+          {"floor_us", e.floor * 1e6},
+          {"bound_by", resourceName(e.binding)}};
+}
+
+} // namespace
+
+void kvc::rt::profile(const ProfileOptions &options) {
+  Budget budget = Budget::parse(options.budget, options.keep);
+  if (!options.json.empty())
+    checkWritable({options.json});
+  kvc_enable_ptx();
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  target.kind = KVC_PTX;
+  kvc_module module(options.policy, target);
+  const Variant &variant = module.manifest.variants.front();
+  ordered_json profiles = ordered_json::array();
+  for (uint32_t tokens : options.tokens) {
+    auto profiler =
+        ptx::watchLaunches(*module.device, options.card, options.blocks);
+    kvc_plan_options limits = {};
+    limits.struct_size = sizeof limits;
+    limits.head_dim = variant.headDim;
+    limits.kv_heads = options.kvHeads;
+    limits.q_heads = options.kvHeads * variant.group;
+    limits.dtype = variant.dtype;
+    limits.max_batch = 1;
+    limits.max_tokens = tokens;
+    limits.lse_given = options.lse;
+    kvc_plan plan(module, limits);
+    uint32_t kept = budget.of(tokens);
+    RandomLayer layer(plan, options, tokens, kept);
+    plan.enqueue(layer.args, Phase::Score, Phase::Compact, nullptr);
+    std::cout << fmt::format(
+                     "{}: {} tokens, {} kept a head, {} KV heads, {} query "
+                     "heads, head size {}, {}\n",
+                     module.manifest.policy, tokens, kept, limits.kv_heads,
+                     limits.q_heads, limits.head_dim, dtypeName(limits.dtype))
+              << ptx::report(*profiler);
+    ordered_json launches = ordered_json::array();
+    for (const ptx::LaunchProfile &launch : profiler->launches())
+      launches.push_back(describe(launch, profiler->card()));
+    profiles.push_back({{"policy", module.manifest.policy},
+                        {"card", options.card},
+                        {"tokens", tokens},
+                        {"budget", kept},
+                        {"kv_heads", limits.kv_heads},
+                        {"q_heads", limits.q_heads},
+                        {"head_dim", limits.head_dim},
+                        {"dtype", dtypeName(limits.dtype)},
+                        {"lse_given", options.lse},
+                        {"launches", launches}});
+  }
+  if (!options.json.empty())
+    writeFiles({{options.json, profiles.dump(1) + "\n"}});
+}

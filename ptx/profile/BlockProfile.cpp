@@ -1,0 +1,225 @@
+//===- BlockProfile.cpp ---------------------------------------------------===//
+
+#include "ptx/profile/BlockProfile.h"
+
+#include "ptx/Warp.h"
+
+#include <bit>
+
+using namespace kvc::ptx;
+
+// Clocks until a load has its value, from where it was found. Published for
+// sm_80 to sm_90; docs/cost-model.md.
+static constexpr double fromL1 = 34, fromL2 = 270, fromDram = 650;
+static constexpr double branchClocks = 6;
+
+FirstLevel::FirstLevel(uint64_t bytes)
+    : sets(std::max<uint64_t>(1, bytes / 128 / ways)) {
+  lines.resize(sets * ways);
+}
+
+uint8_t FirstLevel::miss(uint64_t line, uint8_t sectors) {
+  ++now;
+  // Rows of a tensor are powers of two apart: spread them, as hardware does.
+  size_t set = (line ^ line / sets ^ line / sets / sets) % sets;
+  Line *oldest = &lines[set * ways];
+  for (Line *way = oldest, *end = way + ways; way != end; ++way) {
+    if (way->line == line) {
+      uint8_t missing = sectors & ~way->sectors;
+      way->sectors |= sectors;
+      way->used = now;
+      return missing;
+    }
+    if (way->used < oldest->used)
+      oldest = way;
+  }
+  *oldest = {line, now, sectors};
+  return sectors;
+}
+
+BlockProfile::BlockProfile(const Card &card, const Kernel &kernel,
+                           uint32_t warps, uint64_t l1Bytes,
+                           std::function<bool(uint64_t)> inL2)
+    : card(card), l1(l1Bytes), inL2(std::move(inL2)), clocks(warps) {
+  size_t rows =
+      kernel.constants.size() + kernel.specials.size() + kernel.registers;
+  for (Clock &clock : clocks)
+    clock.ready.assign(rows, 0);
+}
+
+void BlockProfile::endBasicBlock(Clock &clock, double more) {
+  clock.base = std::max({clock.latest + more, clock.base + clock.issues,
+                         clock.base + clock.passes, clock.base + clock.matrix,
+                         clock.base + clock.special});
+  clock.issues = clock.passes = clock.matrix = clock.special = 0;
+  clock.latest = clock.base;
+}
+
+void BlockProfile::instruction(const Warp &warp, const Instruction &op,
+                               uint32_t lanes) {
+  const Cost &cost = op.cost;
+  Clock &clock = clocks[warp.index];
+  sums.issues[size_t(cost.unit)] += cost.issues;
+  clock.issues += cost.issues;
+  double at = clock.base;
+  for (const Operand &operand : op.operands)
+    at = std::max(at, clock.ready[operand.row]);
+  if (op.guarded)
+    at = std::max(at, clock.ready[op.guard.row]);
+  double latency = cost.latency;
+  if (cost.special && lanes) {
+    sums.special += 1;
+    clock.special += 8; // 4 lanes a clock in a quarter of an SM
+  }
+  if (cost.unit == Unit::Matrix) {
+    sums.matrix += 1;
+    clock.matrix += card.matrixClocks;
+  }
+  if (cost.traffic != Traffic::None && lanes) {
+    latency = cost.shared ? shared(warp, op, lanes, clock)
+                          : global(warp, op, lanes, clock);
+    if (cost.shared && cost.traffic != Traffic::Load)
+      clock.stored = std::max(clock.stored, at + latency);
+  }
+  clock.latest = std::max(clock.latest, at);
+  for (Row row : op.results)
+    clock.ready[row] = at + latency;
+  switch (op.flow) {
+  case Flow::Branch:
+  case Flow::Return:
+    endBasicBlock(clock, branchClocks);
+    break;
+  case Flow::Barrier:
+    sums.barriers += 1;
+    [[fallthrough]];
+  case Flow::Warp:
+    if (cost.unit != Unit::Barrier)
+      break;
+    clock.latest = std::max(clock.latest, clock.stored);
+    endBasicBlock(clock, 0);
+    break;
+  case Flow::Next:
+    break;
+  }
+}
+
+void BlockProfile::barrier() {
+  double latest = 0;
+  for (const Clock &clock : clocks)
+    latest = std::max(latest, clock.base);
+  for (Clock &clock : clocks)
+    clock.base = clock.latest = latest;
+}
+
+Counters BlockProfile::counters() {
+  for (Clock &clock : clocks) {
+    endBasicBlock(clock, 0);
+    sums.path = std::max(sums.path, clock.base);
+  }
+  return sums;
+}
+
+namespace {
+
+/// A warp's accesses go through the memory pipe in groups of lanes, 128 bytes a
+/// group.
+uint32_t lanesTogether(uint32_t bytes) {
+  return bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
+}
+
+uint64_t addressOf(const Warp &warp, const Instruction &op, uint32_t lane) {
+  return warp[op.operands[0]][lane] + uint64_t(op.operands[0].offset);
+}
+
+/// Sorts and drops what is there twice; returns how many are left.
+template <size_t n>
+size_t distinct(std::array<uint64_t, n> &values, size_t count) {
+  std::sort(values.begin(), values.begin() + count);
+  return size_t(std::unique(values.begin(), values.begin() + count) -
+                values.begin());
+}
+
+} // namespace
+
+double BlockProfile::shared(const Warp &warp, const Instruction &op,
+                            uint32_t lanes, Clock &clock) {
+  uint32_t bytes = op.cost.bytes, together = lanesTogether(bytes);
+  double passes = 0;
+  std::array<uint64_t, 128> all;
+  size_t allCount = 0;
+  for (uint32_t first = 0; first < 32; first += together) {
+    // Distinct words by bank: the fullest bank says how often all must go.
+    std::array<uint64_t, 128> words;
+    size_t count = 0;
+    for (uint32_t lane = first; lane < first + together; ++lane)
+      if (lanes >> lane & 1)
+        for (uint32_t byte = 0; byte < bytes; byte += 4)
+          words[count++] = (addressOf(warp, op, lane) + byte) / 4;
+    // Of atomics too: what a warp adds to one word, the hardware adds up first.
+    count = distinct(words, count);
+    std::array<uint8_t, 32> banks = {};
+    uint8_t most = 0;
+    for (size_t i = 0; i < count; ++i) {
+      most = std::max(most, ++banks[words[i] % 32]);
+      all[allCount++] = words[i];
+    }
+    passes += most;
+  }
+  if (op.cost.traffic == Traffic::Change)
+    passes *= 2; // read and write
+  sums.sharedRequests += 1;
+  sums.sharedPasses += passes;
+  sums.sharedIdeal += double((distinct(all, allCount) + 31) / 32);
+  clock.passes += passes;
+  return op.cost.latency + passes - 1;
+}
+
+double BlockProfile::global(const Warp &warp, const Instruction &op,
+                            uint32_t lanes, Clock &clock) {
+  uint32_t bytes = op.cost.bytes, together = lanesTogether(bytes);
+  double passes = 0;
+  std::array<uint64_t, 64> sectors;
+  std::array<uint64_t, 32> places;
+  size_t sectorCount = 0, placeCount = 0;
+  for (uint32_t first = 0; first < 32; first += together) {
+    std::array<uint64_t, 32> lines;
+    size_t count = 0;
+    for (uint32_t lane = first; lane < first + together; ++lane)
+      if (lanes >> lane & 1) {
+        uint64_t address = addressOf(warp, op, lane);
+        lines[count++] = address / 128;
+        places[placeCount++] = address;
+        sectors[sectorCount++] = address / 32;
+      }
+    passes += double(distinct(lines, count));
+  }
+  sectorCount = distinct(sectors, sectorCount);
+  uint64_t ideal = (distinct(places, placeCount) * bytes + 31) / 32;
+  sums.globalPasses += passes;
+  clock.passes += passes;
+  if (op.cost.traffic != Traffic::Load) {
+    sums.l2Bytes += 32.0 * double(sectorCount);
+    for (size_t i = 0; i < sectorCount; ++i)
+      writes[sectors[i] / 4] |= uint8_t(1u << sectors[i] % 4);
+    return op.cost.latency;
+  }
+  sums.loadRequests += 1;
+  sums.loadSectors += double(sectorCount);
+  sums.loadIdeal += double(ideal);
+  double latency = fromL1 + passes - 1;
+  for (size_t i = 0; i < sectorCount;) {
+    uint64_t line = sectors[i] / 4;
+    uint8_t mask = 0;
+    for (; i < sectorCount && sectors[i] / 4 == line; ++i)
+      mask |= uint8_t(1u << sectors[i] % 4);
+    uint8_t missing = l1.miss(line, mask);
+    if (!missing)
+      continue;
+    sums.l2Bytes += 32.0 * std::popcount(missing);
+    uint8_t &known = reads[line];
+    bool first = missing & ~known;
+    known |= missing;
+    latency = std::max(latency, first && !inL2(line) ? fromDram : fromL2);
+  }
+  return latency;
+}

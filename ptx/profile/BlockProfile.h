@@ -1,0 +1,90 @@
+//===- BlockProfile.h - what one thread block takes -----------------------===//
+//
+// Watches the warps of a block, instruction by instruction. Beside sums it keeps
+// a clock for each warp, as if that warp were alone on its SM: within a basic
+// block instructions wait for their operands only, since ptxas may order them as
+// it likes; a branch waits for what the basic block had to issue. Barriers bring
+// the clocks of a block together.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_PTX_PROFILE_BLOCKPROFILE_H
+#define KVC_PTX_PROFILE_BLOCKPROFILE_H
+
+#include "ptx/Program.h"
+#include "ptx/profile/Cards.h"
+#include "ptx/profile/Counters.h"
+
+#include <functional>
+#include <unordered_map>
+
+namespace kvc::ptx {
+
+class Warp;
+
+/// Lines of 128 bytes by their address over 128, and which of their four sectors
+/// of 32 bytes.
+using Sectors = std::unordered_map<uint64_t, uint8_t>;
+
+/// The first-level cache of a block: sets of 8 lines, least recently used out.
+class FirstLevel {
+public:
+  explicit FirstLevel(uint64_t bytes);
+  /// Sectors of a line that were not there; they are now.
+  uint8_t miss(uint64_t line, uint8_t sectors);
+
+private:
+  static constexpr size_t ways = 8;
+  struct Line {
+    uint64_t line = ~0ull, used = 0;
+    uint8_t sectors = 0;
+  };
+  std::vector<Line> lines;
+  size_t sets;
+  uint64_t now = 0;
+};
+
+class BlockProfile {
+public:
+  /// `l1Bytes` of cache for the block; `inL2` says of a line whether an earlier
+  /// kernel left it there.
+  BlockProfile(const Card &card, const Kernel &kernel, uint32_t warps,
+               uint64_t l1Bytes, std::function<bool(uint64_t)> inL2);
+
+  /// Before `lanes` of a warp run an instruction (none: its guard is false).
+  void instruction(const Warp &warp, const Instruction &op, uint32_t lanes);
+  /// All warps that run have come.
+  void barrier();
+
+  /// Once all warps are done.
+  Counters counters();
+  const Sectors &read() const { return reads; }
+  const Sectors &written() const { return writes; }
+
+private:
+  struct Clock {
+    std::vector<double> ready; // by row
+    double base = 0;           // of the running basic block
+    double latest = 0;         // issue of its last instruction
+    double issues = 0, passes = 0, matrix = 0, special = 0;
+    double stored = 0; // when shared stores are done
+  };
+
+  /// Clocks until a global load has its value.
+  double global(const Warp &warp, const Instruction &op, uint32_t lanes,
+                Clock &clock);
+  double shared(const Warp &warp, const Instruction &op, uint32_t lanes,
+                Clock &clock);
+  void endBasicBlock(Clock &clock, double more);
+
+  const Card &card;
+  FirstLevel l1;
+  std::function<bool(uint64_t)> inL2;
+  Counters sums;
+  Sectors reads, writes;
+  std::vector<Clock> clocks;
+};
+
+} // namespace kvc::ptx
+
+#endif // KVC_PTX_PROFILE_BLOCKPROFILE_H

@@ -1,0 +1,71 @@
+//===- Cards.cpp ----------------------------------------------------------===//
+
+#include "ptx/profile/Cards.h"
+
+#include "runtime/base/Failure.h"
+
+#include <algorithm>
+
+using namespace kvc::ptx;
+
+// Not one of these was measured by this project yet; docs/cost-model.md lists the
+// source of each, and those that a GPU must show first.
+static constexpr Card table[] = {
+    {.name = "h100",
+     .multiprocessors = 132,
+     .clock = 1.755e9,
+     .dramBytes = 2.85e12,
+     .l2Bytes = 5.5e12,
+     .l2Capacity = 50 << 20,
+     .l1Capacity = 256 << 10,
+     .mostShared = 227 << 10,
+     .matrixClocks = 6.4,
+     .matrixPeak = 790e12,
+     .launch = 2.2e-6},
+    {.name = "h200",
+     .multiprocessors = 132,
+     .clock = 1.755e9,
+     .dramBytes = 4.3e12,
+     .l2Bytes = 5.5e12,
+     .l2Capacity = 50 << 20,
+     .l1Capacity = 256 << 10,
+     .mostShared = 227 << 10,
+     .matrixClocks = 6.4,
+     .matrixPeak = 790e12,
+     .launch = 2.2e-6},
+    {.name = "a100",
+     .multiprocessors = 108,
+     .clock = 1.41e9,
+     .dramBytes = 1.73e12,
+     .l2Bytes = 4.0e12,
+     .l2Capacity = 40 << 20,
+     .l1Capacity = 192 << 10,
+     .mostShared = 163 << 10,
+     .matrixClocks = 8,
+     .matrixPeak = 280e12,
+     .launch = 2.2e-6},
+};
+
+std::span<const Card> kvc::ptx::cards() { return table; }
+
+const Card &kvc::ptx::findCard(const std::string &name) {
+  std::string names;
+  for (const Card &card : table) {
+    if (name == card.name)
+      return card;
+    names += (names.empty() ? "" : ", ") + std::string(card.name);
+  }
+  throw rt::fail(KVC_BAD_ARGUMENT, "card must be one of {}, got '{}'", names,
+                 rt::excerpt(name));
+}
+
+uint32_t kvc::ptx::residentBlocks(const Card &card, uint32_t threads,
+                                  uint32_t registers, uint32_t sharedBytes) {
+  // Registers are given out 256 to a warp at a time, shared memory with 1 KiB
+  // of the system's own a block.
+  uint32_t warps = (threads + 31) / 32;
+  uint32_t perWarp = (std::max(registers, 1u) * 32 + 255) / 256 * 256;
+  uint32_t blocks = std::min({65536 / (perWarp * warps), 64 / warps, 32u,
+                              card.mostShared / (sharedBytes + 1024)});
+  return std::max(blocks, 1u);
+}

@@ -1,0 +1,37 @@
+//===- Cards.h - what a GPU can do in a second ----------------------------===//
+
+#ifndef KVC_PTX_PROFILE_CARDS_H
+#define KVC_PTX_PROFILE_CARDS_H
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace kvc::ptx {
+
+/// Rates are those that good kernels reach, not those of data sheets.
+struct Card {
+  const char *name;
+  uint32_t multiprocessors; // SMs
+  double clock;             // Hz
+  double dramBytes;         // per second, read and written
+  double l2Bytes;           // per second, between L2 and the SMs
+  uint64_t l2Capacity;      // bytes
+  uint32_t l1Capacity;      // bytes of an SM, shared memory included
+  uint32_t mostShared;      // bytes of an SM that blocks can have
+  double matrixClocks;      // a quarter of an SM is busy with an mma.m16n8k16
+  double matrixPeak;        // FLOP per second by whatever instruction does best
+  double launch; // seconds from the end of a kernel to the next one's start
+};
+
+/// Throws Failure where the name is unknown.
+const Card &findCard(const std::string &name);
+std::span<const Card> cards();
+
+/// Blocks of a kernel that an SM can hold at once.
+uint32_t residentBlocks(const Card &card, uint32_t threads, uint32_t registers,
+                        uint32_t sharedBytes);
+
+} // namespace kvc::ptx
+
+#endif // KVC_PTX_PROFILE_CARDS_H

@@ -1,0 +1,123 @@
+//===- Cost.cpp -----------------------------------------------------------===//
+
+#include "ptx/profile/Cost.h"
+
+#include "ptx/Types.h"
+
+#include <algorithm>
+
+using namespace kvc::ptx;
+
+const char *kvc::ptx::unitName(Unit unit) {
+  static constexpr const char *names[] = {
+      "integer", "float",   "special", "matrix",  "shared", "global",
+      "atomic",  "shuffle", "barrier", "control", "move"};
+  static_assert(std::size(names) == unitCount);
+  return names[size_t(unit)];
+}
+
+namespace {
+
+using Parts = std::span<const std::string_view>;
+
+bool has(Parts parts, std::string_view word) {
+  return std::find(parts.begin(), parts.end(), word) != parts.end();
+}
+
+bool isFloating(std::string_view type) {
+  return type.starts_with("f") || type == "bf16";
+}
+
+/// ld, st, atom, red.
+Cost accessCost(Parts parts) {
+  std::string_view name = parts[0];
+  Cost cost;
+  cost.traffic = name == "ld"   ? Traffic::Load
+                 : name == "st" ? Traffic::Store
+                                : Traffic::Change;
+  if (has(parts, "param")) { // constant memory, folded into its readers
+    cost.traffic = Traffic::None;
+    cost.unit = Unit::Move;
+    cost.issues = 0.3f;
+    return cost;
+  }
+  cost.shared = has(parts, "shared");
+  cost.unit = cost.traffic == Traffic::Change ? Unit::Atomic
+              : cost.shared                   ? Unit::Shared
+                                              : Unit::Global;
+  cost.latency = cost.shared && cost.traffic == Traffic::Load ? 29 : 60;
+  cost.bytes = uint8_t(bytesOf(parts.back()) * (has(parts, "v4")   ? 4
+                                                : has(parts, "v2") ? 2
+                                                                   : 1));
+  return cost;
+}
+
+Cost divisionCost(std::string_view type) {
+  // Called or inlined sequences around rcp.
+  if (isFloating(type))
+    return {Unit::Float, 10, 60, true};
+  return type.ends_with("64") ? Cost{Unit::Integer, 26, 160, true}
+                              : Cost{Unit::Integer, 16, 120, true};
+}
+
+Cost conversionCost(Parts parts) {
+  std::string_view to = parts[parts.size() - 2], from = parts.back();
+  if (from == "bf16") // a shift
+    return {Unit::Integer, 1, 5};
+  if (isFloating(to) != isFloating(from) || (isFloating(to) && to != from))
+    return {Unit::Special, 1, 25, true};
+  return {Unit::Integer, isFloating(to) ? 1.0f : 0.4f, 5};
+}
+
+} // namespace
+
+Cost kvc::ptx::costOf(Parts parts) {
+  std::string_view name = parts[0], type = parts.back();
+  bool wide = type.ends_with("64"), isF = isFloating(type);
+  if (name == "ld" || name == "st" || name == "atom" || name == "red")
+    return accessCost(parts);
+  if (name == "mma")
+    return {Unit::Matrix, 1, 33};
+  if (name == "bra" || name == "ret")
+    return {Unit::Control, 1, 0};
+  if (name == "shfl")
+    return {Unit::Shuffle, 1, 24};
+  if (name == "vote")
+    return {Unit::Shuffle, 1, 12};
+  if (name == "bar")
+    return {Unit::Barrier, parts[1] == "warp" ? 0.5f : 1.0f, 0};
+  if (name == "ex2") // without .ftz: scaled into range and back
+    return {Unit::Special, has(parts, "ftz") ? 1.0f : 4.0f,
+            has(parts, "ftz") ? 25.0f : 40.0f, true};
+  if (name == "lg2")
+    return {Unit::Special, has(parts, "ftz") ? 1.0f : 4.0f, 40, true};
+  if (name == "sqrt" || name == "rcp" || name == "rsqrt")
+    return {Unit::Special, has(parts, "approx") ? 1.0f : 8.0f,
+            has(parts, "approx") ? 25.0f : 50.0f, true};
+  if (name == "div" || name == "rem")
+    return divisionCost(type);
+  if (name == "cvt")
+    return conversionCost(parts);
+  if (name == "cvta")
+    return {Unit::Move, 0, 0};
+  if (name == "mov")
+    return {Unit::Move, 0.3f, 2};
+  if (name == "abs" || name == "neg") // modifiers of whoever reads them
+    return isF ? Cost{Unit::Float, 0, 0} : Cost{Unit::Integer, 1, 5};
+  if (type == "pred")
+    return {Unit::Integer, 0.3f, 2};
+  if (name == "mul" && has(parts, "hi"))
+    return {Unit::Float, 6, 10};
+  // Integer products run where fused multiply-adds do.
+  if (name == "mul" || name == "mad" || name == "fma")
+    return {Unit::Float, isF || has(parts, "wide") || !wide ? 1.0f : 4.0f, 5};
+  if (isF && (name == "add" || name == "sub"))
+    return {Unit::Float, 1, 5};
+  if (name == "min" || name == "max")
+    return {Unit::Integer, wide ? 4.0f : 1.0f, wide ? 12.0f : 5.0f};
+  if (name == "popc")
+    return {Unit::Special, 1, 20, true};
+  if (name == "setp")
+    return {Unit::Integer, wide ? 2.0f : 1.0f, wide ? 10.0f : 6.0f};
+  return {Unit::Integer, wide ? 2.0f : 1.0f, 5};
+}

@@ -1,0 +1,80 @@
+//===- Report.cpp ---------------------------------------------------------===//
+
+#include "ptx/profile/Report.h"
+
+#include "ptx/profile/Estimate.h"
+
+#include <fmt/format.h>
+
+using namespace kvc::ptx;
+
+namespace {
+
+double orOne(double count) { return count > 0 ? count : 1; }
+
+std::string shapeLine(const LaunchProfile &p) {
+  std::string line =
+      fmt::format("{}\n  {} blocks ({} x {} x {}) of {} threads, ", p.kernel,
+                  p.blocks, p.grid[0], p.grid[1], p.grid[2], p.threads);
+  if (p.ran < p.blocks)
+    line += fmt::format("{} of them run, ", p.ran);
+  line += p.assembled
+              ? fmt::format("{} registers, {} bytes spilled, ",
+                            p.assembled->registers, p.assembled->spilledBytes)
+              : fmt::format("no ptxas: {} registers taken for granted, ",
+                            Profiler::assumedRegisters);
+  return line + fmt::format("{} bytes of shared memory, {} blocks on an SM\n",
+                            p.sharedBytes, p.resident);
+}
+
+std::string workLines(const LaunchProfile &p) {
+  const Counters &n = p.counters;
+  std::string text = "  thousand instructions:";
+  for (size_t i = 0; i < unitCount; ++i)
+    if (n.issues[i] > 0)
+      text += fmt::format(" {} {:.1f}", unitName(Unit(i)), n.issues[i] / 1e3);
+  text += fmt::format(
+      "\n  global: {:.1f} sectors a load (ideal {:.1f}), {:.2f} MB from L2, "
+      "{:.2f} MB read from DRAM, {:.2f} MB written\n",
+      n.loadSectors / orOne(n.loadRequests),
+      n.loadIdeal / orOne(n.loadRequests), n.l2Bytes / 1e6, p.dramRead / 1e6,
+      p.dramWritten / 1e6);
+  text += fmt::format("  shared: {:.2f} passes a request (ideal {:.2f}); "
+                      "{:.0f} barriers a warp; longest warp {:.1f} kclk\n",
+                      n.sharedPasses / orOne(n.sharedRequests),
+                      n.sharedIdeal / orOne(n.sharedRequests),
+                      n.barriers / double(p.blocks) / ((p.threads + 31) / 32),
+                      p.longestPath / 1e3);
+  return text;
+}
+
+std::string timeLines(const Estimate &e) {
+  std::string text = "  us:";
+  for (size_t i = 0; i < resourceCount; ++i)
+    text += fmt::format("{} {} {:.1f}", i ? "," : "", resourceName(Resource(i)),
+                        e.busy[i] * 1e6);
+  return text +
+         fmt::format("\n  estimate {:.1f} us ({:.1f} to {:.1f}), floor {:.1f}, "
+                     "{:.1f} x, bound by {}\n",
+                     e.middle * 1e6, e.low * 1e6, e.high * 1e6, e.floor * 1e6,
+                     e.ratio(), resourceName(e.binding));
+}
+
+} // namespace
+
+std::string kvc::ptx::report(const Profiler &profiler) {
+  const Card &card = profiler.card();
+  std::string text;
+  double low = 0, high = 0, middle = 0, floor = 0;
+  for (const LaunchProfile &launch : profiler.launches()) {
+    Estimate e = estimate(launch, card);
+    low += e.low, high += e.high, middle += e.middle, floor += e.floor;
+    text += shapeLine(launch) + workLines(launch) + timeLines(e);
+  }
+  return text +
+         fmt::format("{} launches on {}: estimate {:.1f} us ({:.1f} to "
+                     "{:.1f}), floor {:.1f}, {:.1f} x; an estimate, not a "
+                     "measurement\n",
+                     profiler.launches().size(), card.name, middle * 1e6,
+                     low * 1e6, high * 1e6, floor * 1e6, middle / orOne(floor));
+}
