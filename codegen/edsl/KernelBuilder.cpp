@@ -258,6 +258,31 @@ void KernelBuilder::loop(Bound from, Bound to, Bound step,
   });
 }
 
+KernelBuilder::Values KernelBuilder::stream(
+    Expr from, Expr to, int64_t step, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr)> make,
+    llvm::function_ref<Values(Expr, ArrayRef<Expr>, ArrayRef<Expr>)> use) {
+  // A load takes some 300 clocks from L2: four of each of a block's warps keep
+  // its schedulers busy for about as long. Constant distances between the four
+  // become offsets of their loads.
+  constexpr int64_t together = 4;
+  int64_t span = step * together;
+  Expr full = (to - from + (step - 1)).max(index(0)) / span * span + from;
+  Values values =
+      loop(from, full, span, carried, [&](Expr first, ArrayRef<Expr> before) {
+        SmallVector<Values> made;
+        for (int64_t i = 0; i < together; ++i)
+          made.push_back(make(first + i * step));
+        Values next(before.begin(), before.end());
+        for (int64_t i = 0; i < together; ++i)
+          next = use(first + i * step, made[i], next);
+        return next;
+      });
+  return loop(full, to, step, values, [&](Expr i, ArrayRef<Expr> before) {
+    return use(i, make(i), before);
+  });
+}
+
 void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {
   auto op = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

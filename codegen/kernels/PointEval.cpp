@@ -13,6 +13,8 @@
 using namespace mlir;
 using namespace kvc;
 
+using Values = KernelBuilder::Values;
+
 Expr kvc::reductionStart(KernelBuilder &k, ReduceKind kind) {
   double infinity = std::numeric_limits<double>::infinity();
   switch (kind) {
@@ -290,14 +292,28 @@ Expr PointEval::pool(PoolOp op, int member) {
   Expr from = (point.token - half).max(k.index(0));
   Expr to = (point.token + (half + 1)).min(s.past);
   bool mean = op.getKind() == PoolKind::Mean;
-  Expr start = reductionStart(k, mean ? ReduceKind::Sum : ReduceKind::Max);
-  Expr sum = k.fold(from, to, 1, start, [&](Expr token, Expr acc) {
+  ReduceKind kind = mean ? ReduceKind::Sum : ReduceKind::Max;
+  Expr start = reductionStart(k, kind);
+  auto add = [&](Expr token, Expr acc) {
     Point near = point;
     near.token = token;
     PointEval eval(k, s, leaf, near);
-    Expr value = eval(op.getValue(), member);
-    return reductionStep(mean ? ReduceKind::Sum : ReduceKind::Max, acc, value);
-  });
+    return reductionStep(kind, acc, eval(op.getValue(), member));
+  };
+  auto walk = [&] { return Values{k.fold(from, to, 1, start, add)}; };
+  // What is in memory is read all at once, but at the ends of the row.
+  auto all = [&] {
+    Expr sum = start;
+    for (int64_t i = 0; i < width; ++i)
+      sum = add(point.token + (i - half), sum);
+    return Values{sum};
+  };
+  constexpr int64_t most = 16; // loads, and copies of their code
+  bool stored =
+      !op.getValue().getDefiningOp() || op.getValue().getDefiningOp<StoreOp>();
+  Expr inside = (point.token >= half) & (point.token + (half + 1) <= s.past);
+  Expr sum =
+      stored && width <= most ? k.choose(inside, all, walk)[0] : walk()[0];
   if (!mean)
     return sum;
   return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());

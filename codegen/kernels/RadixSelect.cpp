@@ -28,7 +28,16 @@ RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
 }
 
 Selection RadixSelect::select(Expr count, Expr wanted,
-                              llvm::function_ref<Expr(Expr)> key) {
+                              llvm::function_ref<Expr(Expr)> key, Walk walk) {
+  auto inOrder = [&](Count counted) {
+    k.stream(
+        k.thread(), count, block.threads, {},
+        [&](Expr item) { return KernelBuilder::Values{key(item)}; },
+        [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr>) {
+          counted(made[0]);
+          return KernelBuilder::Values();
+        });
+  };
   // Nothing and everything need no search; the whole block agrees on it.
   auto constants = [&](int64_t threshold, Expr lastTie) {
     return KernelBuilder::Values{k.i32(threshold), lastTie};
@@ -39,7 +48,8 @@ Selection RadixSelect::select(Expr count, Expr wanted,
         return k.choose(
             wanted >= count, [&] { return constants(0, count.toI32()); },
             [&] {
-              Selection s = search(count, wanted, key);
+              Selection s =
+                  search(count, wanted, key, walk ? walk : Walk(inOrder));
               return KernelBuilder::Values{s.threshold, s.lastTie};
             });
       });
@@ -47,7 +57,7 @@ Selection RadixSelect::select(Expr count, Expr wanted,
 }
 
 Selection RadixSelect::search(Expr count, Expr wanted,
-                              llvm::function_ref<Expr(Expr)> key) {
+                              llvm::function_ref<Expr(Expr)> key, Walk walk) {
   Expr zero = k.index(0), thread = k.thread();
   Expr step = k.index(block.threads);
   Expr prefix = k.i32(0), remaining = wanted.toI32(), ties;
@@ -58,8 +68,7 @@ Selection RadixSelect::search(Expr count, Expr wanted,
     k.loop(thread, bins, step,
            [&](Expr bin) { k.store(k.i32(0), histogram, {bin}); });
     k.barrier(); // the histogram is empty
-    k.loop(thread, count, step, [&](Expr item) {
-      Expr value = key(item);
+    walk([&](Expr value) {
       Expr bin = ((value >> shift) & ((1 << digit) - 1)).toIndex();
       auto count1 = [&] { k.atomicAdd(k.i32(1), histogram, {bin}); };
       if (above == 32)
@@ -106,26 +115,14 @@ Selection RadixSelect::search(Expr count, Expr wanted,
 /// The item that is tie number `wanted`, in ascending order.
 Expr RadixSelect::cutTies(Expr count, Expr threshold, Expr wanted,
                           llvm::function_ref<Expr(Expr)> key) {
-  auto isTie = [&](Expr item, Expr exists) {
-    Expr safe = item.min(count - 1);
-    return exists & (key(safe) == threshold);
-  };
-  Expr mine =
-      walkSegment(k, block.threads, count, {k.i32(0)},
-                  [&](Expr item, Expr exists, ArrayRef<Expr> sum) {
-                    Expr bits = k.ballot(isTie(item, exists));
-                    return KernelBuilder::Values{sum[0] + k.popcount(bits)};
-                  })[0];
+  auto isTie = [&](Expr item) { return key(item) == threshold; };
+  Expr mine = walkMarked(k, block.threads, count, k.i32(0), isTie);
   Expr before = block.warpSums(mine).first;
-  walkSegment(k, block.threads, count, {before},
-              [&](Expr item, Expr exists, ArrayRef<Expr> sum) {
-                Expr tie = isTie(item, exists);
-                Expr bits = k.ballot(tie);
-                Expr rank = sum[0] + bitsBelow(k, bits) + 1;
-                k.when(tie & (rank == wanted),
-                       [&] { k.store(item.toI32(), found, {k.index(3)}); });
-                return KernelBuilder::Values{sum[0] + k.popcount(bits)};
-              });
+  walkMarked(k, block.threads, count, before, isTie,
+             [&](Expr item, Expr tie, Expr number) {
+               k.when(tie & (number + 1 == wanted),
+                      [&] { k.store(item.toI32(), found, {k.index(3)}); });
+             });
   k.barrier(); // the tie is found
   return k.load(found, {k.index(3)});
 }

@@ -25,12 +25,17 @@ Expr orderedKey(KernelBuilder &k, Expr score);
 class RadixSelect {
 public:
   RadixSelect(KernelBuilder &k, ThreadBlock &block);
+  /// Calls count(key) once for every item, in any order.
+  using Count = llvm::function_ref<void(Expr key)>;
+  using Walk = llvm::function_ref<void(Count count)>;
+  /// `walk`, where the items lie better in another order than their own.
   Selection select(Expr count, Expr wanted,
-                   llvm::function_ref<Expr(Expr item)> key);
+                   llvm::function_ref<Expr(Expr item)> key,
+                   Walk walk = nullptr);
 
 private:
   Selection search(Expr count, Expr wanted,
-                   llvm::function_ref<Expr(Expr item)> key);
+                   llvm::function_ref<Expr(Expr item)> key, Walk walk);
   Expr cutTies(Expr count, Expr threshold, Expr wanted,
                llvm::function_ref<Expr(Expr item)> key);
 

@@ -9,16 +9,23 @@ int64_t RowBlock::members(Value value) const {
   return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
 }
 
-void RowBlock::forTokens(llvm::function_ref<void(Expr)> body) {
-  k.loop(begin + k.thread(), end, threads, body);
+void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
+                         llvm::function_ref<void(Expr, ArrayRef<Expr>)> use) {
+  k.stream(begin + k.thread(), end, threads, {}, make,
+           [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
+             use(token, made);
+             return Values();
+           });
 }
 
 Expr RowBlock::overTokens(ReduceKind kind,
                           llvm::function_ref<Expr(Expr)> value) {
-  Expr mine = k.fold(begin + k.thread(), end, threads, reductionStart(k, kind),
-                     [&](Expr token, Expr acc) {
-                       return reductionStep(kind, acc, value(token));
-                     });
+  Expr mine = k.stream(
+      begin + k.thread(), end, threads, {reductionStart(k, kind)},
+      [&](Expr token) { return Values{value(token)}; },
+      [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+        return Values{reductionStep(kind, sum[0], made[0])};
+      })[0];
   return block.reduce(kind, mine);
 }
 
@@ -46,14 +53,20 @@ Expr RowBlock::loadStored(StoreOp store, const Point &point) const {
 
 void RowBlock::runStore(StoreOp store) {
   Buffer memory = storeBuffer(store);
-  forTokens([&](Expr token) {
-    PointEval eval = at(token);
-    for (int64_t j = 0; j < members(store); ++j) {
-      Expr value = eval(store.getValue(), j);
-      Expr row = head * members(store) + j;
-      k.store(value, memory, {s.sequence, row, token});
-    }
-  });
+  forTokens(
+      [&](Expr token) {
+        PointEval eval = at(token);
+        Values values;
+        for (int64_t j = 0; j < members(store); ++j)
+          values.push_back(eval(store.getValue(), j));
+        return values;
+      },
+      [&](Expr token, ArrayRef<Expr> values) {
+        for (auto [j, value] : llvm::enumerate(values)) {
+          Expr row = head * members(store) + int64_t(j);
+          k.store(value, memory, {s.sequence, row, token});
+        }
+      });
   k.barrier(); // the block may read all of it
 }
 
@@ -67,19 +80,26 @@ void RowBlock::storeOutputs() {
     Buffer memory = scratchBuffer(k, name, value.getType());
     // One row for all heads: the first head's block writes it.
     Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
-    auto storeAt = [&, value = value](Expr token, ArrayRef<Expr> tail) {
+    auto make = [&, value = value](Expr token) {
       PointEval eval = at(token);
-      for (int64_t j = 0; j < members(value); ++j) {
-        Point p{head, int(j), {}, token};
+      Values results;
+      for (int64_t j = 0; j < members(value); ++j)
+        results.push_back(eval(value, j));
+      return results;
+    };
+    auto storeAt = [&](ArrayRef<Expr> tail, ArrayRef<Expr> results) {
+      for (auto [j, result] : llvm::enumerate(results)) {
+        Point p{head, int(j), {}, {}};
         SmallVector<Expr> at{s.sequence, headIndex(k, heads, p)};
         at.append(tail.begin(), tail.end());
-        Expr result = eval(value, j);
-        k.when(mine, [&] { k.store(result, memory, at); });
+        k.when(mine, [&, result = result] { k.store(result, memory, at); });
       }
     };
     if (axesOf(value.getType()).size() == 1)
-      k.when(k.thread() == 0, [&] { storeAt(k.index(0), {}); });
+      k.when(k.thread() == 0, [&] { storeAt({}, make(k.index(0))); });
     else
-      forTokens([&](Expr token) { storeAt(token, {token}); });
+      forTokens(make, [&](Expr token, ArrayRef<Expr> results) {
+        storeAt({token}, results);
+      });
   }
 }

@@ -29,8 +29,11 @@ struct RowBlock {
   }
   /// Values of one KV head: the group's query heads, or 1.
   int64_t members(mlir::Value value) const;
-  /// Calls `body` with the tokens, spread over the threads.
-  void forTokens(llvm::function_ref<void(Expr)> body);
+  /// The tokens, spread over the threads: make(token), then use(token, made), as
+  /// KernelBuilder::stream does it.
+  using Values = KernelBuilder::Values;
+  void forTokens(llvm::function_ref<Values(Expr)> make,
+                 llvm::function_ref<void(Expr, llvm::ArrayRef<Expr>)> use);
   /// How many tokens it walks, f32.
   Expr count() const { return (end - begin).toFloat(); }
   /// `value(token)` over the tokens, reduced in a fixed tree.

@@ -37,24 +37,12 @@ void RowLists::addArgs(KernelOp kernel, std::vector<std::string> &args) {
 /// `isMember` holds for, rows ascending; returns how many there are.
 Expr RowLists::listWhere(Expr count, llvm::function_ref<Expr(Expr)> isMember,
                          llvm::function_ref<void(Expr, Expr)> write) {
-  auto isListed = [&](Expr token, Expr exists) {
-    return exists & isMember(token.min(count - 1));
-  };
-  Expr mine =
-      walkSegment(k, RowBlock::threads, count, {k.i32(0)},
-                  [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
-                    Expr bits = k.ballot(isListed(token, exists));
-                    return KernelBuilder::Values{sum[0] + k.popcount(bits)};
-                  })[0];
+  Expr mine = walkMarked(k, RowBlock::threads, count, k.i32(0), isMember);
   auto [before, total] = r.block.warpSums(mine);
-  walkSegment(k, RowBlock::threads, count, {before},
-              [&](Expr token, Expr exists, ArrayRef<Expr> sum) {
-                Expr listed = isListed(token, exists);
-                Expr bits = k.ballot(listed);
-                Expr row = (sum[0] + bitsBelow(k, bits)).toIndex();
-                k.when(listed, [&] { write(row, token); });
-                return KernelBuilder::Values{sum[0] + k.popcount(bits)};
-              });
+  walkMarked(k, RowBlock::threads, count, before, isMember,
+             [&](Expr token, Expr listed, Expr number) {
+               k.when(listed, [&] { write(number.toIndex(), token); });
+             });
   return total.toIndex();
 }
 

@@ -129,10 +129,13 @@ private:
   void runTopk(TopkOp topk) {
     auto score = [&](Expr token) { return row->at(token)(topk.getScore()); };
     Buffer status = k.buffer("status", {});
-    row->forTokens([&](Expr token) {
-      k.when(score(token).isNaN(),
-             [&] { k.atomicOr(k.i32(KVC_DATA_NAN), status, {k.index(0)}); });
-    });
+    row->forTokens(
+        [&](Expr token) { return KernelBuilder::Values{score(token)}; },
+        [&](Expr, ArrayRef<Expr> made) {
+          k.when(made[0].isNaN(), [&] {
+            k.atomicOr(k.i32(KVC_DATA_NAN), status, {k.index(0)});
+          });
+        });
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
     selections[topk] = radix.select(s.past, wanted, [&](Expr token) {
       return orderedKey(k, score(token));

@@ -94,11 +94,29 @@ private:
     k.barrier(); // another allocation may still be read
     k.loop(thread, heads, step,
            [&](Expr head) { k.store(k.i32(0), chosen, {head}); });
-    Selection best = radix.select(items, total, key);
+    // Head by head: side by side in memory, and nothing to divide.
+    auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
+      k.loop(zero, heads, one, [&](Expr head) {
+        k.stream(
+            thread, s.past, threads, {},
+            [&](Expr token) {
+              return KernelBuilder::Values{
+                  orderedKey(k, valueAt(op.getScore(), head, token))};
+            },
+            [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
+              visit(head, token, made[0]);
+              return KernelBuilder::Values();
+            });
+      });
+    };
+    Selection best =
+        radix.select(items, total, key, [&](RadixSelect::Count count) {
+          walk([&](Expr, Expr, Expr key) { count(key); });
+        });
     k.barrier(); // the histogram is empty
-    k.loop(thread, items, step, [&](Expr item) {
-      k.when(best.contains(key(item), item),
-             [&] { k.atomicAdd(k.i32(1), chosen, {item % heads}); });
+    walk([&](Expr head, Expr token, Expr key) {
+      k.when(best.contains(key, token * heads + head),
+             [&] { k.atomicAdd(k.i32(1), chosen, {head}); });
     });
     k.barrier(); // the histogram is full
 

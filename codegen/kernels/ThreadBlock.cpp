@@ -1,5 +1,4 @@
-//===- ThreadBlock.cpp - what the threads of a block compute together
-//-----------===//
+//===- ThreadBlock.cpp - what the threads of a block compute together -----===//
 
 #include "codegen/kernels/ThreadBlock.h"
 
@@ -56,18 +55,26 @@ Expr ThreadBlock::exclusiveSum(Expr value) {
   return warpSums(total).first + inclusive - value;
 }
 
-KernelBuilder::Values kvc::walkSegment(
-    KernelBuilder &k, int64_t threads, Expr count, ArrayRef<Expr> carried,
-    llvm::function_ref<KernelBuilder::Values(Expr, Expr, ArrayRef<Expr>)>
-        body) {
+Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr count, Expr start,
+                     llvm::function_ref<Expr(Expr)> isMarked,
+                     llvm::function_ref<void(Expr, Expr, Expr)> visit) {
   Expr segment = (count + (threads - 1)) / threads * warpSize;
   Expr first = k.warp() * segment;
   Expr last = (first + segment).min(count);
-  return k.loop(first, last, warpSize, carried,
-                [&](Expr base, ArrayRef<Expr> values) {
-                  Expr item = base + k.lane();
-                  return body(item, item < last, values);
-                });
+  // The warp's lanes stream together: none may leave before the last ballot.
+  return k.stream(
+      first, last, warpSize, {start},
+      [&](Expr base) {
+        Expr item = base + k.lane();
+        return KernelBuilder::Values{(item < last) &
+                                     isMarked(item.min(last - 1))};
+      },
+      [&](Expr base, ArrayRef<Expr> mark, ArrayRef<Expr> number) {
+        Expr bits = k.ballot(mark[0]);
+        if (visit)
+          visit(base + k.lane(), mark[0], number[0] + bitsBelow(k, bits));
+        return KernelBuilder::Values{number[0] + k.popcount(bits)};
+      })[0];
 }
 
 Expr kvc::bitsBelow(KernelBuilder &k, Expr ballot) {

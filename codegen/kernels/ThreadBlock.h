@@ -29,12 +29,13 @@ private:
 };
 
 /// Walks `count` items in ascending order, each warp a contiguous segment, and
-/// calls `body` with an item, whether it exists, and values carried along.
+/// counts those that are marked, from `start` on: visit(item, is marked, number)
+/// is called with the count so far. Returns the count behind the warp's segment.
 /// Every lane of a warp makes the same number of steps.
-KernelBuilder::Values walkSegment(
-    KernelBuilder &k, int64_t threads, Expr count, llvm::ArrayRef<Expr> carried,
-    llvm::function_ref<KernelBuilder::Values(Expr, Expr, llvm::ArrayRef<Expr>)>
-        body);
+Expr walkMarked(KernelBuilder &k, int64_t threads, Expr count, Expr start,
+                llvm::function_ref<Expr(Expr item)> isMarked,
+                llvm::function_ref<void(Expr item, Expr marked, Expr number)>
+                    visit = nullptr);
 
 /// The number of set bits of lower lanes.
 Expr bitsBelow(KernelBuilder &k, Expr ballot);

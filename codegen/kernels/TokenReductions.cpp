@@ -45,10 +45,13 @@ Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
   int64_t runs = std::max<int64_t>(1, RowBlock::threads / d);
   Expr channel = k.thread() % d, runIndex = k.thread() / d;
   Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
-  Expr mine = k.fold(r.begin + safe, r.end, runs, reductionStart(k, kind),
-                     [&](Expr token, Expr acc) {
-                       return reductionStep(kind, acc, value(token, channel));
-                     });
+  using Values = KernelBuilder::Values;
+  Expr mine = k.stream(
+      r.begin + safe, r.end, runs, {reductionStart(k, kind)},
+      [&](Expr token) { return Values{value(token, channel)}; },
+      [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+        return Values{reductionStep(kind, sum[0], made[0])};
+      })[0];
   k.barrier(); // earlier results have been read
   k.store(mine, channelRuns, {k.thread()});
   k.barrier();
