@@ -100,7 +100,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Compact", 5, "compact">,
   I32EnumAttrCase<"Nearest", 6, "nearest">,
   I32EnumAttrCase<"Gram", 7, "gram">,
-  I32EnumAttrCase<"Segments", 8, "segments">
+  I32EnumAttrCase<"Segments", 8, "segments">,
+  I32EnumAttrCase<"Parts", 9, "parts">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

@@ -254,6 +254,21 @@ CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
   return success();
 }
 
+LogicalResult ReducePartOp::inferAxes(ArrayRef<AxisList> operands,
+                                      MutableArrayRef<AxisList> results) {
+  if (operands[0] != AxisList{Axis::KVHeads, Axis::Channel, Axis::Past})
+    return emitOpError("reduces vectors per KV head, got ")
+           << getValue().getType();
+  results[0] = {Axis::KVHeads, Axis::Split, Axis::Channel};
+  return success();
+}
+
+LogicalResult CombinePartsOp::inferAxes(ArrayRef<AxisList>,
+                                        MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Channel};
+  return success();
+}
+
 LogicalResult StoreOp::inferAxes(ArrayRef<AxisList> operands,
                                  MutableArrayRef<AxisList> results) {
   results[0] = operands[0];

@@ -33,6 +33,20 @@ LogicalResult CombineStatisticsOp::verifyFused() {
   return readsInputs(*this, getPartial());
 }
 
+LogicalResult ReducePartOp::verifyFused() {
+  if (getKind() == ReduceKind::Std)
+    return emitOpError("a deviation has no parts");
+  return success();
+}
+
+LogicalResult CombinePartsOp::verifyFused() {
+  if (getKind() == ReduceKind::Std)
+    return emitOpError("a deviation has no parts");
+  if (!isInput(getParts(), {Axis::KVHeads, Axis::Split, Axis::Channel}))
+    return emitOpError("must read what a parts kernel has made");
+  return success();
+}
+
 LogicalResult CompactOp::verifyFused() {
   return readsInputs(*this, {getIndices(), getCounts()});
 }

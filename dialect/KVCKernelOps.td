@@ -29,6 +29,7 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     |---|---|---|
     | `statistics`, `combine` | query rows | the log-sum-exp; skipped when the caller has it |
     | `gram` | elements of a matrix | the quadratic form that bounds norms |
+    | `parts` | splits of the tokens | a reduction of vectors over tokens, for a rows kernel to combine |
     | `columns` | past tokens | attention, norms, and what is pointwise in tokens |
     | `segments` | segments of the past | tokens against their segment or the next |
     | `rows` | KV heads | pooling, statistics over tokens, selection |
@@ -140,6 +141,38 @@ def KVC_CombineStatisticsOp : KVC_FusedOp<"combine_statistics", [Pure],
   let arguments = (ins TensorRankOf<[F32], [4]>:$partial);
   let results = (outs KVC_Scores:$result);
   let assemblyFormat = "$partial attr-dict `:` type($partial) `->` type($result)";
+}
+
+def KVC_ReducePartOp : KVC_FusedOp<"reduce_part", [Pure], ["verifyFused"]> {
+  let summary = "reduce vectors over each split of the tokens";
+  let description = [{
+    The part of `kvc.reduce tokens` that one block can do; `kvc.combine_parts`
+    has the rest. A mean is a sum until then, a deviation has no parts.
+    `kvc-form-kernels` makes both where nothing of the same kernel is reduced.
+
+    Example: `%p = kvc.reduce_part mean %v : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>`
+  }];
+  let arguments = (ins KVC_ReduceKindAttr:$kind,
+                       TensorRankOf<[F32], [3]>:$value);
+  let results = (outs TensorRankOf<[F32], [3]>:$result);
+  let assemblyFormat = [{
+    $kind $value attr-dict `:` type($value) `->` type($result)
+  }];
+}
+
+def KVC_CombinePartsOp : KVC_FusedOp<"combine_parts", [Pure], ["verifyFused"]> {
+  let summary = "combine what kvc.reduce_part made of the splits";
+  let description = [{
+    In a fixed order of the splits, whatever the GPU.
+
+    Example: `%m = kvc.combine_parts mean %p : tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>> -> tensor<?x?xf32, #kvc.axes<kv_heads, channel>>`
+  }];
+  let arguments = (ins KVC_ReduceKindAttr:$kind,
+                       TensorRankOf<[F32], [3]>:$parts);
+  let results = (outs TensorRankOf<[F32], [2]>:$result);
+  let assemblyFormat = [{
+    $kind $parts attr-dict `:` type($parts) `->` type($result)
+  }];
 }
 
 def KVC_StoreOp : KVC_FusedOp<"store", [Pure, KVC_ScratchOpInterface,

@@ -179,6 +179,12 @@ Needs CombineStatisticsOp::getNeeds() {
   return {.kernel = KernelKind::Combine};
 }
 
+Needs ReducePartOp::getNeeds() { return {.kernel = KernelKind::Parts}; }
+
+Needs CombinePartsOp::getNeeds() {
+  return {.kernel = KernelKind::Rows, .writesResults = true};
+}
+
 Needs GramOp::getNeeds() {
   return {.kernel = KernelKind::Gram,
           .inputs = {EngineInput::OutputProjection},

@@ -74,6 +74,8 @@ private:
   Stages stages;
   /// How many kernels of each kind there are so far.
   int numbers[Stages::kinds] = {};
+  /// How many parts kernels there are so far.
+  int parts = 0;
   /// Old value -> the kernel result that holds it.
   IRMapping stored;
   /// What kernels in front of all others make; empty where nobody needs it.
@@ -220,6 +222,45 @@ private:
     return copy;
   }
 
+  /// True for a reduction over tokens that can be done split by split, before
+  /// the stage that has the result: vectors, none of which that stage makes.
+  bool hasParts(Operation *op, int stage) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!reduce || reduce.getAxis() != ReduceAxis::Tokens ||
+        reduce.getKind() == ReduceKind::Std ||
+        axesOf(reduce.getType()) != AxisList{Axis::KVHeads, Axis::Channel})
+      return false;
+    bool ready = true;
+    Stages::forSources(op, [&](Value operand, Reach) {
+      Operation *def = operand.getDefiningOp();
+      ready &= stages.isCheap(def) || stages.of(def) < stage;
+    });
+    return ready;
+  }
+
+  /// The parts of a reduction, by a kernel of their own. Until the reduction
+  /// has its result, they are what is stored of it.
+  void makeParts(ReduceOp reduce, int stage) {
+    llvm::SetVector<Value> inputs;
+    collectInputs(reduce, stage, inputs);
+    SmallVector<Value> operands;
+    for (Value input : inputs)
+      operands.push_back(stored.lookup(input));
+    Type type = withAxes(RankedTensorType::get({1}, builder.getF32Type()),
+                         {Axis::KVHeads, Axis::Split, Axis::Channel}, 0);
+    std::string name = "parts" + std::to_string(parts++);
+    KernelOp kernel = openKernel(
+        reduce.getLoc(), KernelKind::Parts, name, operands, {type},
+        [&](ValueRange args) -> SmallVector<Value> {
+          for (auto [input, arg] : llvm::zip(inputs, args))
+            bodyMapping.map(input, arg);
+          Value value = cloneCheap(reduce.getValue());
+          return {ReducePartOp::create(builder, reduce.getLoc(), type,
+                                       reduce.getKind(), value)};
+        });
+    stored.map(reduce.getResult(), kernel.getResult(0));
+  }
+
   void makeKernel(int stage) {
     SmallVector<Operation *> ops;
     for (auto [op, at] : stages.all())
@@ -227,6 +268,10 @@ private:
         ops.push_back(op);
     if (ops.empty())
       return;
+
+    for (Operation *op : ops)
+      if (hasParts(op, stage))
+        makeParts(cast<ReduceOp>(op), stage);
 
     // What the kernel reads and what later kernels read of it.
     llvm::SetVector<Value> inputs, outputs;
@@ -236,7 +281,10 @@ private:
         if (std::optional<Prepared> prepared = needsOf(read).prepared)
           uses[int(*prepared)] = true;
       });
-      collectInputs(op, stage, inputs);
+      if (hasParts(op, stage))
+        inputs.insert(op->getResult(0));
+      else
+        collectInputs(op, stage, inputs);
       for (Value result : op->getResults()) {
         Stages::forUsers(result, [&](Operation *user) {
           if (stages.of(user) > stage)
@@ -338,8 +386,20 @@ private:
     });
   }
 
-  /// Clones one op, storing what it needs at several tokens.
+  /// Clones one op, storing what it needs at several tokens. Parts of it, where
+  /// it has some, are combined instead.
   void cloneInto(Operation *op) {
+    Value partial = op->getNumResults() == 1
+                        ? bodyMapping.lookupOrNull(op->getResult(0))
+                        : Value();
+    if (partial) {
+      auto reduce = cast<ReduceOp>(op);
+      bodyMapping.map(reduce.getResult(),
+                      CombinePartsOp::create(builder, op->getLoc(),
+                                             reduce.getType(), reduce.getKind(),
+                                             partial));
+      return;
+    }
     Operation *copy = clone(op);
     for (OpOperand *row : needsOf(copy).rows) {
       Value value = row->get();

@@ -25,6 +25,7 @@ std::optional<Stages::Kind> Stages::kindOf(KernelKind kernel) {
   case KernelKind::Statistics:
   case KernelKind::Combine:
   case KernelKind::Gram:
+  case KernelKind::Parts:
   case KernelKind::Compact:
     return std::nullopt;
   }
@@ -146,8 +147,10 @@ LogicalResult Stages::verify(KernelOp kernel) {
 }
 
 bool Stages::isVirtual(Operation *op) {
-  return op && op->getNumResults() == 1 &&
-         axesOf(op->getResult(0).getType()).size() == 3;
+  if (!op || op->getNumResults() != 1)
+    return false;
+  AxisList axes = axesOf(op->getResult(0).getType());
+  return axes.size() == 3 && axes[1] != Axis::Split;
 }
 
 /// An op on virtual values that looks beyond its own point.

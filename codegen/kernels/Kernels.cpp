@@ -27,6 +27,12 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
   return k.buffer(name, {heads * row, row});
 }
 
+Buffer kvc::partsBuffer(KernelBuilder &k, StringRef name) {
+  Expr splits = (k.arg("max_tokens") + (splitTokens - 1)) / splitTokens;
+  Expr d = k.index(k.shape.headDim), head = splits * k.shape.headDim;
+  return k.buffer(name, {head * k.arg("kv_heads"), head, d});
+}
+
 SmallVector<std::string> kvc::outputBuffers(KernelOp kernel) {
   SmallVector<std::string> names;
   if (ArrayAttr buffers = kernel.getBuffersAttr())

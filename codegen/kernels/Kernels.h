@@ -26,6 +26,7 @@ void buildRows(KernelOp kernel, const KernelSite &site);
 void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildGram(KernelOp kernel, const KernelSite &site);
 void buildNearest(KernelOp kernel, const KernelSite &site);
+void buildParts(KernelOp kernel, const KernelSite &site);
 void buildMerge(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);
 
@@ -34,6 +35,8 @@ std::string scratchName(BufferAttr buffer);
 
 /// Strides of a stored tensor: [batch][heads][max_tokens], [batch][heads]
 /// [window] or [batch][heads], by the axes of `type`.
+/// What kvc.reduce_part makes: [batch][Hkv][splits][d].
+Buffer partsBuffer(KernelBuilder &k, llvm::StringRef name);
 Buffer scratchBuffer(KernelBuilder &k, llvm::StringRef name, mlir::Type type);
 
 /// Arguments of the buffers that a kernel fills, in the order of its results.

@@ -260,17 +260,40 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
   return reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
 }
 
+Values PointEval::channels(Value value, Expr first, int member) {
+  int64_t width = k.shape.vectorWidth();
+  llvm::SmallDenseMap<CacheSide, Expr, 2> chunks;
+  Values values;
+  for (int64_t e = 0; e < width; ++e) {
+    Point at = point;
+    at.channel = first + e;
+    LeafReader reader = [&](Value value, const Point &p) {
+      std::optional<Expr> known = leaf(value, p);
+      auto vectors = value.getDefiningOp<VectorsOp>();
+      if (known || !vectors || Value(p.token) != Value(point.token) ||
+          Value(p.kvHead) != Value(point.kvHead))
+        return known;
+      Expr &chunk = chunks[vectors.getSide()];
+      if (!chunk.valid())
+        chunk = k.loadVector(sideBuffer(k, vectors.getSide()),
+                             {s.sequence, p.kvHead, p.token, first}, width);
+      return std::optional(k.element(chunk, e).widen());
+    };
+    PointEval eval(k, s, reader, at);
+    values.push_back(eval(value, member));
+  }
+  return values;
+}
+
 /// The channels in ascending order, by one thread.
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
   auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    return k.fold(0, d, 1, reductionStart(k, kind),
-                  [&](Expr channel, Expr acc) {
-                    Point at = point;
-                    at.channel = channel;
-                    PointEval eval(k, s, leaf, at);
-                    Expr x = value(eval(reduce.getValue(), member));
-                    return reductionStep(kind, acc, x);
+    return k.fold(0, d, k.shape.vectorWidth(), reductionStart(k, kind),
+                  [&](Expr first, Expr acc) {
+                    for (Expr x : channels(reduce.getValue(), first, member))
+                      acc = reductionStep(kind, acc, value(x));
+                    return acc;
                   });
   };
   ReduceKind kind = reduce.getKind();

@@ -57,6 +57,11 @@ public:
   /// The value at the point, per query head `member` where it has query heads.
   Expr operator()(mlir::Value value, int member = -1);
 
+  /// A vector's value at the point for as many channels, from `first` on, as
+  /// one access of the cache has: what is in the cache is read at once.
+  llvm::SmallVector<Expr> channels(mlir::Value value, Expr first,
+                                   int member = -1);
+
 private:
   Expr compute(mlir::Value value, int member);
   Expr reduceHeads(class ReduceOp reduce);

@@ -73,8 +73,10 @@ private:
   llvm::DenseMap<Operation *, Selection> selections;
 
   bool makesChannels() {
-    return llvm::any_of(kernel.getBody().getOps<ReduceOp>(), [](ReduceOp op) {
-      return axesOf(op.getType()).back() == Axis::Channel;
+    return llvm::any_of(kernel.getBody().getOps(), [](Operation &op) {
+      return isa<CombinePartsOp>(op) ||
+             (isa<ReduceOp>(op) &&
+              axesOf(op.getResult(0).getType()).back() == Axis::Channel);
     });
   }
 
@@ -110,6 +112,11 @@ private:
       return note(select, -1, isSelectedHead(*row, select));
     if (auto count = dyn_cast<CountMassOp>(op))
       return note(count, -1, countMass(*row, count));
+    if (auto combine = dyn_cast<CombinePartsOp>(op)) {
+      auto parts = cast<BlockArgument>(combine.getParts());
+      return combineParts(*row, combine, site.inputs[parts.getArgNumber()],
+                          channelRuns);
+    }
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && axesOf(reduce.getType()).back() == Axis::Channel)
       return channelStatistic(*row, reduce, channelRuns);

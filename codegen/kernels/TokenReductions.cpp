@@ -35,20 +35,20 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
   return result;
 }
 
-/// Thread = channel, or several runs of tokens per channel, whose results are
+/// Thread = channel, or several runs of items per channel, whose results are
 /// combined in order.
-Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
-                            const Buffer &channelRuns,
-                            llvm::function_ref<Expr(Expr, Expr)> value) {
+static Expr overChannelItems(RowBlock &r, ReduceKind kind, Expr begin, Expr end,
+                             const Buffer &channelRuns,
+                             llvm::function_ref<Expr(Expr, Expr)> value) {
+  using Values = KernelBuilder::Values;
   KernelBuilder &k = r.k;
   int64_t d = k.shape.headDim;
   int64_t runs = std::max<int64_t>(1, RowBlock::threads / d);
   Expr channel = k.thread() % d, runIndex = k.thread() / d;
   Expr safe = runIndex.min(k.index(runs - 1)); // threads that are left over
-  using Values = KernelBuilder::Values;
   Expr mine = k.stream(
-      r.begin + safe, r.end, runs, {reductionStart(k, kind)},
-      [&](Expr token) { return Values{value(token, channel)}; },
+      begin + safe, end, runs, {reductionStart(k, kind)},
+      [&](Expr item) { return Values{value(item, channel)}; },
       [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
         return Values{reductionStep(kind, sum[0], made[0])};
       })[0];
@@ -59,6 +59,35 @@ Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
     Expr part = k.load(channelRuns, {run * d + channel});
     return reductionStep(kind, acc, part);
   });
+}
+
+Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
+                            const Buffer &channelRuns,
+                            llvm::function_ref<Expr(Expr, Expr)> value) {
+  return overChannelItems(r, kind, r.begin, r.end, channelRuns, value);
+}
+
+/// Writes a channel's result, which all its threads have.
+static void storeChannel(RowBlock &r, Value result, Expr value) {
+  KernelBuilder &k = r.k;
+  Buffer memory = r.outputOf(result);
+  k.when(k.thread() < k.shape.headDim,
+         [&] { k.store(value, memory, {r.s.sequence, r.head, k.thread()}); });
+}
+
+void kvc::combineParts(RowBlock &r, CombinePartsOp op, const std::string &input,
+                       const Buffer &channelRuns) {
+  KernelBuilder &k = r.k;
+  Buffer parts = partsBuffer(k, input);
+  Expr splits = (r.end + (splitTokens - 1)) / splitTokens;
+  Expr total = overChannelItems(
+      r, op.getKind(), k.index(0), splits, channelRuns,
+      [&](Expr split, Expr channel) {
+        return k.load(parts, {r.s.sequence, r.head, split, channel});
+      });
+  if (op.getKind() == ReduceKind::Mean)
+    total = total / r.count();
+  storeChannel(r, op.getResult(), total);
 }
 
 void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
@@ -81,10 +110,7 @@ void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
         });
     total = k.sqrt(squares / r.count());
   }
-  Buffer result = r.outputOf(reduce.getResult());
-  int64_t d = k.shape.headDim;
-  k.when(k.thread() < d,
-         [&] { k.store(total, result, {r.s.sequence, r.head, k.thread()}); });
+  storeChannel(r, reduce.getResult(), total);
 }
 
 /// The smallest number of best scores that leave at most `all_but`: bit by

@@ -21,6 +21,9 @@ Expr overChannelTokens(RowBlock &row, ReduceKind kind,
 /// kvc.reduce over tokens of vectors: writes a value per channel.
 void channelStatistic(RowBlock &row, ReduceOp reduce,
                       const Buffer &channelRuns);
+/// kvc.combine_parts of what the kernel has as `input`: a value per channel.
+void combineParts(RowBlock &row, CombinePartsOp op, const std::string &input,
+                  const Buffer &channelRuns);
 /// kvc.count_mass, i32.
 Expr countMass(RowBlock &row, CountMassOp op);
 /// kvc.select_heads for the block's own head, i1.

@@ -30,6 +30,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildSequence(kernel, site);
   case KernelKind::Gram:
     return buildGram(kernel, site);
+  case KernelKind::Parts:
+    return buildParts(kernel, site);
   case KernelKind::Nearest:
     return buildNearest(kernel, site);
   case KernelKind::Compact:
