@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -371,7 +372,11 @@ const kvc_simt_ops &BlockRunner::table() {
         thread.c = c;
         exchange(t, Call::Mma, steps, bf16);
       },
-      [](float x) { return std::exp2(x); },
+      [](float x) {
+        // As a GPU has it: no numbers below the smallest normal one.
+        float y = std::exp2(x);
+        return y < std::numeric_limits<float>::min() ? 0 : y;
+      },
       [](float x) { return std::log2(x); },
   };
   return ops;

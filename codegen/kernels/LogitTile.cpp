@@ -9,8 +9,10 @@
 using namespace mlir;
 using namespace kvc;
 
-LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare)
-    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k), product(k, spare) {
+LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare,
+                     WarpProduct::Stays stays)
+    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k),
+      product(k, spare, stays) {
   tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
                   {k.index(rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
@@ -37,18 +39,31 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
 std::pair<Expr, Expr> LogitTile::queryOf(Expr step, Expr row) {
   Expr member = (row % paddedGroup).min(k.index(k.shape.group - 1));
   Expr query = (step * queriesPerStep() + row / paddedGroup).min(queries - 1);
-  return {kvHead * k.shape.group + member, k.arg("q_rows") - queries + query};
+  return {kvHead * k.shape.group + member, query};
 }
 
-void LogitTile::compute(Expr step) {
+void LogitTile::compute(Expr step, Shift shift) {
+  // A lane has several products of a row, with one shift.
+  llvm::SmallDenseMap<Value, Expr> shifts;
+  auto shiftOf = [&](Expr row) {
+    Expr &known = shifts[row];
+    if (!known.valid()) {
+      auto [head, query] = queryOf(step, row);
+      known = shift(head, query);
+    }
+    return known;
+  };
   product.multiply(
       q,
       [&](Expr row) {
         auto [head, query] = queryOf(step, row);
-        return SmallVector<Expr>{sequence, head, query};
+        return SmallVector<Expr>{sequence, head,
+                                 k.arg("q_rows") - queries + query};
       },
       [&](Expr logit, Expr row, Expr column, int) {
-        k.store(logit * scale, tile, {k.warp(), row, column});
+        Expr value = logit * scale;
+        k.store(shift ? value - shiftOf(row) : value, tile,
+                {k.warp(), row, column});
       });
   k.syncWarp();
 }

@@ -21,13 +21,15 @@ class LogitTile {
 public:
   static constexpr int64_t rows = WarpProduct::rows;
   static constexpr int64_t tokens = WarpProduct::columns;
-  // One column more than tokens: neighbouring rows start in different banks.
-  static constexpr int64_t pitch = tokens + 1;
+  // Four words more than tokens: a warp stores products of 8 tokens and 4 pairs
+  // of rows at a time, which are in 32 banks then.
+  static constexpr int64_t pitch = tokens + 4;
   static constexpr int64_t bytesPerWarp = rows * pitch * 4;
 
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
-  /// warps. `spare` as in WarpProduct.
-  LogitTile(KernelBuilder &k, int64_t warps, bool spare = false);
+  /// warps. `spare` and `stays` as in WarpProduct; rows are queries.
+  LogitTile(KernelBuilder &k, int64_t warps, bool spare = false,
+            WarpProduct::Stays stays = WarpProduct::Stays::Columns);
 
   /// The rows are those of the last `queries` queries.
   void setQueries(Expr queries);
@@ -36,9 +38,11 @@ public:
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 
-  /// Computes step `step`: logits times scale * log2(e), stored for `at`.
-  /// Synchronises the warp after storing.
-  void compute(Expr step);
+  /// What is subtracted from the logits of a query head and a query.
+  using Shift = llvm::function_ref<Expr(Expr head, Expr query)>;
+  /// Computes step `step`: logits times scale * log2(e), less `shift` where there
+  /// is one, stored for `at`. Synchronises the warp after storing.
+  void compute(Expr step, Shift shift = nullptr);
 
   /// Row r of the step holds query step * queriesPerStep + r / G', member
   /// r % G'.
@@ -49,7 +53,7 @@ public:
   int64_t paddedGroup;
 
 private:
-  /// Head and q row of tile row `row`, clamped to those that exist.
+  /// Head and query of tile row `row`, clamped to those that exist.
   std::pair<Expr, Expr> queryOf(Expr step, Expr row);
 
   KernelBuilder &k;

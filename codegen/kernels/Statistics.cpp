@@ -54,7 +54,9 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
   SmallVector<Expr> logits;
   Expr m = k.f32(-infinity);
   for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
-    Expr column = half * (LogitTile::tokens / 2) + c;
+    // Lanes of the two halves, and of rows eight apart, begin in other banks.
+    Expr turned = (half + row / 8 * 2 + c) % (LogitTile::tokens / 2);
+    Expr column = half * (LogitTile::tokens / 2) + turned;
     Expr z =
         (base + column < seen).select(tile.at(row, column), k.f32(-infinity));
     logits.push_back(z);
@@ -80,7 +82,7 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
                "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
-  LogitTile tile(k, maxWarps);
+  LogitTile tile(k, maxWarps, /*spare=*/false, WarpProduct::Stays::Rows);
   Expr rowLength = k.arg("max_tokens");
   Buffer lse =
       k.buffer(out, {rowLength * k.arg("kv_heads") * k.shape.group, rowLength});

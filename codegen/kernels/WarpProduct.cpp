@@ -33,58 +33,86 @@ void WarpProduct::loadColumns(const Buffer &memory,
   fragments.clear();
   if (!k.shape.usesTensorCores() || streams)
     return;
-  for (int64_t block = 0; block < columns / 8; ++block)
-    fragments.push_back(loadFragment(block));
+  for (int64_t block = 0; block < columnBlocks(); ++block)
+    fragments.push_back(columnFragment(block));
 }
 
-SmallVector<Expr> WarpProduct::loadFragment(int64_t block) {
+SmallVector<Expr> WarpProduct::columnFragment(int64_t block) {
+  return columnsLeft ? leftFragment(columnMemory, columnAddress, block * 16)
+                     : rightFragment(columnMemory, columnAddress, block * 8);
+}
+
+SmallVector<Expr> WarpProduct::rightFragment(const Buffer &memory,
+                                             Address address, int64_t first) {
   Expr lane = k.lane(), quad = lane % 4;
-  SmallVector<Expr> at = columnAddress(lane / 4 + block * 8), registers;
+  SmallVector<Expr> at = address(lane / 4 + first), registers;
   for (auto [dim, width] : chunks())
     registers.append(
-        k.registers(loadPart(columnMemory, at, quad * width + dim, width)));
+        k.registers(loadPart(memory, at, quad * width + dim, width)));
   return registers;
+}
+
+SmallVector<Expr> WarpProduct::leftFragment(const Buffer &memory,
+                                            Address address, int64_t first) {
+  SmallVector<Expr> upper = rightFragment(memory, address, first),
+                    lower = rightFragment(memory, address, first + 8);
+  // Two registers of each vector are one step of 16 products.
+  SmallVector<Expr> registers;
+  for (size_t r = 0; r < upper.size(); r += 2)
+    registers.append({upper[r], lower[r], upper[r + 1], lower[r + 1]});
+  return registers;
+}
+
+void WarpProduct::multiplyFragments(
+    const Buffer &memory, Address address,
+    llvm::function_ref<void(Expr, Expr, Expr, int)> visit) {
+  if (streams)
+    k.syncWarp(); // or rows would be loaded before the last ones are used
+  SmallVector<SmallVector<Expr>, 2> rowFragments;
+  if (columnsLeft)
+    for (int64_t first : {0, 8})
+      rowFragments.push_back(rightFragment(memory, address, first));
+  else
+    rowFragments.push_back(leftFragment(memory, address, 0));
+  // Of the 16 x 8 products of an instruction a lane has two side by side, and
+  // those eight rows below.
+  Expr low = k.lane() / 4, side = k.lane() % 4 * 2;
+  SmallVector<Expr> rowsLeft{low, low + 8}, rowsRight;
+  for (int64_t part = 0; part < 2; ++part)
+    rowsRight.append({side + part * 8, side + part * 8 + 1});
+  Type f32 = k.b.getF32Type();
+  for (int64_t block = 0; block < columnBlocks(); ++block) {
+    if (streams)
+      k.syncWarp(); // or all loads would be moved to the front
+    SmallVector<Expr> column =
+        streams ? columnFragment(block) : fragments[block];
+    for (auto [part, row] : llvm::enumerate(rowFragments)) {
+      const SmallVector<Expr> &a = columnsLeft ? column : row;
+      const SmallVector<Expr> &b = columnsLeft ? row : column;
+      SmallVector<Value> left(a.begin(), a.end()), right(b.begin(), b.end());
+      Value zero = k.f32(0);
+      auto mma = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), left,
+                                     right, zero, zero, zero, zero,
+                                     k.shape.elementType(k.b.getContext()));
+      for (int64_t r = 0; r < 4; ++r) {
+        Expr product = k.expr(mma.getResult(r));
+        if (columnsLeft)
+          visit(product, rowsRight[part * 2 + r % 2],
+                rowsLeft[r / 2] + block * 16, int(block * 2 + r / 2));
+        else
+          visit(product, rowsLeft[r / 2], side + block * 8 + r % 2,
+                int(block * 2 + r % 2));
+      }
+    }
+  }
 }
 
 void WarpProduct::multiply(
     const Buffer &memory, Address address,
     llvm::function_ref<void(Expr, Expr, Expr, int)> visit) {
+  if (k.shape.usesTensorCores())
+    return multiplyFragments(memory, address, visit);
   Expr lane = k.lane();
-  if (k.shape.usesTensorCores()) {
-    Expr quad = lane % 4, low = lane / 4;
-    if (streams)
-      k.syncWarp(); // or rows would be loaded before the last ones are used
-    SmallVector<SmallVector<Expr>, 2> halves;
-    for (int64_t half : {0, 8}) {
-      SmallVector<Expr> at = address(low + half), registers;
-      for (auto [dim, width] : chunks())
-        registers.append(
-            k.registers(loadPart(memory, at, quad * width + dim, width)));
-      halves.push_back(registers);
-    }
-    // Two registers of each row are one step of 16 products.
-    SmallVector<Value> a;
-    for (size_t r = 0; r < halves[0].size(); r += 2)
-      a.append(
-          {halves[0][r], halves[1][r], halves[0][r + 1], halves[1][r + 1]});
-    Type f32 = k.b.getF32Type();
-    for (int64_t block = 0; block < columns / 8; ++block) {
-      if (streams)
-        k.syncWarp(); // or all loads would be moved to the front
-      SmallVector<Expr> fragment =
-          streams ? loadFragment(block) : fragments[block];
-      SmallVector<Value> bFragment(fragment.begin(), fragment.end());
-      Value zero = k.f32(0);
-      auto mma = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), a,
-                                     bFragment, zero, zero, zero, zero,
-                                     k.shape.elementType(k.b.getContext()));
-      for (int64_t r = 0; r < 4; ++r)
-        visit(k.expr(mma.getResult(r)), low + (r / 2) * 8,
-              quad * 2 + (int64_t(block) * 8 + r % 2),
-              int(block) * 2 + int(r % 2));
-    }
-    return;
-  }
   // Lane = column; the 16 rows are read at addresses that all lanes share.
   int64_t width = k.shape.vectorWidth();
   SmallVector<Expr> column = columnAddress(lane);
@@ -111,6 +139,8 @@ void WarpProduct::multiply(
 Expr WarpProduct::columnOf(int slot) {
   if (!k.shape.usesTensorCores())
     return k.lane();
+  if (columnsLeft)
+    return k.lane() / 4 + slot * 8;
   return k.lane() % 4 * 2 + (slot / 2 * 8 + slot % 2);
 }
 
@@ -120,7 +150,9 @@ SmallVector<Expr> WarpProduct::acrossLanes(
         combine) {
   if (!k.shape.usesTensorCores())
     return values;
-  for (int64_t mask = 4; mask < warpSize; mask *= 2) { // eight lanes
+  // The four lanes of a quad, or the eight with the same place in theirs.
+  int64_t first = columnsLeft ? 1 : 4, end = columnsLeft ? 4 : warpSize;
+  for (int64_t mask = first; mask < end; mask *= 2) {
     SmallVector<Expr> others;
     for (Expr value : values)
       others.push_back(k.shuffleXor(value, mask));
@@ -130,7 +162,9 @@ SmallVector<Expr> WarpProduct::acrossLanes(
 }
 
 Expr WarpProduct::ownsColumns() {
-  return k.shape.usesTensorCores() ? k.lane() < 4 : k.boolean(true);
+  if (!k.shape.usesTensorCores())
+    return k.boolean(true);
+  return columnsLeft ? k.lane() % 4 == 0 : k.lane() < 4;
 }
 
 Expr WarpProduct::columnSums(ArrayRef<Expr> slots, const Buffer &memory) {

@@ -7,6 +7,11 @@
 // else plain multiply-add in fp32. The 32 columns stay in registers (tensor
 // cores) or in L1.
 //
+// Of an instruction's operands the left one, A, interleaves two rows of memory
+// in its registers, which takes a move for each; the right one, B, is as it was
+// loaded. So what stays is A and what streams is B: the columns and the rows,
+// unless a kernel walks columns past rows that stay.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef KVC_CODEGEN_KERNELS_WARPPRODUCT_H
@@ -24,10 +29,15 @@ public:
   /// Where vector `i` begins: the indices in front of the innermost.
   using Address = llvm::function_ref<llvm::SmallVector<Expr>(Expr i)>;
 
+  /// Which side stays in registers while the other streams.
+  enum class Stays { Columns, Rows };
+
   /// Long columns take half of a lane's registers. Where a kernel needs the
   /// registers for more, `spare` reads long columns again for every product.
-  explicit WarpProduct(KernelBuilder &k, bool spare = false)
-      : k(k), streams(spare && k.shape.headDim > 128) {}
+  explicit WarpProduct(KernelBuilder &k, bool spare = false,
+                       Stays stays = Stays::Columns)
+      : k(k), columnsLeft(stays == Stays::Columns),
+        streams(spare && k.shape.headDim > 128) {}
 
   /// Takes the 32 columns; `address` must stay valid until the last multiply.
   void loadColumns(const Buffer &memory,
@@ -41,7 +51,9 @@ public:
           visit);
 
   /// Columns that one lane holds parts of.
-  int slots() const { return k.shape.usesTensorCores() ? 8 : 1; }
+  int slots() const {
+    return !k.shape.usesTensorCores() ? 1 : columnsLeft ? 4 : 8;
+  }
 
   /// The column of a slot.
   Expr columnOf(int slot);
@@ -64,10 +76,21 @@ private:
   KernelBuilder &k;
   Buffer columnMemory;
   std::function<llvm::SmallVector<Expr>(Expr)> columnAddress;
-  /// Tensor cores: fragments of the columns, [block of 8][register].
+  /// Tensor cores: a fragment for each 16 columns on the left, 8 on the right.
   llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
-  bool streams;
-  llvm::SmallVector<Expr> loadFragment(int64_t block);
+  bool columnsLeft, streams;
+
+  int64_t columnBlocks() const { return columns / (columnsLeft ? 16 : 8); }
+  llvm::SmallVector<Expr> columnFragment(int64_t block);
+  /// The lane's part of 16 or 8 vectors from `first` on.
+  llvm::SmallVector<Expr> leftFragment(const Buffer &memory, Address address,
+                                       int64_t first);
+  llvm::SmallVector<Expr> rightFragment(const Buffer &memory, Address address,
+                                        int64_t first);
+  void multiplyFragments(
+      const Buffer &memory, Address address,
+      llvm::function_ref<void(Expr product, Expr row, Expr column, int slot)>
+          visit);
 
   Expr loadPart(const Buffer &memory, llvm::SmallVector<Expr> at, Expr dim,
                 int64_t width);

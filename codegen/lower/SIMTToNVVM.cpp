@@ -96,7 +96,7 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
     patterns.add<LowerMma, LowerBallot, LowerSyncWarp>(context);
-    patterns.add<LowerTo<simt::Exp2Op>>(context, "llvm.nvvm.ex2.approx.f32");
+    patterns.add<LowerTo<simt::Exp2Op>>(context, "llvm.nvvm.ex2.approx.ftz.f32");
     patterns.add<LowerTo<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
     // Exact on the device; as math ops they would be sent to libdevice.
     patterns.add<LowerTo<math::SqrtOp>>(context, "llvm.sqrt.f32");

@@ -44,6 +44,10 @@ def SIMT_MmaOp : SIMT_Op<"mma", [AttrSizedOperandSegments]> {
 
 def SIMT_Exp2Op : SIMT_Op<"exp2", [Pure]> {
   let summary = "compute 2 to the x, to about two units in the last place";
+  let description = [{
+    Results below 2^-126 are 0: numbers below the smallest normal one would cost
+    three more instructions, and no weight that small changes a sum.
+  }];
   let arguments = (ins F32:$x);
   let results = (outs F32:$y);
   let assemblyFormat = "$x attr-dict";

@@ -2,7 +2,7 @@
 
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @warp
-  // CHECK: llvm.nvvm.ex2.approx.f32
+  // CHECK: llvm.nvvm.ex2.approx.ftz.f32
   // CHECK: llvm.nvvm.vote.ballot.sync
   // CHECK: nvvm.bar.warp.sync
   // CHECK: llvm.nvvm.mma.m16n8k16.row.col.bf16
