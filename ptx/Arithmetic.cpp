@@ -242,9 +242,8 @@ Body findFloat(std::string_view name, Parts modes) {
   if (is({"approx"}) && name == "ex2")
     return lanewise<float, [](float a) { return std::exp2(a); }>();
   if (is({"approx", "ftz"}) && name == "ex2")
-    return lanewise<float, [](float a) {
-      return flushed(std::exp2(flushed(a)));
-    }>();
+    return lanewise<float,
+                    [](float a) { return flushed(std::exp2(flushed(a))); }>();
   if (is({"approx"}) && name == "lg2")
     return lanewise<float, [](float a) { return std::log2(a); }>();
   if (Body body = findExtreme<float>(name, modes))

@@ -51,24 +51,29 @@ Lanes Block::special(Special which, int dimension, uint32_t warp) const {
 }
 
 void Block::run() {
-  std::vector<Warp *> order;
+  // A profile wants to see warps that read the same lines at about the same
+  // time, as on a GPU; results want no order at all.
+  const uint64_t turn = profile ? 48 : UINT64_MAX;
+  std::vector<Warp *> alive, order;
   for (Warp &warp : warps)
-    order.push_back(&warp);
-  while (!order.empty()) {
+    alive.push_back(&warp);
+  while (!alive.empty()) {
     if (shuffled)
-      std::shuffle(order.begin(), order.end(), random);
-    size_t waiting = 0;
-    for (Warp *&warp : order)
-      if (warp->run() == Warp::State::AtBarrier)
-        ++waiting;
-      else
-        warp = nullptr;
-    std::erase(order, nullptr);
-    if (waiting && waiting != warps.size())
+      std::shuffle(alive.begin(), alive.end(), random);
+    order = alive;
+    alive.clear();
+    while (!order.empty())
+      std::erase_if(order, [&](Warp *warp) {
+        Warp::State state = warp->run(turn);
+        if (state == Warp::State::AtBarrier)
+          alive.push_back(warp);
+        return state != Warp::State::Ready;
+      });
+    if (!alive.empty() && alive.size() != warps.size())
       throw fail(KVC_INTERNAL_ERROR,
                  "kernel '{}', block ({}, {}, {}): {} of {} warps wait at a "
                  "barrier, the others have ended",
-                 kernel.name, at[0], at[1], at[2], waiting, warps.size());
+                 kernel.name, at[0], at[1], at[2], alive.size(), warps.size());
     ++shared.barriers;
     if (profile)
       profile->barrier();

@@ -38,8 +38,10 @@ void Warp::branch(const Instruction &op, uint32_t taken) {
   }
 }
 
-Warp::State Warp::run() {
+Warp::State Warp::run(uint64_t most) {
   while (true) {
+    if (!most--)
+      return State::Ready;
     while (!ways.empty() &&
            (ways.back().at == ways.back().join || !(ways.back().lanes & alive)))
       ways.pop_back();
@@ -55,7 +57,6 @@ Warp::State Warp::run() {
         holds |= uint32_t(guard[lane] & 1) << lane;
       lanes &= op.guard.negated ? ~holds : holds;
     }
-    ++executed;
     if (block.profile)
       block.profile->instruction(*this, op, lanes);
     try {

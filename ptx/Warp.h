@@ -25,8 +25,8 @@ public:
   Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes);
 
   enum class State { Ready, AtBarrier, Done };
-  /// Runs until the block's barrier or the end.
-  State run();
+  /// Runs until the block's barrier or the end, or for `most` instructions.
+  State run(uint64_t most = UINT64_MAX);
 
   Lanes &row(Row row) { return rows[row]; }
   const Lanes &operator[](const Operand &operand) const {
@@ -37,7 +37,6 @@ public:
   const uint32_t index;
   uint32_t carry = 0;    // of add.cc and sub.cc, a bit a lane
   uint32_t syncs = 0;    // bar.warp.sync so far: orders memory among lanes
-  uint64_t executed = 0; // instructions
 
 private:
   struct Way {

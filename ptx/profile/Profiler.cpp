@@ -153,16 +153,30 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   uint64_t l1 = options.card.l1Capacity / profile.resident;
   l1 -= std::min<uint64_t>(l1 - 4096, kernel.sharedBytes);
   Launch launch;
+  // What blocks along x share, weights say, comes from DRAM for the first of
+  // them: these run first, and the others know what they have read.
+  Sectors byFirst;
+  auto readBefore = [&](uint64_t line) {
+    return byFirst.count(line) || inL2(line);
+  };
   uint32_t warps = (shape.block + 31) / 32;
-  rt::runBlocks(runs, threads, [&]() -> rt::RunBlock {
-    return [&](uint32_t x, uint32_t y, uint32_t z) {
-      BlockProfile watch(options.card, kernel, warps, l1, inL2);
-      Block(kernel, shape, arguments, memory,
-            {chosen[0][x], chosen[1][y], chosen[2][z]}, seed, &watch)
-          .run();
-      launch.add(watch);
-    };
-  });
+  auto runBlocksFrom = [&](uint32_t from, uint32_t to) {
+    rt::runBlocks(
+        {to - from, runs[1], runs[2]}, threads, [&]() -> rt::RunBlock {
+          return [&](uint32_t x, uint32_t y, uint32_t z) {
+            BlockProfile watch(options.card, kernel, warps, l1, readBefore);
+            Block(kernel, shape, arguments, memory,
+                  {chosen[0][from + x], chosen[1][y], chosen[2][z]}, seed,
+                  &watch)
+                .run();
+            launch.add(watch);
+          };
+        });
+  };
+  runBlocksFrom(0, 1);
+  for (auto [line, sharing] : launch.reads)
+    byFirst[line] = sharing.seen;
+  runBlocksFrom(1, runs[0]);
 
   double factor = double(profile.blocks) / double(profile.ran);
   profile.counters = launch.sums;
