@@ -17,6 +17,7 @@ function(kvc_target_options name)
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   kvc_headers(${name} PUBLIC ${folder})
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter
+    -Werror=switch # or a new kind of an op would be computed as another
     $<$<BOOL:${KVC_WERROR}>:-Werror>)
   if(KVC_SANITIZE OR KVC_FUZZ)
     # "function" reads what stands in front of a callee: in front of a host kernel,

@@ -33,6 +33,10 @@ namespace kvc {
 /// wide a pool, how long a segment; 0 when it is not a constant.
 int64_t constantOf(mlir::Value value);
 
+/// True for kinds that are made value by value in one walk. The others need
+/// several walks over the same values: over tokens and channels only.
+bool folds(ReduceKind kind);
+
 /// What the pools behind a value of rank 3 look at for one of its points, pools
 /// of pools multiplied; widths must be constant.
 struct Pooled {

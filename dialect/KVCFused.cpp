@@ -34,14 +34,14 @@ LogicalResult CombineStatisticsOp::verifyFused() {
 }
 
 LogicalResult ReducePartOp::verifyFused() {
-  if (getKind() == ReduceKind::Std)
-    return emitOpError("a deviation has no parts");
+  if (!folds(getKind()))
+    return emitOpError() << stringifyReduceKind(getKind()) << " has no parts";
   return success();
 }
 
 LogicalResult CombinePartsOp::verifyFused() {
-  if (getKind() == ReduceKind::Std)
-    return emitOpError("a deviation has no parts");
+  if (!folds(getKind()))
+    return emitOpError() << stringifyReduceKind(getKind()) << " has no parts";
   if (!isInput(getParts(), {Axis::KVHeads, Axis::Split, Axis::Channel}))
     return emitOpError("must read what a parts kernel has made");
   return success();

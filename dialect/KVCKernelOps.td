@@ -147,7 +147,7 @@ def KVC_ReducePartOp : KVC_FusedOp<"reduce_part", [Pure], ["verifyFused"]> {
   let summary = "reduce vectors over each split of the tokens";
   let description = [{
     The part of `kvc.reduce tokens` that one block can do; `kvc.combine_parts`
-    has the rest. A mean is a sum until then, a deviation has no parts.
+    has the rest. A mean is a sum until then; what does not fold has no parts.
     `kvc-form-kernels` makes both where nothing of the same kernel is reduced.
 
     Example: `%p = kvc.reduce_part mean %v : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>`

@@ -82,6 +82,19 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
+bool kvc::folds(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Mean:
+  case ReduceKind::Sum:
+  case ReduceKind::Max:
+  case ReduceKind::Min:
+    return true;
+  case ReduceKind::Std:
+    return false;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
 LogicalResult ReduceOp::verify() {
   int64_t from = cast<RankedTensorType>(getValue().getType()).getRank();
   int64_t to = cast<RankedTensorType>(getType()).getRank();
@@ -96,9 +109,10 @@ LogicalResult ReduceOp::verify() {
   if (to != want) // C2
     return emitOpError("result must have rank ")
            << want << ", got " << getType();
-  if (getKind() == ReduceKind::Std && !tokens && !channels) // C3
-    return emitOpError("std goes with tokens and channels, got ")
-           << stringifyReduceAxis(getAxis());
+  if (!folds(getKind()) && !tokens && !channels) // C3
+    return emitOpError() << stringifyReduceKind(getKind())
+                         << " goes with tokens and channels, got "
+                         << stringifyReduceAxis(getAxis());
   return success();
 }
 

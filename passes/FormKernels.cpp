@@ -227,7 +227,7 @@ private:
   bool hasParts(Operation *op, int stage) {
     auto reduce = dyn_cast<ReduceOp>(op);
     if (!reduce || reduce.getAxis() != ReduceAxis::Tokens ||
-        reduce.getKind() == ReduceKind::Std ||
+        !folds(reduce.getKind()) ||
         axesOf(reduce.getType()) != AxisList{Axis::KVHeads, Axis::Channel})
       return false;
     bool ready = true;

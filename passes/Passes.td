@@ -90,6 +90,8 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
 
     Ops of one stage are one kernel. What costs nothing to compute again
     (constants, positions, allocations) is cloned into its users' kernels.
+    A reduction of vectors over tokens gets a `parts` kernel, parallel over
+    splits of the tokens, in front of the rows kernel that combines its parts.
     A value that stays inside a kernel is never stored; a remark tells the
     bytes saved. Values with a query or a channel axis have no stage: each
     kernel that reduces them computes them, so rows that wait for something made

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/Columns.h"
 
+#include "codegen/kernels/Reductions.h"
+
 using namespace mlir;
 using namespace kvc;
 
@@ -166,10 +168,9 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
                                  Expr exists) {
   finished.clear();
   auto finish = [&](ReduceOp reduce, Expr total) {
-    if (reduce.getKind() != ReduceKind::Mean)
-      return total;
     bool perQuery = headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
-    return total / (heads * (perQuery ? k.shape.group : 1)).toFloat();
+    Expr count = (heads * (perQuery ? k.shape.group : 1)).toFloat();
+    return reductionEnd(reduce.getKind(), total, count);
   };
   for (auto [reduce, sum] : llvm::zip(columnHeads, sums))
     finished[{reduce, -1}] = finish(reduce, sum);
@@ -192,7 +193,7 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
                                       eval(reduce.getValue()))};
         })[0];
     finished[{reduce, -1}] =
-        reduce.getKind() == ReduceKind::Mean ? total / k.f32(window) : total;
+        reductionEnd(reduce.getKind(), total, k.f32(window));
   }
   LeafReader leaf = [&, this](Value value, const Point &p) {
     return readColumn(k, s, value, p);

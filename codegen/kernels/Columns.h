@@ -138,6 +138,12 @@ private:
                 llvm::ArrayRef<Expr> values,
                 llvm::function_ref<Expr(Expr, Expr)> guarded = nullptr);
 
+  /// Times log2(e), where all logits of a tile are for weights: subtracted as
+  /// they are stored, once for all lanes that read them.
+  Expr logSumExp(KernelBuilder &k, const SequenceScalars &s, Expr head,
+                 Expr query);
+  bool storesShifted() const { return readsLse && !readsLogits; }
+
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
               const Point &p, AttentionOp op, Expr query, int64_t local);

@@ -2,6 +2,7 @@
 
 #include "codegen/kernels/Columns.h"
 
+#include "codegen/kernels/Reductions.h"
 #include "dialect/Behind.h"
 
 using namespace mlir;
@@ -51,8 +52,7 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
       continue;
     Expr rows = rowsLeftOut(k, reduce, skipped);
     Expr one = eval(reduce.getValue(), member);
-    bool extreme = kind == ReduceKind::Max || kind == ReduceKind::Min;
-    Expr all = extreme ? reductionStep(kind, start, one) : one * rows.toFloat();
+    Expr all = reductionOfEqual(k, kind, one, rows.toFloat());
     starts.back() = (rows > 0).select(all, start);
   }
   if (!readsAll)
@@ -82,7 +82,12 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
   Values sums = k.loop(
       from, tile.steps(), 1, starts, [&](Expr step, ArrayRef<Expr> carried) {
-        tile.compute(step);
+        if (storesShifted())
+          tile.compute(step, [&](Expr head, Expr query) {
+            return logSumExp(k, s, head, query);
+          });
+        else
+          tile.compute(step);
         Values next(carried.begin(), carried.end());
         for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
           accumulateQuery(k, tile, s, point, step, local, slots, next);
@@ -94,7 +99,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     int64_t window = windowOf(reduce);
     Expr count = window ? k.f32(window) : queries.toFloat();
     finished[{reduce, slot.second}] =
-        reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
+        reductionEnd(reduce.getKind(), sum, count);
   }
 }
 
@@ -151,6 +156,13 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
           {k.warp(), row, k.lane()});
 }
 
+Expr ColumnsBuilder::logSumExp(KernelBuilder &k, const SequenceScalars &s,
+                               Expr head, Expr query) {
+  Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+  return k.load(lse, {s.sequence, head, k.arg("lse_rows") - queries + query}) *
+         k.arg("lse_scale");
+}
+
 Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &p,
                             AttentionOp op, Expr query, int64_t local) {
@@ -159,12 +171,10 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
   if (op.getLogits()) // the tile's are base 2
     return logit * k.f32(0.6931471805599453);
   Expr row = query.min(queries - 1);
-  Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
-  Expr shift = k.load(lse, {s.sequence, headIndex(k, Axis::QueryHeads, p),
-                            k.arg("lse_rows") - queries + row}) *
-               k.arg("lse_scale");
+  if (!storesShifted())
+    logit = logit - logSumExp(k, s, headIndex(k, Axis::QueryHeads, p), row);
   Expr seen = p.token <= s.length - queries + row;
-  Expr value = seen.select(k.exp2(logit - shift), k.f32(0));
+  Expr value = seen.select(k.exp2(logit), k.f32(0));
   if (!op.getRounded() || k.shape.dtype == DType::F32)
     return value;
   Type element = k.shape.elementType(k.b.getContext());

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/PolicyKernel.h"
+#include "codegen/kernels/Reductions.h"
 
 using namespace mlir;
 using namespace kvc;

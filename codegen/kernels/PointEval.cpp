@@ -4,6 +4,7 @@
 
 #include "codegen/kernels/Allocation.h"
 #include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/Reductions.h"
 #include "dialect/Behind.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -14,37 +15,6 @@ using namespace mlir;
 using namespace kvc;
 
 using Values = KernelBuilder::Values;
-
-Expr kvc::reductionStart(KernelBuilder &k, ReduceKind kind) {
-  double infinity = std::numeric_limits<double>::infinity();
-  switch (kind) {
-  case ReduceKind::Max:
-    return k.f32(-infinity);
-  case ReduceKind::Min:
-    return k.f32(infinity);
-  case ReduceKind::Sum:
-  case ReduceKind::Mean:
-    return k.f32(0);
-  case ReduceKind::Std:
-    break;
-  }
-  llvm_unreachable("a deviation is made of two sums");
-}
-
-Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
-  switch (kind) {
-  case ReduceKind::Max:
-    return sum.max(value);
-  case ReduceKind::Min:
-    return sum.min(value);
-  case ReduceKind::Sum:
-  case ReduceKind::Mean:
-    return sum + value;
-  case ReduceKind::Std:
-    break;
-  }
-  llvm_unreachable("a deviation is made of two sums");
-}
 
 /// Gives a policy's op a result where the target would trap or have none: an
 /// integer division by 0 divides by 1; a float that no integer holds becomes
@@ -257,7 +227,7 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
     });
     count = count * heads.toFloat();
   }
-  return reduce.getKind() == ReduceKind::Mean ? sum / count : sum;
+  return reductionEnd(reduce.getKind(), sum, count);
 }
 
 Values PointEval::channels(Value value, Expr first, int member) {
@@ -288,25 +258,17 @@ Values PointEval::channels(Value value, Expr first, int member) {
 /// The channels in ascending order, by one thread.
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
-  auto over = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    return k.fold(0, d, k.shape.vectorWidth(), reductionStart(k, kind),
-                  [&](Expr first, Expr acc) {
-                    for (Expr x : channels(reduce.getValue(), first, member))
-                      acc = reductionStep(kind, acc, value(x));
-                    return acc;
-                  });
-  };
-  ReduceKind kind = reduce.getKind();
-  if (kind != ReduceKind::Std) {
-    Expr result = over(kind, [](Expr x) { return x; });
-    return kind == ReduceKind::Mean ? result / k.f32(d) : result;
-  }
-  Expr mean = over(ReduceKind::Sum, [](Expr x) { return x; }) / k.f32(d);
-  Expr squares = over(ReduceKind::Sum, [&](Expr x) {
-    Expr distance = x - mean;
-    return distance * distance;
-  });
-  return k.sqrt(squares / k.f32(d));
+  return reduceAll(k, reduce.getKind(), k.f32(d),
+                   [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+                     return k.fold(0, d, k.shape.vectorWidth(),
+                                   reductionStart(k, kind),
+                                   [&](Expr first, Expr acc) {
+                                     for (Expr x : channels(reduce.getValue(),
+                                                            first, member))
+                                       acc = reductionStep(kind, acc, value(x));
+                                     return acc;
+                                   });
+                   });
 }
 
 /// Neighbours in ascending order; the pooled value must be stored.

@@ -77,10 +77,6 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
 };
 
-/// Start value and step of a reduction; `mean` starts like `sum`.
-Expr reductionStart(KernelBuilder &k, ReduceKind kind);
-Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
-
 /// Counts a token as kept by some head of the running layer. Every head that
 /// keeps it writes the same number, whatever the others have done, so no order
 /// is needed.

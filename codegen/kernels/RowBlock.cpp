@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/RowBlock.h"
 
+#include "codegen/kernels/Reductions.h"
+
 using namespace mlir;
 using namespace kvc;
 

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/ThreadBlock.h"
 
+#include "codegen/kernels/Reductions.h"
+
 using namespace mlir;
 using namespace kvc;
 

@@ -9,30 +9,18 @@
 #include "codegen/kernels/TokenReductions.h"
 
 #include "codegen/kernels/RadixSelect.h"
+#include "codegen/kernels/Reductions.h"
 
 using namespace mlir;
 using namespace kvc;
 
 Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
-  KernelBuilder &k = r.k;
-  auto value = [&](Expr token) {
-    return r.at(token)(reduce.getValue(), member);
-  };
-  ReduceKind kind = reduce.getKind();
-  Expr count = r.count();
-  Expr result =
-      r.overTokens(kind == ReduceKind::Std ? ReduceKind::Sum : kind, value);
-  if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
-    result = result / count;
-  if (kind == ReduceKind::Std) {
-    Expr mean = result;
-    Expr squares = r.overTokens(ReduceKind::Sum, [&](Expr token) {
-      Expr distance = value(token) - mean;
-      return distance * distance;
-    });
-    result = k.sqrt(squares / count);
-  }
-  return result;
+  return reduceAll(r.k, reduce.getKind(), r.count(),
+                   [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+                     return r.overTokens(kind, [&](Expr token) {
+                       return value(r.at(token)(reduce.getValue(), member));
+                     });
+                   });
 }
 
 /// Thread = channel, or several runs of items per channel, whose results are
@@ -85,31 +73,19 @@ void kvc::combineParts(RowBlock &r, CombinePartsOp op, const std::string &input,
       [&](Expr split, Expr channel) {
         return k.load(parts, {r.s.sequence, r.head, split, channel});
       });
-  if (op.getKind() == ReduceKind::Mean)
-    total = total / r.count();
-  storeChannel(r, op.getResult(), total);
+  storeChannel(r, op.getResult(), reductionEnd(op.getKind(), total, r.count()));
 }
 
 void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
                            const Buffer &channelRuns) {
-  KernelBuilder &k = r.k;
-  auto value = [&](Expr token, Expr channel) {
-    return r.at(token, channel)(reduce.getValue());
-  };
-  ReduceKind kind = reduce.getKind();
-  Expr total = overChannelTokens(
-      r, kind == ReduceKind::Std ? ReduceKind::Sum : kind, channelRuns, value);
-  if (kind == ReduceKind::Mean || kind == ReduceKind::Std)
-    total = total / r.count();
-  if (kind == ReduceKind::Std) {
-    Expr mean = total;
-    Expr squares = overChannelTokens(
-        r, ReduceKind::Sum, channelRuns, [&](Expr token, Expr channel) {
-          Expr distance = value(token, channel) - mean;
-          return distance * distance;
-        });
-    total = k.sqrt(squares / r.count());
-  }
+  Expr total =
+      reduceAll(r.k, reduce.getKind(), r.count(),
+                [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+                  return overChannelTokens(
+                      r, kind, channelRuns, [&](Expr token, Expr channel) {
+                        return value(r.at(token, channel)(reduce.getValue()));
+                      });
+                });
   storeChannel(r, reduce.getResult(), total);
 }
 

@@ -130,27 +130,37 @@ Tensor reference::position(int64_t past, int64_t tokens) {
   return result;
 }
 
-static double combine(const std::vector<double> &values, ReduceKind kind) {
-  if (kind == ReduceKind::Max || kind == ReduceKind::Min) {
-    double result = kind == ReduceKind::Max ? -infinity : infinity;
-    for (double value : values) {
-      if (std::isnan(value))
-        return value;
-      result = kind == ReduceKind::Max ? std::max(result, value)
-                                       : std::min(result, value);
-    }
-    return result;
+/// The largest or smallest; NaN where one is.
+static double extreme(const std::vector<double> &values, bool largest) {
+  double result = largest ? -infinity : infinity;
+  for (double value : values) {
+    if (std::isnan(value))
+      return value;
+    result = largest ? std::max(result, value) : std::min(result, value);
   }
+  return result;
+}
+
+static double combine(const std::vector<double> &values, ReduceKind kind) {
   double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  double count = double(values.size());
-  if (kind == ReduceKind::Sum)
+  double mean = sum / double(values.size());
+  switch (kind) {
+  case ReduceKind::Max:
+    return extreme(values, /*largest=*/true);
+  case ReduceKind::Min:
+    return extreme(values, /*largest=*/false);
+  case ReduceKind::Sum:
     return sum;
-  if (kind == ReduceKind::Mean)
-    return sum / count;
-  double squares = 0;
-  for (double value : values)
-    squares += (value - sum / count) * (value - sum / count);
-  return std::sqrt(squares / count);
+  case ReduceKind::Mean:
+    return mean;
+  case ReduceKind::Std: {
+    double squares = 0;
+    for (double value : values)
+      squares += (value - mean) * (value - mean);
+    return std::sqrt(squares / double(values.size()));
+  }
+  }
+  llvm_unreachable("all kinds are listed");
 }
 
 Tensor reference::reduce(const Tensor &value, size_t dim, ReduceKind kind) {

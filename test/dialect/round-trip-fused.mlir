@@ -143,3 +143,46 @@ kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unkn
   }
   kvc.done
 }
+
+!vectors  = tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
+!parts    = tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
+!channels = tensor<?x?xf32, #kvc.axes<kv_heads, channel>>
+
+// A reduction over tokens, split by split.
+// CHECK-LABEL: kvc.policy @parts
+kvc.policy @parts {
+  // CHECK: kvc.kernel parts "parts0"() :
+  %0 = kvc.kernel parts "parts0"() : () -> !parts {
+    %k = kvc.vectors key : !vectors
+    // CHECK: kvc.reduce_part mean %{{.*}} : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
+    %p = kvc.reduce_part mean %k : !vectors -> !parts
+    kvc.yield %p : !parts
+  }
+  %1 = kvc.kernel rows "rows0"(%0) : (!parts) -> !channels {
+  ^bb0(%p: !parts):
+    // CHECK: kvc.combine_parts mean %{{.*}} : tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>> -> tensor<?x?xf32, #kvc.axes<kv_heads, channel>>
+    %m = kvc.combine_parts mean %p : !parts -> !channels
+    kvc.yield %m : !channels
+  }
+  %2 = kvc.kernel columns "columns0"(%1) : (!channels) -> !score {
+  ^bb0(%m: !channels):
+    %k = kvc.vectors key : !vectors
+    %a = kvc.broadcast %m : !channels to !vectors
+    %d = arith.mulf %k, %a : !vectors
+    %s = kvc.reduce sum channels %d : !vectors -> !score
+    kvc.yield %s : !score
+  }
+  %3:2 = kvc.kernel rows "rows1"(%2) : (!score) -> (!list, !count) {
+  ^bb0(%s: !score):
+    %c = kvc.allocate uniform : !count
+    %m = kvc.topk %s, %c : !score, !count -> !mask
+    %i, %n = kvc.list_kept %m : !mask -> !list, !count
+    kvc.yield %i, %n : !list, !count
+  }
+  kvc.kernel compact "compact"(%3#0, %3#1) : (!list, !count) -> () {
+  ^bb0(%i: !list, %n: !count):
+    kvc.compact %i, %n : !list, !count
+    kvc.yield
+  }
+  kvc.done
+}

@@ -211,3 +211,35 @@ kvc.policy @between {
   %c = arith.constant 1 : index
   kvc.done
 }
+
+// -----
+
+!v = tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
+!w = tensor<1x?x?xf32, #kvc.axes<one_head, channel, past>>
+!p = tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
+kvc.policy @parts_of_one_head {
+  %0 = kvc.kernel parts "a"() : () -> !p {
+    %v = kvc.vectors key : !v
+    %w = kvc.reduce mean heads %v : !v -> !w
+    // expected-error @+1 {{reduces vectors per KV head, got 'tensor<1x?x?xf32, #kvc.axes<one_head, channel, past>>'}}
+    %p = kvc.reduce_part mean %w : !w -> !p
+    kvc.yield %p : !p
+  }
+  kvc.done
+}
+
+// -----
+
+!v = tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
+!p = tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
+!d = tensor<?x?xf32, #kvc.axes<kv_heads, channel>>
+kvc.policy @parts_of_the_kernel {
+  %0 = kvc.kernel rows "a"() : () -> !d {
+    %v = kvc.vectors key : !v
+    %p = kvc.reduce_part mean %v : !v -> !p
+    // expected-error @+1 {{must read what a parts kernel has made}}
+    %d = kvc.combine_parts mean %p : !p -> !d
+    kvc.yield %d : !d
+  }
+  kvc.done
+}

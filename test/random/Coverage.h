@@ -12,6 +12,9 @@
 
 namespace kvc::random {
 
+/// The kinds that kvc.reduce takes over an axis, as the dialect has them.
+std::vector<std::string> reductions(const std::string &axis);
+
 /// What one fused policy holds: "op kind axis | heads and axes | kernel", and
 /// pairs of ops of one kernel.
 struct Cells {

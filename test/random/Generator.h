@@ -78,7 +78,7 @@ private:
   Value vectors(Type type, int spend);
   Value constantFloats(Type type);
   Value repeatedRows(Type type, int spend);
-  Value reduce(const char *kinds, const char *axis, Value value, Type type);
+  Value reduce(const std::string &axis, Value value, Type type);
   Value pool(Value value, bool ofRows);
   Value segment(Value value);
   Type rowsType(Axis heads);

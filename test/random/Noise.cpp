@@ -43,11 +43,23 @@ static double inRange(double x) {
 /// The unit of the last place in fp32.
 static double unitOf(double x) { return std::ldexp(1, std::ilogb(x) - 23); }
 
+static bool isExact(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Max:
+  case ReduceKind::Min:
+    return true;
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+  case ReduceKind::Std:
+    return false;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
 /// Ops that hand on what they get, or whose result is an exact number.
 static bool isExact(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getKind() == ReduceKind::Max ||
-           reduce.getKind() == ReduceKind::Min;
+    return isExact(reduce.getKind());
   if (auto pool = dyn_cast<PoolOp>(op))
     return pool.getKind() == PoolKind::Max;
   if (auto segment = dyn_cast<SegmentOp>(op))

@@ -194,7 +194,7 @@ Value Generator::rankable(int spend) {
     Type queryHeads = scoreType.with(Axis::QueryHeads);
     Value norms = out.add("kvc.projected_norm l1 : " + queryHeads.text(),
                           {.type = queryHeads, .positive = true});
-    Value group = reduce("msxn", "group", norms, scoreType);
+    Value group = reduce("group", norms, scoreType);
     return binary("arith.mulf", score, group, scoreType);
   }
   return score;

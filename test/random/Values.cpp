@@ -2,6 +2,8 @@
 
 #include "test/random/Generator.h"
 
+#include "test/random/Coverage.h"
+
 #include <fmt/format.h>
 
 using namespace kvc;
@@ -94,17 +96,8 @@ Value Generator::repeatedRows(Type type, int spend) {
   return out.add(body, value);
 }
 
-Value Generator::reduce(const char *kinds, const char *axis, Value value,
-                        Type type) {
-  // "ms": the first letters of what may be drawn.
-  std::vector<std::string> names;
-  for (const char *kind = kinds; *kind; ++kind)
-    names.push_back(*kind == 'm'   ? "mean"
-                    : *kind == 's' ? "sum"
-                    : *kind == 'x' ? "max"
-                    : *kind == 'n' ? "min"
-                                   : "std");
-  std::string kind = random.of(names);
+Value Generator::reduce(const std::string &axis, Value value, Type type) {
+  std::string kind = random.of(reductions(axis));
   Value result = value;
   result.type = type;
   if (type.dims != Dims::Rows) {
@@ -128,7 +121,7 @@ Value Generator::headFloats(Type type, int spend) {
   if (spend > 2 && random.chance(35))
     return elementwise(type, spend);
   if (statistics)
-    return reduce("msxnd", "tokens", floats(tokens, spend - 1), type);
+    return reduce("tokens", floats(tokens, spend - 1), type);
   return constantFloats(type);
 }
 
@@ -137,7 +130,7 @@ Value Generator::channelFloats(Type type, int spend) {
   Value value = floats(from, spend - 1);
   if (value.cut) // of segments: reduced over channels first
     value = vectors(from, 0);
-  return reduce("msxnd", "tokens", value, type);
+  return reduce("tokens", value, type);
 }
 
 Value Generator::pool(Value value, bool ofRows) {
@@ -238,8 +231,7 @@ Value Generator::scores(Type type, int spend) {
       (spend > 1) * taste[Masks],
   })) {
   case Window:
-    return reduce("msxn", "queries", floats(rowsType(type.heads), spend - 1),
-                  type);
+    return reduce("queries", floats(rowsType(type.heads), spend - 1), type);
   case ProjectedNorm:
     return out.add(fmt::format("kvc.projected_norm {} : {}",
                                random.of({"l1", "l1", "l2"}), type.text()),
@@ -250,9 +242,9 @@ Value Generator::scores(Type type, int spend) {
                                type.text()),
                    {.type = type, .positive = true});
   case Group:
-    return reduce("msxn", "group", floats(queryHeads, spend - 1), type);
+    return reduce("group", floats(queryHeads, spend - 1), type);
   case Channels:
-    return reduce("msxnd", "channels",
+    return reduce("channels",
                   floats({Element::F32, Dims::Vectors, type.heads}, spend - 1),
                   type);
   case OfHeads:
@@ -311,14 +303,13 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
                                random.chance(50) ? " share" : "", type.text()),
                    {.type = type, .positive = true, .bounded = true});
   case Heads:
-    return reduce("msxn", "heads",
+    return reduce("heads",
                   floats(type.with(random.of(
                              {Axis::QueryHeads, Axis::KVHeads, Axis::KVHeads})),
                          spend - 1),
                   type);
   case Window:
-    return reduce("msxn", "queries", floats(rowsType(Axis::OneHead), spend - 1),
-                  type);
+    return reduce("queries", floats(rowsType(Axis::OneHead), spend - 1), type);
   default:
     return constantFloats(type);
   }
@@ -331,10 +322,10 @@ Value Generator::rows(Type type, int spend) {
     if (spend > 1 && taste[RowPools] && random.chance(20 * taste[RowPools]))
       return pool(floats(type, spend - 1), true);
     if (type.heads == Axis::KVHeads)
-      return reduce("msxn", "group",
-                    floats(type.with(Axis::QueryHeads), spend - 1), type);
+      return reduce("group", floats(type.with(Axis::QueryHeads), spend - 1),
+                    type);
     return reduce(
-        "msxn", "heads",
+        "heads",
         floats(type.with(random.of({Axis::QueryHeads, Axis::KVHeads})),
                spend - 1),
         type);
@@ -375,7 +366,7 @@ Value Generator::vectors(Type type, int spend) {
     Value value = floats(type.with(Axis::KVHeads), spend - 1);
     if (value.cut && !random.chance(3)) // of segments: over channels first
       value = vectors(type.with(Axis::KVHeads), 0);
-    return reduce("msxn", "heads", value, type);
+    return reduce("heads", value, type);
   }
   if (spend > 1 && random.chance(15)) {
     Value value =

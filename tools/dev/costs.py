@@ -1,9 +1,14 @@
 """costs.py BUILD [OUT]: docs/costs.md, what one layer of each policy takes on an H100,
 estimated by kvc-run profile at 4K, 32K and 128K tokens; minutes on two cores.
 
+costs.py BUILD --check  fails where an estimate at 4K is not the page's, 5 % more or less: what
+became slower is a fault, what became faster belongs on the page. 77: there is no ptxas.
+
 costs.py BUILD --only POLICY[,POLICY...] [--tokens T,...]  prints kernels to standard output"""
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,7 +38,7 @@ def total(run, what):
 
 
 def short(us):
-    return f"{us:.0f}" if us < 10000 else f"{us / 1000:.1f}k"
+    return f"{us:.1f}" if us < 1000 else f"{us:.0f}" if us < 10000 else f"{us / 1000:.1f}k"
 
 
 def print_kernels(build, names, tokens):
@@ -90,8 +95,25 @@ def write_page(build, path):
     path.write_text("\n".join(lines) + "\n")
 
 
+def check(build):
+    if not shutil.which("ptxas"):
+        print("skipped: no ptxas, so no occupancy")
+        return 77
+    page, wrong = (root / "docs/costs.md").read_text(), 0
+    for policy in policies:
+        row = re.search(rf"^\| {re.escape(policy)} \| \d+ \| \*\*([\d.]+)\*\*", page, re.M)
+        known = float(row[1]) if row else 0
+        now = total(profile(build, policy, "4096")[0], "middle_us")
+        print(f"{policy}: {now:.1f} us at 4K, docs/costs.md says {known:.1f}")
+        # The page has no more digits than this.
+        wrong += abs(now - known) > 0.05 * known + 0.05
+    return 1 if wrong else 0
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    if "--check" in sys.argv:
+        sys.exit(check(build))
     options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
     if "--only" in options:
         print_kernels(build, options["--only"].split(","), options.get("--tokens", "32768"))

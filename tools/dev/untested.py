@@ -29,6 +29,7 @@ exceptions = {
     "it became shorter while it was read": "two programs must meet in a microsecond",
     "bytes of stacks": memory,
     "cannot allocate": memory,
+    "cannot write a temporary file for ptxas": memory,
     "a layer of a cache must have at most": "2^31 rows of a layer",
     "merged rows go behind merged rows only": earlier,
     "a head kept more rows than it has tokens": "a policy's kernel must have gone wrong",

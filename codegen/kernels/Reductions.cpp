@@ -1,0 +1,91 @@
+//===- Reductions.cpp - what each kind of reduction computes --------------===//
+
+#include "codegen/kernels/Reductions.h"
+
+using namespace mlir;
+using namespace kvc;
+
+[[noreturn]] static void doesNotFold() {
+  llvm_unreachable("verifiers let only kinds that fold come here");
+}
+
+Expr kvc::reductionStart(KernelBuilder &k, ReduceKind kind) {
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case ReduceKind::Max:
+    return k.f32(-infinity);
+  case ReduceKind::Min:
+    return k.f32(infinity);
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return k.f32(0);
+  case ReduceKind::Std:
+    break;
+  }
+  doesNotFold();
+}
+
+Expr kvc::reductionStep(ReduceKind kind, Expr sum, Expr value) {
+  switch (kind) {
+  case ReduceKind::Max:
+    return sum.max(value);
+  case ReduceKind::Min:
+    return sum.min(value);
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return sum + value;
+  case ReduceKind::Std:
+    break;
+  }
+  doesNotFold();
+}
+
+Expr kvc::reductionEnd(ReduceKind kind, Expr sum, Expr count) {
+  switch (kind) {
+  case ReduceKind::Max:
+  case ReduceKind::Min:
+  case ReduceKind::Sum:
+    return sum;
+  case ReduceKind::Mean:
+    return sum / count;
+  case ReduceKind::Std:
+    break;
+  }
+  doesNotFold();
+}
+
+Expr kvc::reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
+                           Expr count) {
+  switch (kind) {
+  case ReduceKind::Max:
+  case ReduceKind::Min:
+    return reductionStep(kind, reductionStart(k, kind), value);
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return value * count;
+  case ReduceKind::Std:
+    break;
+  }
+  doesNotFold();
+}
+
+Expr kvc::reduceAll(KernelBuilder &k, ReduceKind kind, Expr count,
+                    WalkValues walk) {
+  auto same = [](Expr x) { return x; };
+  switch (kind) {
+  case ReduceKind::Max:
+  case ReduceKind::Min:
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return reductionEnd(kind, walk(kind, same), count);
+  case ReduceKind::Std: {
+    Expr mean = walk(ReduceKind::Sum, same) / count;
+    Expr squares = walk(ReduceKind::Sum, [&](Expr x) {
+      Expr distance = x - mean;
+      return distance * distance;
+    });
+    return k.sqrt(squares / count);
+  }
+  }
+  llvm_unreachable("all kinds are listed");
+}

@@ -1,0 +1,33 @@
+//===- Reductions.h - what each kind of reduction computes ----------------===//
+//
+// The one place of code generation that knows the kinds. Kinds that fold are made
+// value by value, in whatever walk a kernel makes; the others need several walks
+// over the same values.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_REDUCTIONS_H
+#define KVC_CODEGEN_KERNELS_REDUCTIONS_H
+
+#include "codegen/edsl/KernelBuilder.h"
+
+namespace kvc {
+
+/// Of kinds that fold: the value of nothing, one value more, and the result of
+/// `count` values, f32.
+Expr reductionStart(KernelBuilder &k, ReduceKind kind);
+Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
+Expr reductionEnd(ReduceKind kind, Expr sum, Expr count);
+/// The sum, before its end, of `count` times the same value.
+Expr reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
+                      Expr count);
+
+/// Walks over all values and folds value(x) of each x.
+using WalkValues = llvm::function_ref<Expr(
+    ReduceKind fold, llvm::function_ref<Expr(Expr x)> value)>;
+/// A reduction of any kind over `count` values, f32.
+Expr reduceAll(KernelBuilder &k, ReduceKind kind, Expr count, WalkValues walk);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_REDUCTIONS_H
