@@ -6,7 +6,8 @@ work=$1/test/runtime-only source=$2
 rm -rf "$work"
 mkdir -p "$work"
 cmake -S "$source" -B "$work/build" -G Ninja -DKVC_BUILD_COMPILER=OFF -DKVC_BUILD_RUN=OFF \
-  -DKVC_BUILD_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER="$3" -DCMAKE_CXX_COMPILER="$4" \
+  -DKVC_BUILD_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
+  -DCMAKE_C_COMPILER="$3" -DCMAKE_CXX_COMPILER="$4" \
   -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON \
   -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON >"$work/log"
 cmake --build "$work/build" -j "${KVC_JOBS:-2}" >>"$work/log" || { cat "$work/log"; exit 1; }
