@@ -2,7 +2,8 @@
 estimated by kvc-run profile at 4K, 32K and 128K tokens; minutes on two cores.
 
 costs.py BUILD --check  fails where an estimate at 4K is not the page's, 5 % more or less, for
-the policies that take seconds: what became slower is a fault, what became faster belongs on the page. 77: there is no ptxas.
+the policies that take seconds: what became slower is a fault, what became faster belongs on the
+page. 77: there is no ptxas.
 
 costs.py BUILD --only POLICY[,POLICY...] [--tokens T,...]  prints kernels to standard output"""
 import json
