@@ -13,7 +13,7 @@ using namespace kvc::ptx;
 
 namespace {
 
-/// `count` of 0 .. extent-1, the first and the last among them.
+/// `count` of 0 .. extent-1, evenly spread.
 std::vector<uint32_t> spread(uint32_t extent, uint32_t count) {
   std::vector<uint32_t> chosen;
   if (!count || count >= extent) {
