@@ -261,11 +261,18 @@ void KernelBuilder::loop(Bound from, Bound to, Bound step,
 KernelBuilder::Values KernelBuilder::stream(
     Expr from, Expr to, int64_t step, ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr)> make,
-    llvm::function_ref<Values(Expr, ArrayRef<Expr>, ArrayRef<Expr>)> use) {
+    llvm::function_ref<Values(Expr, ArrayRef<Expr>, ArrayRef<Expr>)> use,
+    int64_t together) {
+  auto oneByOne = [&](Expr first, ArrayRef<Expr> values) {
+    return loop(first, to, step, values, [&](Expr i, ArrayRef<Expr> before) {
+      return use(i, make(i), before);
+    });
+  };
+  if (together == 1)
+    return oneByOne(from, carried);
   // A load takes some 300 clocks from L2: four of each of a block's warps keep
-  // its schedulers busy for about as long. Constant distances between the four
+  // its schedulers busy for about as long. Constant distances between them
   // become offsets of their loads.
-  constexpr int64_t together = 4;
   int64_t span = step * together;
   Expr full = (to - from + (step - 1)).max(index(0)) / span * span + from;
   Values values =
@@ -278,9 +285,7 @@ KernelBuilder::Values KernelBuilder::stream(
           next = use(first + i * step, made[i], next);
         return next;
       });
-  return loop(full, to, step, values, [&](Expr i, ArrayRef<Expr> before) {
-    return use(i, make(i), before);
-  });
+  return oneByOne(full, values);
 }
 
 void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {

@@ -103,14 +103,15 @@ public:
   /// The same with one value: body(i, value so far) is the next.
   Expr fold(Bound from, Bound to, Bound step, Expr start,
             llvm::function_ref<Expr(Expr, Expr)> body);
-  /// for (i = from; i < to; i += step), four at a time where there are four:
-  /// first make(i) for each of them, so that their loads are in flight together,
-  /// then use(i, made, carried), one by one in order.
+  /// for (i = from; i < to; i += step), `together` at a time where there are so
+  /// many: first make(i) for each of them, so that their loads are in flight
+  /// together, then use(i, made, carried), one by one in order.
   Values stream(Expr from, Expr to, int64_t step, llvm::ArrayRef<Expr> carried,
                 llvm::function_ref<Values(Expr)> make,
                 llvm::function_ref<Values(Expr, llvm::ArrayRef<Expr>,
                                           llvm::ArrayRef<Expr>)>
-                    use);
+                    use,
+                int64_t together = 4);
   void when(Expr condition, llvm::function_ref<void()> then);
   Values choose(Expr condition, llvm::function_ref<Values()> yes,
                 llvm::function_ref<Values()> no);

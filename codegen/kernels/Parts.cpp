@@ -77,7 +77,7 @@ private:
         Values(width, reductionStart(k, op.getKind())),
         [&](Expr token) {
           PointEval eval(k, s, leaf, Point{head, -1, {}, token});
-          return eval.channels(op.getValue(), first);
+          return eval.channels(op.getValue(), first, width);
         },
         [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
           Values next;

@@ -230,8 +230,7 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
   return reductionEnd(reduce.getKind(), sum, count);
 }
 
-Values PointEval::channels(Value value, Expr first, int member) {
-  int64_t width = k.shape.vectorWidth();
+Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
   llvm::SmallDenseMap<CacheSide, Expr, 2> chunks;
   Values values;
   for (int64_t e = 0; e < width; ++e) {
@@ -257,18 +256,17 @@ Values PointEval::channels(Value value, Expr first, int member) {
 
 /// The channels in ascending order, by one thread.
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
-  int64_t d = k.shape.headDim;
-  return reduceAll(k, reduce.getKind(), k.f32(d),
-                   [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-                     return k.fold(0, d, k.shape.vectorWidth(),
-                                   reductionStart(k, kind),
-                                   [&](Expr first, Expr acc) {
-                                     for (Expr x : channels(reduce.getValue(),
-                                                            first, member))
-                                       acc = reductionStep(kind, acc, value(x));
-                                     return acc;
-                                   });
-                   });
+  int64_t d = k.shape.headDim, width = k.shape.vectorWidth();
+  return reduceAll(
+      k, reduce.getKind(), k.f32(d),
+      [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+        return k.fold(
+            0, d, width, reductionStart(k, kind), [&](Expr first, Expr acc) {
+              for (Expr x : channels(reduce.getValue(), first, width, member))
+                acc = reductionStep(kind, acc, value(x));
+              return acc;
+            });
+      });
 }
 
 /// Neighbours in ascending order; the pooled value must be stored.
@@ -293,12 +291,14 @@ Expr PointEval::pool(PoolOp op, int member) {
       sum = add(point.token + (i - half), sum);
     return Values{sum};
   };
-  constexpr int64_t most = 16; // loads, and copies of their code
+  // Query heads of a group would multiply the loads, and the registers.
+  constexpr int64_t most = 16;
   bool stored =
       !op.getValue().getDefiningOp() || op.getValue().getDefiningOp<StoreOp>();
   Expr inside = (point.token >= half) & (point.token + (half + 1) <= s.past);
-  Expr sum =
-      stored && width <= most ? k.choose(inside, all, walk)[0] : walk()[0];
+  Expr sum = stored && width <= most && member < 0
+                 ? k.choose(inside, all, walk)[0]
+                 : walk()[0];
   if (!mean)
     return sum;
   return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());

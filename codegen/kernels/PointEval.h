@@ -57,9 +57,9 @@ public:
   /// The value at the point, per query head `member` where it has query heads.
   Expr operator()(mlir::Value value, int member = -1);
 
-  /// A vector's value at the point for as many channels, from `first` on, as
-  /// one access of the cache has: what is in the cache is read at once.
-  llvm::SmallVector<Expr> channels(mlir::Value value, Expr first,
+  /// A vector's value at the point at `width` channels from `first` on, a
+  /// multiple of it: what is in the cache is read at once.
+  llvm::SmallVector<Expr> channels(mlir::Value value, Expr first, int64_t width,
                                    int member = -1);
 
 private:

@@ -13,11 +13,13 @@ int64_t RowBlock::members(Value value) const {
 
 void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
                          llvm::function_ref<void(Expr, ArrayRef<Expr>)> use) {
-  k.stream(begin + k.thread(), end, threads, {}, make,
-           [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
-             use(token, made);
-             return Values();
-           });
+  k.stream(
+      begin + k.thread(), end, threads, {}, make,
+      [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
+        use(token, made);
+        return Values();
+      },
+      together);
 }
 
 Expr RowBlock::overTokens(ReduceKind kind,
@@ -27,7 +29,8 @@ Expr RowBlock::overTokens(ReduceKind kind,
       [&](Expr token) { return Values{value(token)}; },
       [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
         return Values{reductionStep(kind, sum[0], made[0])};
-      })[0];
+      },
+      together)[0];
   return block.reduce(kind, mine);
 }
 

@@ -20,8 +20,9 @@ struct RowBlock {
   Expr head;
   /// Reads values that the block, or a kernel in front, has stored.
   LeafReader leaf;
-  /// The tokens that it walks.
+  /// The tokens that it walks, and how many a thread has in flight.
   Expr begin, end;
+  int64_t together = 4;
 
   /// The policy's values at a token of the block's head.
   PointEval at(Expr token, Expr channel = {}) {

@@ -114,6 +114,8 @@ private:
     head = k.block(gpu::Dimension::y);
     row.emplace(
         RowBlock{k, block, kernel, s, head, reader, begin, end.min(s.past)});
+    if (length <= threads)
+      row->together = 1; // a thread has no second token
     ahead.emplace(*row);
     ahead->begin = end.min(s.past);
     ahead->end = (end + length).min(s.past);

@@ -54,8 +54,11 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
   SmallVector<Expr> logits;
   Expr m = k.f32(-infinity);
   for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
-    // Lanes of the two halves, and of rows eight apart, begin in other banks.
-    Expr turned = (half + row / 8 * 2 + c) % (LogitTile::tokens / 2);
+    // Lanes of the two halves, and of rows eight apart, begin in other banks;
+    // long keys leave no registers for it.
+    Expr turned = k.shape.headDim > 128
+                      ? k.index(c)
+                      : (half + row / 8 * 2 + c) % (LogitTile::tokens / 2);
     Expr column = half * (LogitTile::tokens / 2) + turned;
     Expr z =
         (base + column < seen).select(tile.at(row, column), k.f32(-infinity));
@@ -131,7 +134,11 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
                "kv_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
-  LogitTile tile(k, warps);
+  // Keys stay, but two of them side by side are too many registers where they
+  // are long.
+  LogitTile tile(k, warps, /*spare=*/false,
+                 k.shape.headDim > 128 ? WarpProduct::Stays::Rows
+                                       : WarpProduct::Stays::Columns);
   tile.setQueries(k.index(queries));
   Buffer running = k.shared(k.b.getF32Type(), warps * rowCount * 2,
                             {k.index(rowCount * 2), k.index(2)});
