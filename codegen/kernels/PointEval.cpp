@@ -256,7 +256,8 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
 
 /// The channels in ascending order, by one thread.
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
-  int64_t d = k.shape.headDim, width = k.shape.vectorWidth();
+  int64_t d = k.shape.headDim;
+  int64_t width = std::min<int64_t>(k.shape.vectorWidth(), 4); // registers
   return reduceAll(
       k, reduce.getKind(), k.f32(d),
       [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {

@@ -114,8 +114,7 @@ private:
     head = k.block(gpu::Dimension::y);
     row.emplace(
         RowBlock{k, block, kernel, s, head, reader, begin, end.min(s.past)});
-    if (length <= threads)
-      row->together = 1; // a thread has no second token
+    row->together = 1; // a thread has few tokens, and no registers for more
     ahead.emplace(*row);
     ahead->begin = end.min(s.past);
     ahead->end = (end + length).min(s.past);
