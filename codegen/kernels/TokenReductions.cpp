@@ -40,8 +40,8 @@ static Expr overChannelItems(RowBlock &r, ReduceKind kind, Expr begin, Expr end,
       [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
         return Values{reductionStep(kind, sum[0], made[0])};
       },
-      std::max<int64_t>(2, r.together))[0]; // a channel has many items
-  k.barrier();                              // earlier results have been read
+      r.together)[0];
+  k.barrier(); // earlier results have been read
   k.store(mine, channelRuns, {k.thread()});
   k.barrier();
   return k.fold(0, runs, 1, reductionStart(k, kind), [&](Expr run, Expr acc) {
