@@ -62,8 +62,9 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
   if (attends)
     tile.emplace(k, warps, /*spare=*/halo > 0,
-                 k.shape.headDim > 128 ? WarpProduct::Stays::Rows
-                                       : WarpProduct::Stays::Columns);
+                 k.shape.headDim > 128 && projectedNorms.empty()
+                     ? WarpProduct::Stays::Rows
+                     : WarpProduct::Stays::Columns);
   if (!projectedNorms.empty())
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
