@@ -43,7 +43,7 @@ public:
       state = (state ^ uint8_t(c)) * 0x100000001b3;
     return *this;
   }
-  std::string text() const { return fmt::format("{:016x}", state); }
+  std::string text() const { return formatted("{:016x}", state); }
 
 private:
   uint64_t state = 0xcbf29ce484222325;

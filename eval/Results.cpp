@@ -148,23 +148,23 @@ std::string kvc::rt::formatTable(const std::string &text) {
         return "-";
       double mean = it->second["mean"];
       return it->second["metric"] == "perplexity"
-                 ? fmt::format("{:.2f}", mean)
-                 : fmt::format("{:.1f}", 100 * mean);
+                 ? formatted("{:.2f}", mean)
+                 : formatted("{:.1f}", 100 * mean);
     };
     const json &any = cells.begin()->second;
     table +=
-        fmt::format("{}, question-{}, n = {}, {}, full cache {}\n", group.first,
+        formatted("{}, question-{}, n = {}, {}, full cache {}\n", group.first,
                     group.second, any["n"].get<uint64_t>(),
                     any["metric"] == "perplexity" ? "perplexity" : "per cent",
                     number("full 100%"));
-    table += fmt::format("  {:<{}}", "policy", width);
+    table += formatted("  {:<{}}", "policy", width);
     for (const json &budget : results["budgets"])
-      table += fmt::format(" {:>7}", budget.get<std::string>());
+      table += formatted(" {:>7}", budget.get<std::string>());
     table += "\n";
     for (const std::string &policy : policies) {
-      table += fmt::format("  {:<{}}", policy, width);
+      table += formatted("  {:<{}}", policy, width);
       for (const json &budget : results["budgets"])
-        table += fmt::format(" {:>7}",
+        table += formatted(" {:>7}",
                              number(policy + " " + budget.get<std::string>()));
       table += "\n";
     }

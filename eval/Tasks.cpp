@@ -61,7 +61,7 @@ public:
         throw fail(KVC_BAD_ARGUMENT, "{}:{}: must be a JSON object, got '{}'",
                    path, number, excerpt(line));
       Sample sample = object.contains("dataset") ? longbench() : needle();
-      sample.id = fmt::format("{}:{}", path, number);
+      sample.id = formatted("{}:{}", path, number);
       if (!options.limit || seen[sample.task]++ < options.limit)
         samples.push_back(std::move(sample));
     }
@@ -222,7 +222,7 @@ std::vector<Sample> kvc::rt::loadText(const std::string &path,
          (!options.limit || samples.size() < options.limit)) {
     Sample sample;
     sample.task = "text:" + std::filesystem::path(path).filename().string();
-    sample.id = fmt::format("{}:byte {}", path, at);
+    sample.id = formatted("{}:byte {}", path, at);
     sample.metric = Metric::LogLikelihood;
     sample.context = piece();
     sample.answers = {piece()};

@@ -23,8 +23,8 @@ constexpr uint32_t mostShared = 232448; // of a block, on every chip so far
 constexpr Row specialRows = 1u << 30, registerRows = 1u << 31;
 
 std::optional<Opcode> findOpcode(Parts parts) {
-  for (auto find : {findArithmetic, findConversion, findMemory, findCollective,
-                    findControl})
+  for (auto find : {findArithmetic, findConversion, findMemory, findAsyncCopy,
+                    findCollective, findControl})
     if (std::optional<Opcode> found = find(parts))
       return found;
   return std::nullopt;
@@ -56,7 +56,7 @@ public:
         program.kernels[kernel.name] = std::move(kernel);
       } else {
         throw unsupported(
-            fmt::format("unknown directive '{}'", excerpt(peek())));
+            kvc::rt::formatted("unknown directive '{}'", excerpt(peek())));
       }
     }
     return program;
@@ -103,7 +103,7 @@ private:
   }
   void expect(std::string_view text) {
     if (!accept(text))
-      throw bad(fmt::format("'{}' expected, got '{}'", text, excerpt(peek())));
+      throw bad(kvc::rt::formatted("'{}' expected, got '{}'", text, excerpt(peek())));
   }
   void skipLine() {
     for (uint32_t start = line(); !peek().empty() && line() == start;)
@@ -128,7 +128,7 @@ private:
     auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), value, base);
     if (error != std::errc() || end != text.data() + text.size())
-      throw bad(fmt::format("a number expected, got '{}'", excerpt(text)));
+      throw bad(kvc::rt::formatted("a number expected, got '{}'", excerpt(text)));
     return int64_t(minus ? 0 - value : value);
   }
 
@@ -153,11 +153,11 @@ private:
     }
     expect(";");
     if (count > mostShared || count * bytes > mostShared)
-      throw unsupported(fmt::format("a block has at most {} bytes of shared "
+      throw unsupported(kvc::rt::formatted("a block has at most {} bytes of shared "
                                     "memory, got {} elements",
                                     mostShared, count));
     if (alignment > 1024 || (alignment & (alignment - 1)))
-      throw bad(fmt::format("an alignment must be a power of 2 up to 1024, got "
+      throw bad(kvc::rt::formatted("an alignment must be a power of 2 up to 1024, got "
                             "{}",
                             alignment));
     variables.push_back(
@@ -170,7 +170,7 @@ private:
     addresses[variable.name] = kernel.sharedBytes;
     kernel.sharedBytes += variable.bytes;
     if (kernel.sharedBytes > mostShared)
-      throw unsupported(fmt::format("a block has at most {} bytes of shared "
+      throw unsupported(kvc::rt::formatted("a block has at most {} bytes of shared "
                                     "memory, got {}",
                                     mostShared, kernel.sharedBytes));
   }
@@ -200,7 +200,7 @@ private:
     constexpr uint64_t most = 32764; // bytes, PTX ISA 8.1
     if (!bytes || !count || count > most ||
         kernel.parameterBytes + bytes * count > most)
-      throw unsupported(fmt::format("a kernel has 1 to {} bytes of parameters "
+      throw unsupported(kvc::rt::formatted("a kernel has 1 to {} bytes of parameters "
                                     "of 8 to 64 bits",
                                     most));
     uint32_t natural = bytes;
@@ -228,7 +228,7 @@ private:
       }
       constexpr uint32_t most = 1 << 16;
       if (count > most || kernel.registers + count > most)
-        throw unsupported(fmt::format("a kernel has at most {} registers, got "
+        throw unsupported(kvc::rt::formatted("a kernel has at most {} registers, got "
                                       "{}",
                                       most,
                                       uint64_t(kernel.registers) + count));
@@ -299,7 +299,7 @@ private:
         auto [end, error] = std::from_chars(
             digits.data(), digits.data() + digits.size(), bits, 16);
         if (error != std::errc() || end != digits.data() + digits.size())
-          throw bad(fmt::format("a number expected, got '{}'", excerpt(text)));
+          throw bad(kvc::rt::formatted("a number expected, got '{}'", excerpt(text)));
         result.row = constant(bits);
       } else {
         result.row = constant(uint64_t(number()));
@@ -317,7 +317,7 @@ private:
     } else if (name == "_") { // a result that nobody reads
       result.row = registerRows + kernel.registers++;
     } else {
-      throw unsupported(fmt::format("unknown operand '{}'", excerpt(name)));
+      throw unsupported(kvc::rt::formatted("unknown operand '{}'", excerpt(name)));
     }
     return result;
   }
@@ -351,7 +351,7 @@ private:
   static std::string text(Count count) {
     return count.least == count.most
                ? std::to_string(count.least)
-               : fmt::format("{} to {}", count.least, count.most);
+               : kvc::rt::formatted("{} to {}", count.least, count.most);
   }
 
   void instruction() {
@@ -401,17 +401,17 @@ private:
     if (!opcode->results.has(result.results.size()) ||
         !opcode->body.operands.has(result.operands.size()))
       throw bad(
-          fmt::format("'{}' has {} results and {} operands, got {} and {}",
+          kvc::rt::formatted("'{}' has {} results and {} operands, got {} and {}",
                       excerpt(result.opcode), text(opcode->results),
                       text(opcode->body.operands), result.results.size(),
                       result.operands.size()));
     for (const Operand &one : result.operands)
       if (one.negated && !opcode->negates)
         throw bad(
-            fmt::format("'{}' has no negated operand", excerpt(result.opcode)));
+            kvc::rt::formatted("'{}' has no negated operand", excerpt(result.opcode)));
     for (Row row : result.results)
       if (row < registerRows)
-        throw bad(fmt::format("the result of '{}' must be a register",
+        throw bad(kvc::rt::formatted("the result of '{}' must be a register",
                               excerpt(result.opcode)));
     kernel.code.push_back(std::move(result));
   }
@@ -439,7 +439,7 @@ private:
         skipLine();
       } else if (peek().starts_with(".")) {
         throw unsupported(
-            fmt::format("unknown directive '{}'", excerpt(peek())));
+            kvc::rt::formatted("unknown directive '{}'", excerpt(peek())));
       } else if (tokens[position + (peek().empty() ? 0 : 1)].text == ":") {
         if (!labels.try_emplace(std::string(next()), kernel.code.size()).second)
           throw bad("a label must stand once");
@@ -468,7 +468,7 @@ private:
       if (directive != ".maxntid" && directive != ".reqntid" &&
           directive != ".minnctapersm" && directive != ".maxnreg")
         throw unsupported(
-            fmt::format("unknown directive '{}'", excerpt(directive)));
+            kvc::rt::formatted("unknown directive '{}'", excerpt(directive)));
       int64_t value = number();
       while (accept(","))
         value *= number();
@@ -485,7 +485,7 @@ private:
     for (auto &[at, name] : branches) {
       auto label = labels.find(name);
       if (label == labels.end())
-        throw bad(fmt::format("'{}' branches to '{}', which is no label",
+        throw bad(kvc::rt::formatted("'{}' branches to '{}', which is no label",
                               kernel.name, excerpt(name)));
       kernel.code[at].target = label->second;
     }
@@ -507,7 +507,7 @@ private:
     // A kernel ends by ret; a text that does not would run past its end.
     if (kernel.code.empty() || kernel.code.back().flow == Flow::Next ||
         kernel.code.back().guarded)
-      throw bad(fmt::format("'{}' must end in ret or bra", kernel.name));
+      throw bad(kvc::rt::formatted("'{}' must end in ret or bra", kernel.name));
     findJoins(kernel);
   }
 };

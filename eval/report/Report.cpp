@@ -54,14 +54,14 @@ public:
     for (auto [name, kind] : fields) {
       if (!object.contains(name))
         throw fail(KVC_BAD_ARGUMENT, "{}: {}.{} is missing", path, place, name);
-      is(object[name], fmt::format("{}.{}", place, name), kind);
+      is(object[name], formatted("{}.{}", place, name), kind);
     }
   }
   template <typename Body>
   void each(const json &list, const std::string &place, Body body) const {
     is(list, place, Kind::List);
     for (size_t i = 0; i < list.size(); ++i)
-      body(list[i], fmt::format("{}[{}]", place, i));
+      body(list[i], formatted("{}[{}]", place, i));
   }
   void every(const json &list, const std::string &place, Kind kind) const {
     each(list, place, [&](const json &value, const std::string &at) {

@@ -17,7 +17,7 @@ const char kvc::rt::ruler::noise[] =
 
 std::string ruler::join(const std::vector<std::string> &parts,
                         const char *between) {
-  return fmt::format("{}", fmt::join(parts, between));
+  return formatted("{}", fmt::join(parts, between));
 }
 
 Haystack::Haystack(const std::string &file) {
@@ -67,7 +67,7 @@ std::string makeName(Name kind, Dice &dice) {
     return dice.pick(keyWords()) + "-" + madeUpWord(dice, 3);
   if (kind == Name::Number)
     return std::to_string(1000000 + dice.below(9000000));
-  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+  return formatted("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
                      dice.below(1ull << 32), dice.below(1 << 16),
                      dice.below(1 << 16), dice.below(1 << 16),
                      dice.below(1ull << 48));
@@ -75,7 +75,7 @@ std::string makeName(Name kind, Dice &dice) {
 
 std::string needle(Name value, const std::string &key,
                    const std::string &secret) {
-  return fmt::format("The secret {} of {} is {}.",
+  return formatted("The secret {} of {} is {}.",
                      value == Name::Uuid ? "code" : "number", key, secret);
 }
 
@@ -101,10 +101,10 @@ Growing ruler::makeNeedles(const std::string &name, uint64_t seed,
   bool several = result.sample.answers.size() > 1;
   std::string of = join(keys, ", ");
   result.sample.question =
-      several ? fmt::format("\nWhat are all the secret {0}s of {1}? The secret "
+      several ? formatted("\nWhat are all the secret {0}s of {1}? The secret "
                             "{0}s of {1} are",
                             what, of)
-              : fmt::format("\nWhat is the secret {0} of {1}? The secret {0} "
+              : formatted("\nWhat is the secret {0} of {1}? The secret {0} "
                             "of {1} is",
                             what, of);
   result.sample.metric = Metric::ContainsAll;
@@ -123,7 +123,7 @@ Growing ruler::makeNeedles(const std::string &name, uint64_t seed,
     for (const std::string &each : needles)
       lines.insert(lines.begin() + ptrdiff_t(places.below(lines.size() + 1)),
                    each);
-    return fmt::format("Some secret {}s are hidden in the text below. Remember "
+    return formatted("Some secret {}s are hidden in the text below. Remember "
                        "them; you will be asked about them.\n{}",
                        what, join(lines, kind.hay == Hay::Prose ? " " : "\n"));
   };

@@ -79,25 +79,25 @@ Library Library::madeUp(uint64_t seed, bool twoHops) {
     const std::string &trade = dice.pick(trades());
     auto born = std::to_string(1700 + dice.below(250));
     auto bridge = std::to_string(1500 + dice.below(200));
-    std::string person = fmt::format(
+    std::string person = formatted(
         "{0} was a well-known {1}. {0} was born in {2} and spent a long life "
         "in {3}. {4}",
         name, trade, born, town, sentence(dice));
-    std::string place = fmt::format(
+    std::string place = formatted(
         "{0} is a town on a river. Its stone bridge was built in {1}. {2}",
         town, bridge, sentence(dice));
     library.distractors.push_back(person);
     library.distractors.push_back(place);
     if (twoHops)
       library.questions.push_back(
-          {fmt::format("In which year was the bridge built in the town where "
+          {formatted("In which year was the bridge built in the town where "
                        "{} lived?",
                        name),
            {bridge},
            {person, place}});
     else
       library.questions.push_back(
-          {fmt::format("In which year was {} born?", name), {born}, {person}});
+          {formatted("In which year was {} born?", name), {born}, {person}});
   }
   return library;
 }
@@ -127,7 +127,7 @@ Growing ruler::makeQuestion(const Library &library, uint64_t seed) {
       texts.push_back(others[i % others.size()]);
     texts = grow.sample(texts, texts.size());
     for (size_t i = 0; i < texts.size(); ++i)
-      texts[i] = fmt::format("Document {}:\n{}", i + 1, texts[i]);
+      texts[i] = formatted("Document {}:\n{}", i + 1, texts[i]);
     return join(texts, "\n\n");
   };
   return result;

@@ -93,7 +93,7 @@ std::vector<Sample> kvc::rt::makeRuler(const std::string &kind,
                           : makeNeedles(kind, seed, haystack);
     Sample sample = fill(std::move(growing), options, kind);
     sample.task = "ruler:" + kind;
-    sample.id = fmt::format("ruler:{}:{}", kind, i);
+    sample.id = formatted("ruler:{}:{}", kind, i);
     samples.push_back(std::move(sample));
   }
   return samples;

@@ -29,7 +29,7 @@ Growing ruler::makeTracking(uint64_t seed) {
     steps.push_back("VAR " + names[i] + " = VAR " + names[i - 1]);
   Growing result;
   result.sample.answers = names;
-  result.sample.question = fmt::format(
+  result.sample.question = formatted(
       "\nName all variables that have the value {0}, directly or through "
       "others. {1} variables have the value {0}; they are:",
       value, names.size());
@@ -87,7 +87,7 @@ Growing ruler::makeCommonWords(uint64_t seed) {
       list.insert(list.end(), seldom, draw(grow, taken));
     list = grow.sample(list, list.size());
     for (size_t i = 0; i < list.size(); ++i)
-      list[i] = fmt::format("{}. {}", i + 1, list[i]);
+      list[i] = formatted("{}. {}", i + 1, list[i]);
     return "Below is a numbered list of words. Some words are far more common "
            "than others. Remember the 10 most common ones.\n" +
            join(list, " ");

@@ -84,7 +84,7 @@ Products::plan(const ProductShape &shape) const {
         handle, planned.operation, planned.weight, planned.x, planned.y,
         planned.y, preference, 1, &advice, &found);
   library.cublasLtMatmulPreferenceDestroy(preference);
-  std::string call = fmt::format(
+  std::string call = kvc::rt::formatted(
       "cublasLtMatmulAlgoGetHeuristic for {} rows, {} outputs and {} inputs",
       shape.rows, shape.out, shape.in);
   library.check(status, call);

@@ -84,7 +84,7 @@ void checkInputs(const LayerFile &file, uint32_t budget,
 
 void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
                 const LayerFile &file, const KeptSequence &kept) {
-  std::string prefix = fmt::format("layers.{}.", layer);
+  std::string prefix = formatted("layers.{}.", layer);
   uint64_t heads = file.kvHeads, rows = kept.indices.size();
   const std::string &type = file.layers[0].k->dtype;
   out[prefix + "counts"] = TensorData::of("I32", {heads}, kept.counts);
@@ -118,7 +118,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   checkWritable(written);
   kvc_target target = chooseTarget(options.target, options.seed);
   Evictor evictor(options.policy, target);
-  notes.push_back(fmt::format("target: {}", targetName(target)));
+  notes.push_back(formatted("target: {}", targetName(target)));
   const Manifest &manifest = evictor.manifest();
   std::unique_ptr<ptx::Profiler> profiler;
   if (options.profile)
@@ -180,7 +180,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
         evictor.evict(batch, files[0].scale, options.scores, uint32_t(layer),
                       uint32_t(files[0].layers.size()));
     if (kept.nanScores)
-      notes.push_back(fmt::format("warning: layer {}: some scores are NaN; "
+      notes.push_back(formatted("warning: layer {}: some scores are NaN; "
                                   "they rank below every number",
                                   layer));
     for (size_t s = 0; s < files.size(); ++s) {

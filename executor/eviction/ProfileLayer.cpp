@@ -4,6 +4,7 @@
 
 #include "executor/eviction/Arena.h"
 #include "executor/eviction/Budget.h"
+#include "executor/io/Safetensors.h"
 #include "kvc/ptx.h"
 #include "ptx/PTXDevice.h"
 #include "ptx/profile/Estimate.h"
@@ -11,9 +12,8 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "runtime/plan/Plan.h"
-#include "executor/io/Safetensors.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -215,7 +215,7 @@ void kvc::rt::profile(const ProfileOptions &options) {
     uint32_t kept = budget.of(tokens);
     RandomLayer layer(plan, options, tokens, kept);
     plan.enqueue(layer.args, Phase::Score, Phase::Compact, nullptr);
-    std::cout << fmt::format(
+    std::cout << formatted(
                      "{}: {} tokens, {} kept a head, {} KV heads, {} query "
                      "heads, head size {}, {}\n",
                      module.manifest.policy, tokens, kept, limits.kv_heads,

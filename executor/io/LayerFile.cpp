@@ -26,7 +26,7 @@ int64_t findNaN(const TensorView &tensor, kvc_dtype dtype) {
 
 LayerFile::LayerFile(const std::string &path) : file(path) {
   size_t count = 0;
-  while (file.find(fmt::format("layers.{}.k", count)))
+  while (file.find(formatted("layers.{}.k", count)))
     ++count;
   // A gap in the numbers would silently drop what is behind it.
   for (auto &[name, tensor] : file.tensors) {
@@ -51,7 +51,7 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
 
 const TensorView &LayerFile::tensor(size_t layer, const char *name,
                                     size_t rank) {
-  std::string full = fmt::format("layers.{}.{}", layer, name);
+  std::string full = formatted("layers.{}.{}", layer, name);
   const TensorView &tensor = file.at(full);
   if (tensor.shape.size() != rank)
     throw fail(KVC_BAD_ARGUMENT,
@@ -93,7 +93,7 @@ void LayerFile::readLayer(size_t index) {
   }
   std::vector<uint64_t> cache{kvHeads, tokens, headDim};
   std::string type = layers.empty() ? layer.k->dtype : layers[0].k->dtype;
-  std::string rule = fmt::format("{} [{}, {}, {}] as layers.0.k", type, kvHeads,
+  std::string rule = formatted("{} [{}, {}, {}] as layers.0.k", type, kvHeads,
                                  tokens, headDim);
   require(layer.k->shape == cache && layer.k->dtype == type, "k", *layer.k,
           rule);
@@ -101,7 +101,7 @@ void LayerFile::readLayer(size_t index) {
   require(layer.v->shape == cache && layer.v->dtype == type, "v", *layer.v,
           rule);
 
-  std::string prefix = fmt::format("layers.{}.", index);
+  std::string prefix = formatted("layers.{}.", index);
   if (file.find(prefix + "k_raw")) {
     layer.kRaw = &tensor(index, "k_raw", 3);
     require(layer.kRaw->shape == cache && layer.kRaw->dtype == type, "k_raw",
@@ -116,17 +116,17 @@ void LayerFile::readLayer(size_t index) {
     require(layer.q->shape == std::vector<uint64_t>{qHeads, queries, headDim} &&
                 layer.q->dtype == type,
             "q", *layer.q,
-            fmt::format("{} [{}, {}, {}]", type, qHeads, queries, headDim));
+            formatted("{} [{}, {}, {}]", type, qHeads, queries, headDim));
     require(qHeads % kvHeads == 0, "q", *layer.q,
-            fmt::format("of a multiple of {} heads", kvHeads));
+            formatted("of a multiple of {} heads", kvHeads));
     require(queries <= tokens, "q", *layer.q,
-            fmt::format("of at most {} queries", tokens));
+            formatted("of at most {} queries", tokens));
   }
   if (file.find(prefix + "lse") && layer.q) {
     layer.lse = &tensor(index, "lse", 2);
     require(layer.lse->dtype == "F32" &&
                 layer.lse->shape == std::vector<uint64_t>{qHeads, queries},
-            "lse", *layer.lse, fmt::format("F32 [{}, {}]", qHeads, queries));
+            "lse", *layer.lse, formatted("F32 [{}, {}]", qHeads, queries));
   }
   if (file.find(prefix + "wo")) {
     layer.wo = &tensor(index, "wo", 2);
@@ -138,7 +138,7 @@ void LayerFile::readLayer(size_t index) {
                 layer.wo->shape ==
                     std::vector<uint64_t>{hidden, uint64_t(qHeads) * headDim},
             "wo", *layer.wo,
-            fmt::format("{} [{}, {}]", type, hidden, qHeads * headDim));
+            formatted("{} [{}, {}]", type, hidden, qHeads * headDim));
   }
   layers.push_back(layer);
 }

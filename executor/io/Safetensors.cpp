@@ -54,7 +54,7 @@ uint64_t TensorView::elements() const {
 }
 
 std::string TensorView::describe() const {
-  return fmt::format("{} [{}]", dtype, fmt::join(shape, ", "));
+  return formatted("{} [{}]", dtype, fmt::join(shape, ", "));
 }
 
 namespace {
@@ -91,11 +91,11 @@ TensorView parseTensor(const std::string &path, const std::string &name,
     throw bad("data_offsets must be two whole numbers", offsets);
   range = {offsets[0].get<uint64_t>(), offsets[1].get<uint64_t>()};
   if (range.first > range.second || range.second > dataBytes)
-    throw bad(fmt::format("data_offsets must lie within the {} bytes of data",
+    throw bad(formatted("data_offsets must lie within the {} bytes of data",
                           dataBytes),
               offsets);
   if (range.second - range.first != bytes)
-    throw bad(fmt::format("{} needs {} bytes", tensor.describe(), bytes),
+    throw bad(formatted("{} needs {} bytes", tensor.describe(), bytes),
               offsets);
   tensor.data = data + range.first;
   tensor.bytes = bytes;

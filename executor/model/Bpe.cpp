@@ -38,7 +38,7 @@ std::vector<uint32_t> Bpe::characters(const std::string &word) const {
     }
     std::vector<uint32_t> bytes;
     for (char c : character)
-      if (auto it = vocab.find(fmt::format("<0x{:02X}>", uint8_t(c)));
+      if (auto it = vocab.find(formatted("<0x{:02X}>", uint8_t(c)));
           byteFallback && it != vocab.end())
         bytes.push_back(it->second);
     if (bytes.size() == length) {

@@ -203,7 +203,7 @@ Config Config::read(const std::string &dir) {
   if (config.qHeads % config.kvHeads)
     throw fields.bad(
         "num_attention_heads",
-        fmt::format("a multiple of num_key_value_heads ({})", config.kvHeads),
+        formatted("a multiple of num_key_value_heads ({})", config.kvHeads),
         config.qHeads);
   config.headDim = fields.has("head_dim") ? fields.whole("head_dim")
                                           : config.hidden / config.qHeads;

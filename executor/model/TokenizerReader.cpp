@@ -67,7 +67,7 @@ private:
   std::string markOf(const json &step, const char *field) const {
     std::string mark = textOf(step, field);
     if (mark.size() > mostMark)
-      throw bad(field, fmt::format("at most {} bytes", mostMark), mark);
+      throw bad(field, formatted("at most {} bytes", mostMark), mark);
     return mark;
   }
   static bool flagOf(const json &object, const char *field, bool absent) {
@@ -122,7 +122,7 @@ private:
 
   /// "a b" or ["a", "b"]
   void readMerge(const json &merge, uint32_t rank) {
-    std::string name = fmt::format("model.merges[{}]", rank);
+    std::string name = formatted("model.merges[{}]", rank);
     std::string left, right;
     if (merge.is_string()) {
       std::string text = merge.get<std::string>();

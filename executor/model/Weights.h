@@ -6,7 +6,7 @@
 #include "executor/model/Checkpoint.h"
 #include "executor/model/Config.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ LayerWeightsOf<Tensor> readLayer(Checkpoint &checkpoint, const Config &c,
                                  uint32_t index, Load load) {
   uint64_t hidden = c.hidden, wide = uint64_t(c.qHeads) * c.headDim,
            narrow = uint64_t(c.kvHeads) * c.headDim;
-  std::string prefix = fmt::format("model.layers.{}.", index);
+  std::string prefix = formatted("model.layers.{}.", index);
   auto matrix = [&](const char *name, uint64_t out, uint64_t in, bool bias) {
     LinearOf<Tensor> linear;
     linear.weight = load(checkpoint.at(prefix + name + ".weight", {out, in}));

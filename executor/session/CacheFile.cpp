@@ -22,7 +22,7 @@ public:
   Session read() {
     expect("kvc_cache", format);
     expect("architecture", config.architecture);
-    expect("layers", fmt::format("{}", config.layers));
+    expect("layers", formatted("{}", config.layers));
     const TensorView &first = file.at("layers.0.k");
     std::optional<kvc_dtype> dtype = first.kvcDtype();
     if (!dtype)
@@ -32,7 +32,7 @@ public:
     Session session(engine, *dtype);
     session.position = readPosition();
     for (uint32_t l = 0; l < config.layers; ++l)
-      session.cache->restore(l, readLayer(fmt::format("layers.{}.", l),
+      session.cache->restore(l, readLayer(formatted("layers.{}.", l),
                                           safetensorsName(*dtype),
                                           session.position));
     const TensorView &logits = tensor("logits", "F32", {config.vocab});
@@ -141,7 +141,7 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
   std::map<std::string, TensorData> tensors;
   for (uint32_t l = 0; l < config.layers; ++l) {
     RaggedCache::Contents layer = session.cache->contents(l);
-    std::string prefix = fmt::format("layers.{}.", l);
+    std::string prefix = formatted("layers.{}.", l);
     uint64_t rows = 0;
     for (int32_t count : layer.counts)
       rows += uint64_t(count);
@@ -176,9 +176,9 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
   writeFiles({{path, formatSafetensors(
                          tensors, {{"kvc_cache", format},
                                    {"architecture", config.architecture},
-                                   {"layers", fmt::format("{}", config.layers)},
+                                   {"layers", formatted("{}", config.layers)},
                                    {"position",
-                                    fmt::format("{}", session.position)}})}});
+                                    formatted("{}", session.position)}})}});
 }
 
 Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {

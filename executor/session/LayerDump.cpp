@@ -11,7 +11,7 @@ using namespace kvc::rt;
 void LayerDump::add(uint32_t index, const Activations &activations) {
   LayerActivations layer = activations.onHost();
   const Config &config = engine.config;
-  std::string prefix = fmt::format("layers.{}.", index);
+  std::string prefix = formatted("layers.{}.", index);
   uint64_t tokens = layer.tokens, d = config.headDim;
   auto put = [&](const char *name, std::vector<uint64_t> shape,
                  const std::vector<float> &values) {
@@ -28,9 +28,9 @@ void LayerDump::add(uint32_t index, const Activations &activations) {
 std::string LayerDump::text() const {
   const Config &config = engine.config;
   std::map<std::string, std::string> metadata = {
-      {"scale", fmt::format("{}", 1.0 / std::sqrt(double(config.headDim)))}};
+      {"scale", formatted("{}", 1.0 / std::sqrt(double(config.headDim)))}};
   // The format's angles are unscaled.
   if (config.ropeScaling.kind == RopeScaling::Kind::None)
-    metadata["rope_theta"] = fmt::format("{}", config.ropeTheta);
+    metadata["rope_theta"] = formatted("{}", config.ropeTheta);
   return formatSafetensors(tensors, metadata);
 }

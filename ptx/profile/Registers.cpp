@@ -72,7 +72,7 @@ std::map<std::string, Assembled> kvc::ptx::assemble(std::string_view ptx,
       std::fflush(program.get()))
     throw fail(KVC_INTERNAL_ERROR, "cannot write a temporary file for ptxas");
   int out = fileno(printed.get());
-  std::string input = fmt::format("/dev/fd/{}", fileno(program.get()));
+  std::string input = kvc::rt::formatted("/dev/fd/{}", fileno(program.get()));
   std::string arch = "-arch=" + chip;
   const char *arguments[] = {"ptxas", "-v",        arch.c_str(), input.c_str(),
                              "-o",    "/dev/null", nullptr};

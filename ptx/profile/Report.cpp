@@ -4,7 +4,7 @@
 
 #include "ptx/profile/Estimate.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 using namespace kvc::ptx;
 
@@ -14,16 +14,16 @@ double orOne(double count) { return count > 0 ? count : 1; }
 
 std::string shapeLine(const LaunchProfile &p) {
   std::string line =
-      fmt::format("{}\n  {} blocks ({} x {} x {}) of {} threads, ", p.kernel,
+      kvc::rt::formatted("{}\n  {} blocks ({} x {} x {}) of {} threads, ", p.kernel,
                   p.blocks, p.grid[0], p.grid[1], p.grid[2], p.threads);
   if (p.ran < p.blocks)
-    line += fmt::format("{} of them run, ", p.ran);
+    line += kvc::rt::formatted("{} of them run, ", p.ran);
   line += p.assembled
-              ? fmt::format("{} registers, {} bytes spilled, ",
+              ? kvc::rt::formatted("{} registers, {} bytes spilled, ",
                             p.assembled->registers, p.assembled->spilledBytes)
-              : fmt::format("no ptxas: {} registers taken for granted, ",
+              : kvc::rt::formatted("no ptxas: {} registers taken for granted, ",
                             Profiler::assumedRegisters);
-  return line + fmt::format("{} bytes of shared memory, {} blocks on an SM\n",
+  return line + kvc::rt::formatted("{} bytes of shared memory, {} blocks on an SM\n",
                             p.sharedBytes, p.resident);
 }
 
@@ -32,14 +32,14 @@ std::string workLines(const LaunchProfile &p) {
   std::string text = "  thousand instructions:";
   for (size_t i = 0; i < unitCount; ++i)
     if (n.issues[i] > 0)
-      text += fmt::format(" {} {:.1f}", unitName(Unit(i)), n.issues[i] / 1e3);
-  text += fmt::format(
+      text += kvc::rt::formatted(" {} {:.1f}", unitName(Unit(i)), n.issues[i] / 1e3);
+  text += kvc::rt::formatted(
       "\n  global: {:.1f} sectors a load (ideal {:.1f}), {:.2f} MB from L2, "
       "{:.2f} MB read from DRAM, {:.2f} MB written\n",
       n.loadSectors / orOne(n.loadRequests),
       n.loadIdeal / orOne(n.loadRequests), n.l2Bytes / 1e6, p.dramRead / 1e6,
       p.dramWritten / 1e6);
-  text += fmt::format("  shared: {:.2f} passes a request (ideal {:.2f}); "
+  text += kvc::rt::formatted("  shared: {:.2f} passes a request (ideal {:.2f}); "
                       "{:.0f} barriers a warp; longest warp {:.1f} kclk\n",
                       n.sharedPasses / orOne(n.sharedRequests),
                       n.sharedIdeal / orOne(n.sharedRequests),
@@ -51,10 +51,10 @@ std::string workLines(const LaunchProfile &p) {
 std::string timeLines(const Estimate &e) {
   std::string text = "  us:";
   for (size_t i = 0; i < resourceCount; ++i)
-    text += fmt::format("{} {} {:.1f}", i ? "," : "", resourceName(Resource(i)),
+    text += kvc::rt::formatted("{} {} {:.1f}", i ? "," : "", resourceName(Resource(i)),
                         e.busy[i] * 1e6);
   return text +
-         fmt::format("\n  estimate {:.1f} us ({:.1f} to {:.1f}), floor {:.1f}, "
+         kvc::rt::formatted("\n  estimate {:.1f} us ({:.1f} to {:.1f}), floor {:.1f}, "
                      "{:.1f} x, bound by {}\n",
                      e.middle * 1e6, e.low * 1e6, e.high * 1e6, e.floor * 1e6,
                      e.ratio(), resourceName(e.binding));
@@ -72,7 +72,7 @@ std::string kvc::ptx::report(const Profiler &profiler) {
     text += shapeLine(launch) + workLines(launch) + timeLines(e);
   }
   return text +
-         fmt::format("{} launches on {}: estimate {:.1f} us ({:.1f} to "
+         kvc::rt::formatted("{} launches on {}: estimate {:.1f} us ({:.1f} to "
                      "{:.1f}), floor {:.1f}, {:.1f} x; an estimate, not a "
                      "measurement\n",
                      profiler.launches().size(), card.name, middle * 1e6,

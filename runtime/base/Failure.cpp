@@ -21,7 +21,7 @@ std::string kvc::rt::oneLine(std::string_view text) {
     else if (byte == '\t')
       line += "\\t";
     else if (byte < 0x20 || byte == 0x7f)
-      line += fmt::format("\\x{:02x}", byte);
+      line += formatted("\\x{:02x}", byte);
     else if (rest.starts_with("\xc2\x85")) // next line
       line += "\\u0085", i += 1;
     else if (rest.starts_with("\xe2\x80\xa8")) // line separator

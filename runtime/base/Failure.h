@@ -10,8 +10,8 @@
 #define KVC_RUNTIME_BASE_FAILURE_H
 
 #include "kvc/kvc.h"
+#include "runtime/base/Format.h"
 
-#include <fmt/format.h>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,7 +35,7 @@ std::string excerpt(std::string_view text);
 template <typename... Args>
 Failure fail(kvc_status status, fmt::format_string<Args...> text,
              Args &&...args) {
-  return Failure(status, fmt::format(text, std::forward<Args>(args)...));
+  return Failure(status, formattedArgs(text, fmt::make_format_args(args...)));
 }
 
 } // namespace kvc::rt

@@ -61,7 +61,7 @@ public:
     if (!value.is(Kind::List))
       throw bad(name, "a list", value);
     if (value.items.size() < least || value.items.size() > most)
-      throw bad(name, fmt::format("a list of {} to {}", least, most),
+      throw bad(name, formatted("a list of {} to {}", least, most),
                 std::to_string(value.items.size()));
     return value.items;
   }
@@ -85,7 +85,7 @@ public:
       return std::nullopt;
     std::optional<uint64_t> whole = value.whole();
     if (!whole || *whole >= buffers)
-      throw bad(name, fmt::format("null or one of {} buffers", buffers), value);
+      throw bad(name, formatted("null or one of {} buffers", buffers), value);
     return unsigned(*whole);
   }
   std::vector<Extent> extents(const char *name) const {

@@ -51,7 +51,7 @@ void kvc_plan::chooseVariant() {
   uint32_t group = options.q_heads / options.kv_heads, kernels = 0;
   std::string known;
   for (const Variant &v : module.manifest.variants) {
-    known += fmt::format("{}head_dim={},group={},dtype={}",
+    known += formatted("{}head_dim={},group={},dtype={}",
                          known.empty() ? "" : "; ", v.headDim, v.group,
                          dtypeName(v.dtype));
     if (v.headDim == options.head_dim && v.group == group &&

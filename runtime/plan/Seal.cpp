@@ -79,7 +79,7 @@ void kvc::rt::checkSeal(const std::string &path) {
     throw refuse("it does not end as kvc-opt --emit=library ends a file; cut "
                  "short or another's");
   if (seal.size != size)
-    throw refuse(fmt::format("it must have {} bytes, got {}", seal.size, size));
+    throw refuse(formatted("it must have {} bytes, got {}", seal.size, size));
 
   boost::crc_32_type checksum;
   std::vector<char> piece(1 << 16);
@@ -90,7 +90,7 @@ void kvc::rt::checkSeal(const std::string &path) {
         read(piece.data(),
              std::min<uint64_t>(piece.size(), size - sizeof seal - done)));
   if (checksum.checksum() != seal.crc32)
-    throw refuse(fmt::format("it is damaged: its checksum must be {:08x}, got "
+    throw refuse(formatted("it is damaged: its checksum must be {:08x}, got "
                              "{:08x}",
                              seal.crc32, checksum.checksum()));
 }

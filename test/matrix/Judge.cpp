@@ -4,7 +4,7 @@
 
 #include "runtime/base/DType.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,12 +31,12 @@ static void judgeScores(const rt::KeptSequence &got,
                         Margin &margin, Faults &faults) {
   if (int64_t(got.scores.size()) != want.past * heads)
     return faults.add(
-        fmt::format("{} scores, not {}", got.scores.size(), want.past * heads));
+        rt::formatted("{} scores, not {}", got.scores.size(), want.past * heads));
   for (int64_t g = 0; g < heads; ++g)
     for (int64_t t = 0; t < want.past; ++t)
       if (float score = got.scores[g * want.past + t];
           !margin.scoreMayBe(g, t, score))
-        faults.add(fmt::format("head {}: the score of token {} is {:.9g}, not "
+        faults.add(rt::formatted("head {}: the score of token {} is {:.9g}, not "
                                "{:.9g}",
                                g, t, score, want.scores[g][t]));
 }
@@ -47,16 +47,16 @@ static void judgeTokens(const std::vector<int64_t> &kept,
                         Margin &margin, Faults &faults) {
   if (!std::is_sorted(kept.begin(), kept.end()) ||
       std::adjacent_find(kept.begin(), kept.end()) != kept.end())
-    faults.add(fmt::format("head {}: the tokens do not ascend", head));
+    faults.add(rt::formatted("head {}: the tokens do not ascend", head));
   if (kept.size() != want.size() && !margin.keepsSoMany(head, kept.size()))
-    faults.add(fmt::format("head {}: {} tokens, not {}", head, kept.size(),
+    faults.add(rt::formatted("head {}: {} tokens, not {}", head, kept.size(),
                            want.size()));
   std::vector<int64_t> differ;
   std::set_symmetric_difference(kept.begin(), kept.end(), want.begin(),
                                 want.end(), std::back_inserter(differ));
   for (int64_t t : differ)
     if (!margin.keepsEither(head, t))
-      faults.add(fmt::format("head {}: token {} is {}", head, t,
+      faults.add(rt::formatted("head {}: token {} is {}", head, t,
                              std::binary_search(want.begin(), want.end(), t)
                                  ? "dropped"
                                  : "kept"));
@@ -77,7 +77,7 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
   }
   if (int64_t(got.past) != want.past)
     faults.add(
-        fmt::format("{} tokens are ranked, not {}", got.past, want.past));
+        rt::formatted("{} tokens are ranked, not {}", got.past, want.past));
   else
     judgeScores(got, want, layer.kvHeads, margin, faults);
   bool merges = want.merge || !got.members.counts.empty();
@@ -90,7 +90,7 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
       for (auto [name, out, in] : {std::tuple("key", &got.k, &problem.k),
                                    std::tuple("value", &got.v, &problem.v)})
         if (std::memcmp(&(*out)[(at + i) * row], &(*in)[from], row) != 0)
-          faults.add(fmt::format("head {}: row {} is not the {} of token {}", g,
+          faults.add(rt::formatted("head {}: row {} is not the {} of token {}", g,
                                  i, name, kept[i]));
     }
     at += kept.size();
@@ -116,7 +116,7 @@ Faults kvc::test::judgeRanking(const std::vector<float> &scores,
   std::set_difference(order.begin(), order.end(), marked.begin(), marked.end(),
                       std::back_inserter(differ));
   for (int64_t t : differ)
-    faults.add(fmt::format("token {} is among the {} best but is dropped", t,
+    faults.add(rt::formatted("token {} is among the {} best but is dropped", t,
                            marked.size()));
   return faults;
 }
@@ -126,7 +126,7 @@ Faults kvc::test::compareRows(const rt::KeptLayer &a, const rt::KeptLayer &b) {
   for (size_t s = 0; s < a.sequences.size(); ++s)
     if (a.sequences[s].indices != b.sequences[s].indices ||
         a.sequences[s].counts != b.sequences[s].counts)
-      faults.add(fmt::format("other tokens in sequence {}", s));
+      faults.add(rt::formatted("other tokens in sequence {}", s));
   return faults;
 }
 
@@ -142,13 +142,13 @@ Faults kvc::test::compareBytes(const rt::KeptLayer &a, const rt::KeptLayer &b) {
   for (size_t i = 0; i < a.sequences.size(); ++i) {
     const rt::KeptSequence &s = a.sequences[i], &t = b.sequences[i];
     if (s.k != t.k || s.v != t.v)
-      faults.add(fmt::format("other K or V in sequence {}", i));
+      faults.add(rt::formatted("other K or V in sequence {}", i));
     if (s.members.rows != t.members.rows ||
         s.members.positions != t.members.positions ||
         !sameBytes(s.members.norms, t.members.norms))
-      faults.add(fmt::format("another table of members in sequence {}", i));
+      faults.add(rt::formatted("another table of members in sequence {}", i));
     if (!sameBytes(s.scores, t.scores))
-      faults.add(fmt::format("other scores in sequence {}", i));
+      faults.add(rt::formatted("other scores in sequence {}", i));
   }
   return faults;
 }

@@ -7,7 +7,7 @@
 
 #include "test/matrix/Judge.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,8 +54,8 @@ private:
 
   template <typename... Args>
   void add(fmt::format_string<Args...> text, Args &&...args) {
-    faults.add(fmt::format("head {}: ", g) +
-               fmt::format(text, std::forward<Args>(args)...));
+    faults.add(rt::formatted("head {}: ", g) +
+               rt::formatted(text, std::forward<Args>(args)...));
   }
 
   double destinationOf(int64_t token) const {

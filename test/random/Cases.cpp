@@ -5,7 +5,7 @@
 #include "runtime/base/Failure.h"
 #include "test/random/Random.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <sstream>
 
@@ -74,7 +74,7 @@ Case Case::parse(const std::string &text) {
 }
 
 std::string Case::text() const {
-  std::string result = fmt::format(
+  std::string result = rt::formatted(
       "kv={},group={},head_dim={},dtype={},keys={},special={},layers={},"
       "data={}",
       shape.kvHeads, shape.group, shape.headDim,
@@ -83,7 +83,7 @@ std::string Case::text() const {
                                           : 2],
       keyNames[size_t(keys)], specialNames[size_t(special)], layers, data);
   for (auto [tokens, budget] : sequences)
-    result += fmt::format(",seq={}:{}", tokens, budget);
+    result += rt::formatted(",seq={}:{}", tokens, budget);
   return result;
 }
 

@@ -2,7 +2,7 @@
 
 #include "test/random/Children.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -87,7 +87,7 @@ std::unique_ptr<Children::Child> Children::start(Task task) {
     alarm(unsigned(seconds) + 2); // should the parent be gone
     Verdict verdict =
         tryPolicy(task.policy, task.c, options, [&](const char *phase) {
-          writeAll(ends[1], fmt::format("> {}\n", phase));
+          writeAll(ends[1], rt::formatted("> {}\n", phase));
         });
     writeAll(ends[1], pack(verdict));
     _exit(0);
@@ -115,11 +115,11 @@ static Verdict verdictOf(const std::string &said, int status, bool late,
   Verdict verdict;
   verdict.kind = (late ? "hang: " : "crash: ") + phase;
   verdict.message =
-      late ? fmt::format("longer than {} s in '{}'\n", seconds, phase)
+      late ? rt::formatted("longer than {} s in '{}'\n", seconds, phase)
       : WIFSIGNALED(status)
-          ? fmt::format("signal {} ({}) in '{}'\n", WTERMSIG(status),
+          ? rt::formatted("signal {} ({}) in '{}'\n", WTERMSIG(status),
                         strsignal(WTERMSIG(status)), phase)
-          : fmt::format("exit {} in '{}'\n", WEXITSTATUS(status), phase);
+          : rt::formatted("exit {} in '{}'\n", WEXITSTATUS(status), phase);
   return verdict;
 }
 

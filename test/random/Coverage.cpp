@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <algorithm>
 #include <ostream>
@@ -97,7 +97,7 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
       if (!isa<ReduceOp, PoolOp, SegmentOp>(op) && op.getNumResults())
         type = op.getResult(0).getType();
       cells.ops.insert(
-          fmt::format("{} | {} | {}", name, axesText(type),
+          rt::formatted("{} | {} | {}", name, axesText(type),
                       stringifyKernelKind(kernel.getKind()).str()));
       names.insert(name);
     }
@@ -105,7 +105,7 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
       for (const std::string &b : names)
         if (a < b)
           cells.pairs.insert(
-              fmt::format("{} + {} | {}", a, b,
+              rt::formatted("{} + {} | {}", a, b,
                           stringifyKernelKind(kernel.getKind()).str()));
   }
   return cells;
@@ -132,18 +132,18 @@ static std::vector<std::string> expected() {
   std::vector<std::string> names;
   for (const char *axis : {"queries", "group", "heads", "tokens", "channels"})
     for (const std::string &kind : reductions(axis))
-      names.push_back(fmt::format("reduce {} {}", kind, axis));
+      names.push_back(rt::formatted("reduce {} {}", kind, axis));
   for (const char *kind :
        {"max", "min", "sum", "mean", "minmax", "softmax", "rank"})
     for (const char *next : {"", " next"})
-      names.push_back(fmt::format("segment {}{}", kind, next));
+      names.push_back(rt::formatted("segment {}{}", kind, next));
   for (const char *side : {"key", "value", "raw_key"}) {
-    names.push_back(fmt::format("norm l1 {}", side));
-    names.push_back(fmt::format("norm l2 {}", side));
-    names.push_back(fmt::format("vectors {}", side));
-    names.push_back(fmt::format("nearest {}", side));
+    names.push_back(rt::formatted("norm l1 {}", side));
+    names.push_back(rt::formatted("norm l2 {}", side));
+    names.push_back(rt::formatted("vectors {}", side));
+    names.push_back(rt::formatted("nearest {}", side));
     for (const char *times : {"key", "value", "raw_key"})
-      names.push_back(fmt::format("nearest {} times {}", side, times));
+      names.push_back(rt::formatted("nearest {} times {}", side, times));
   }
   for (const char *name : {"pool max",
                            "pool mean",
@@ -216,15 +216,15 @@ std::vector<std::string> Coverage::holes() const {
 void Coverage::print(std::ostream &stream) const {
   stream << "policies | op | axes | kernel\n";
   for (const auto &[cell, count] : ops)
-    stream << fmt::format("{:6} | {}\n", count, cell);
-  stream << fmt::format("{} pairs of ops in one kernel; the ten most seldom:\n",
+    stream << rt::formatted("{:6} | {}\n", count, cell);
+  stream << rt::formatted("{} pairs of ops in one kernel; the ten most seldom:\n",
                         pairs.size());
   std::vector<std::pair<int64_t, std::string>> seldom;
   for (const auto &[cell, count] : pairs)
     seldom.emplace_back(count, cell);
   std::sort(seldom.begin(), seldom.end());
   for (size_t i = 0; i < std::min<size_t>(10, seldom.size()); ++i)
-    stream << fmt::format("{:6} | {}\n", seldom[i].first, seldom[i].second);
+    stream << rt::formatted("{:6} | {}\n", seldom[i].first, seldom[i].second);
   std::vector<std::string> missing = holes();
   stream << missing.size() << " holes\n";
   for (const std::string &name : missing)

@@ -2,7 +2,7 @@
 
 #include "test/random/Generator.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ static const Type scalarI1{Element::I1, Dims::Scalar};
 //===----------------------------------------------------------------------===//
 
 Value Generator::unary(const char *op, Value value) {
-  return out.add(fmt::format("{} {} : {}", op, value.name, value.type.text()),
+  return out.add(rt::formatted("{} {} : {}", op, value.name, value.type.text()),
                  value);
 }
 
@@ -27,7 +27,7 @@ Value Generator::binary(const char *op, Value a, Value b, Type type) {
   result.reach = std::max(a.reach, b.reach);
   result.points = a.points + b.points;
   result.cut = std::max(a.cut, b.cut);
-  return out.add(fmt::format("{} {}, {} : {}", op, a.name, b.name, type.text()),
+  return out.add(rt::formatted("{} {}, {} : {}", op, a.name, b.name, type.text()),
                  result);
 }
 
@@ -166,7 +166,7 @@ Value Generator::elementwise(Type type, int spend) {
     result.reach = std::max({a.reach, b.reach, c.reach});
     result.points = a.points + b.points + c.points;
     result.cut = std::max({a.cut, b.cut, c.cut});
-    return out.add(fmt::format("math.fma {}, {}, {} : {}", a.name, b.name,
+    return out.add(rt::formatted("math.fma {}, {}, {} : {}", a.name, b.name,
                                c.name, type.text()),
                    result);
   }
@@ -196,7 +196,7 @@ Value Generator::selectOf(Type type, int spend) {
   std::string types = mask.type.dims == Dims::Scalar
                           ? type.text()
                           : mask.type.text() + ", " + type.text();
-  return out.add(fmt::format("arith.select {}, {}, {} : {}", mask.name, a.name,
+  return out.add(rt::formatted("arith.select {}, {}, {} : {}", mask.name, a.name,
                              b.name, types),
                  result);
 }
@@ -225,7 +225,7 @@ Value Generator::intLeaf(Type type) {
   }
   if (type.dims == Dims::Tokens && type.heads == Axis::OneHead &&
       random.chance(60))
-    return out.add(fmt::format("kvc.position{} : {}",
+    return out.add(rt::formatted("kvc.position{} : {}",
                                random.chance(40) ? " from_end" : "",
                                type.text()),
                    {.type = type, .most = 300});
@@ -234,7 +234,7 @@ Value Generator::intLeaf(Type type) {
   Value scalar =
       intLeaf({random.of({Element::I32, Element::Index}), Dims::Scalar});
   std::string body =
-      fmt::format("kvc.broadcast {}{} : {} to {}", scalar.name,
+      rt::formatted("kvc.broadcast {}{} : {} to {}", scalar.name,
                   type.dims == Dims::Vectors ? " along channels" : "",
                   scalar.type.text(), type.text());
   scalar.type = type;
@@ -264,7 +264,7 @@ Value Generator::makeInts(Type type, int spend) {
     Value result = count;
     result.most = over ? count.most * 2 : count.most;
     result.least = 0;
-    return out.add(fmt::format("kvc.scale_count {} {}({}) : index", count.name,
+    return out.add(rt::formatted("kvc.scale_count {} {}({}) : index", count.name,
                                over ? "over" : "by", by),
                    result);
   }
@@ -288,7 +288,7 @@ Value Generator::makeInts(Type type, int spend) {
     result.most = sign ? 0 : 1;
     result.reach = mask.reach;
     result.cut = mask.cut;
-    return out.add(fmt::format("arith.{} {} : {} to {}",
+    return out.add(rt::formatted("arith.{} {} : {} to {}",
                                sign ? "extsi" : "extui", mask.name,
                                mask.type.text(), type.text()),
                    result);
@@ -304,7 +304,7 @@ Value Generator::makeInts(Type type, int spend) {
   if (wild && random.chance(30)) { // saturates; 0 of a NaN
     Value x = floats(type.of(Element::F32), spend - 1);
     bool sign = random.chance(60);
-    return out.add(fmt::format("arith.{} {} : {} to {}",
+    return out.add(rt::formatted("arith.{} {} : {} to {}",
                                sign ? "fptosi" : "fptoui", x.name,
                                x.type.text(), type.text()),
                    {.type = type,
@@ -323,16 +323,16 @@ Value Generator::makeInts(Type type, int spend) {
   std::string number = (this->number)(50).name;
   bool vectors = like.dims == Dims::Vectors;
   Value fifty =
-      out.add(fmt::format("kvc.broadcast {}{} : f32 to {}", number,
+      out.add(rt::formatted("kvc.broadcast {}{} : f32 to {}", number,
                           vectors ? " along channels" : "", ty),
               {.type = like.with(vectors ? like.heads : Axis::OneHead)});
   Value scaled = binary("arith.mulf", wide, fifty, like);
-  std::string valid = out.add(fmt::format("arith.cmpf ord, {}, {} : {}",
+  std::string valid = out.add(rt::formatted("arith.cmpf ord, {}, {} : {}",
                                           scaled.name, scaled.name, ty),
                               {.type = like.of(Element::I1)})
                           .name;
   Value real = scaled;
-  real = out.add(fmt::format("arith.select {}, {}, {} : {}, {}", valid,
+  real = out.add(rt::formatted("arith.select {}, {}, {} : {}, {}", valid,
                              scaled.name, fifty.name,
                              like.of(Element::I1).text(), ty),
                  real);
@@ -344,11 +344,11 @@ Value Generator::makeInts(Type type, int spend) {
     real = unary("math.absf", real);
     result.least = 0;
     return out.add(
-        fmt::format("arith.fptoui {} : {} to {}", real.name, ty, type.text()),
+        rt::formatted("arith.fptoui {} : {} to {}", real.name, ty, type.text()),
         result);
   }
   return out.add(
-      fmt::format("arith.fptosi {} : {} to {}", real.name, ty, type.text()),
+      rt::formatted("arith.fptosi {} : {} to {}", real.name, ty, type.text()),
       result);
 }
 
@@ -437,7 +437,7 @@ Value Generator::makeMasks(Type type, int spend) {
     Type index{Element::Index, Dims::Scalar};
     Value a = ints(index, left), b = ints(index, right);
     return out.add(
-        fmt::format("arith.cmpi {}, {}, {} : index",
+        rt::formatted("arith.cmpi {}, {}, {} : index",
                     random.of({"ult", "ule", "ugt", "uge", "eq", "ne", "slt"}),
                     a.name, b.name),
         {.type = type});
@@ -464,7 +464,7 @@ Value Generator::makeMasks(Type type, int spend) {
     result.points = a.points + b.points;
     result.cut = std::max(a.cut, b.cut);
     return out.add(
-        fmt::format("arith.cmpf {}, {}, {} : {}",
+        rt::formatted("arith.cmpf {}, {}, {} : {}",
                     random.chance(1)
                         ? random.of({"true", "false"})
                         : random.of({"oeq", "ogt", "oge", "olt", "ole", "one",
@@ -484,7 +484,7 @@ Value Generator::makeMasks(Type type, int spend) {
             ? random.of<std::string>({"ult", "ule", "ugt", "uge", "slt", "sle",
                                       "sgt", "sge", "eq", "ne"})
             : random.of<std::string>({"slt", "sle", "sgt", "sge", "eq", "ne"});
-    return out.add(fmt::format("arith.cmpi {}, {}, {} : {}", predicate, a.name,
+    return out.add(rt::formatted("arith.cmpi {}, {}, {} : {}", predicate, a.name,
                                b.name, a.type.text()),
                    {.type = type});
   }
@@ -509,20 +509,20 @@ Value Generator::makeMasks(Type type, int spend) {
     Value value = floats({Element::F32, Dims::Heads, Axis::KVHeads}, spend - 1);
     Value count = random.chance(80) ? index(random.between(0, 3))
                                     : ints({Element::Index, Dims::Scalar}, 1);
-    return out.add(fmt::format("kvc.select_heads {} {} count({}) : {} -> {}",
+    return out.add(rt::formatted("kvc.select_heads {} {} count({}) : {} -> {}",
                                random.of({"lowest", "highest"}), value.name,
                                count.name, value.type.text(), type.text()),
                    {.type = type});
   }
   case 5: { // of a head, for each of its tokens
     Value head = masks({Element::I1, Dims::Heads, type.heads}, spend - 1);
-    return out.add(fmt::format("kvc.broadcast {} : {} to {}", head.name,
+    return out.add(rt::formatted("kvc.broadcast {} : {} to {}", head.name,
                                head.type.text(), type.text()),
                    {.type = type});
   }
   case 7: {
     Value value = ints(type.of(Element::I32), spend - 1);
-    return out.add(fmt::format("arith.trunci {} : {} to {}", value.name,
+    return out.add(rt::formatted("arith.trunci {} : {} to {}", value.name,
                                value.type.text(), type.text()),
                    {.type = type, .reach = value.reach, .cut = value.cut});
   }
@@ -530,7 +530,7 @@ Value Generator::makeMasks(Type type, int spend) {
     Value truth =
         param(random.of<std::string>({"true", "true", "false"}), scalarI1, {});
     return out.add(
-        fmt::format("kvc.broadcast {} : i1 to {}", truth.name, type.text()),
+        rt::formatted("kvc.broadcast {} : i1 to {}", truth.name, type.text()),
         {.type = type});
   }
   }

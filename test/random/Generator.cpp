@@ -2,7 +2,7 @@
 
 #include "test/random/Generator.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 using namespace kvc;
 using namespace kvc::random;
@@ -23,7 +23,7 @@ Value Generator::param(const std::string &text, Type type, Value value) {
   if (type.element == Element::I1)
     return out.add("arith.constant " + text, value);
   if (type.element != Element::I32 && random.chance(20))
-    return out.add(fmt::format("kvc.param \"p{}\" = {} : {}", out.size(), text,
+    return out.add(rt::formatted("kvc.param \"p{}\" = {} : {}", out.size(), text,
                                type.text()),
                    value);
   return out.add("arith.constant " + text + " : " + type.text(), value);
@@ -39,7 +39,7 @@ Value Generator::number(double value) {
   Value result;
   result.positive = value >= 0;
   result.bounded = std::abs(value) <= 16;
-  return param(fmt::format("{:e}", value), {Element::F32, Dims::Scalar},
+  return param(rt::formatted("{:e}", value), {Element::F32, Dims::Scalar},
                result);
 }
 
@@ -47,7 +47,7 @@ Value Generator::fraction(const std::string &text) {
   Value value;
   value.type = {Element::Index, Dims::Scalar};
   std::string body = random.chance(30)
-                         ? fmt::format("kvc.param \"p{}\" = \"{}\" : "
+                         ? rt::formatted("kvc.param \"p{}\" = \"{}\" : "
                                        "!kvc.fraction",
                                        out.size(), text)
                          : "kvc.fraction \"" + text + "\"";

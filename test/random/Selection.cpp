@@ -2,7 +2,7 @@
 
 #include "test/random/Generator.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 using namespace kvc;
 using namespace kvc::random;
@@ -22,16 +22,16 @@ Value Generator::uniform() {
 Value Generator::tableCounts() {
   Value budget = out.add("kvc.budget", {.type = indexType, .most = 300});
   Value part = out.add(
-      fmt::format(
+      rt::formatted(
           "kvc.scale_count {} by({}) : index", budget.name,
           fraction(random.of<std::string>({"0.1", "0.25", "0.5"})).name),
       {.type = indexType, .most = 300});
   // A part of the budget may still be more than the past holds.
   Value four = index(4);
   part = out.add(
-      fmt::format("arith.divui {}, {} : index", part.name, four.name), part);
+      rt::formatted("arith.divui {}, {} : index", part.name, four.name), part);
   Value least = random.chance(40) ? index(0) : part;
-  return out.add(fmt::format("kvc.allocate_table base({}) shared({}) : {}",
+  return out.add(rt::formatted("kvc.allocate_table base({}) shared({}) : {}",
                              least.name, part.name, countType.text()),
                  {.type = countType, .most = 300, .withinPast = true});
 }
@@ -43,7 +43,7 @@ Value Generator::counts(int spend) {
       return *value;
   if (random.chance(8)) { // one number for all heads
     Value number = ints(indexType, 0);
-    std::string body = fmt::format("kvc.broadcast {} : index to {}",
+    std::string body = rt::formatted("kvc.broadcast {} : index to {}",
                                    number.name, countType.text());
     number.type = countType.with(Axis::OneHead);
     return out.add(body, number);
@@ -69,7 +69,7 @@ Value Generator::makeCounts(Type type, int spend) {
     std::string ratio =
         fraction(random.of<std::string>({"1", "2", "1.5", "20", "4.25"})).name;
     return out.add(
-        fmt::format("kvc.allocate_layers ratio({}) : {}", ratio, type.text()),
+        rt::formatted("kvc.allocate_layers ratio({}) : {}", ratio, type.text()),
         {.type = type, .most = 600, .withinPast = true});
   }
   case 2: {
@@ -78,7 +78,7 @@ Value Generator::makeCounts(Type type, int spend) {
     Value base = within(counts(right));
     if (base.type != countType || base.least < 0)
       base = uniform();
-    return out.add(fmt::format("kvc.allocate_heads {} base({}) safeguard({}) "
+    return out.add(rt::formatted("kvc.allocate_heads {} base({}) safeguard({}) "
                                ": {}, {}",
                                score.name, base.name, share().name,
                                score.type.text(), type.text()),
@@ -98,7 +98,7 @@ Value Generator::makeCounts(Type type, int spend) {
     result.least = 0;
     result.most *= over ? 2 : 1;
     result.withinPast &= !over;
-    return out.add(fmt::format("kvc.scale_count {} {}({}) : {}", count.name,
+    return out.add(rt::formatted("kvc.scale_count {} {}({}) : {}", count.name,
                                over ? "over" : "by", by, type.text()),
                    result);
   }
@@ -107,7 +107,7 @@ Value Generator::makeCounts(Type type, int spend) {
     if (random.chance(90))
       score = positiveForm(score);
     Value rest = number(random.of({0.0, 0.01, 0.1, 0.5, 1.0, 5.0, 100.0}));
-    return out.add(fmt::format("kvc.count_mass {} all_but({}) : {} -> {}",
+    return out.add(rt::formatted("kvc.count_mass {} all_but({}) : {} -> {}",
                                score.name, rest.name, score.type.text(),
                                type.text()),
                    {.type = type, .most = 300, .withinPast = true});
@@ -132,7 +132,7 @@ Value Generator::makeCounts(Type type, int spend) {
     Value a = counts(0), b = counts(0);
     if (a.least < 0 || b.least < 0)
       return uniform();
-    return out.add(fmt::format("arith.select {}, {}, {} : {}, {}", mask.name,
+    return out.add(rt::formatted("arith.select {}, {}, {} : {}, {}", mask.name,
                                a.name, b.name, mask.type.text(), type.text()),
                    {.type = type,
                     .most = std::max(a.most, b.most),
@@ -142,7 +142,7 @@ Value Generator::makeCounts(Type type, int spend) {
 }
 
 Value Generator::topk(Value score, Value count) {
-  return out.add(fmt::format("kvc.topk {}, {} : {}, {} -> {}", score.name,
+  return out.add(rt::formatted("kvc.topk {}, {} : {}, {} -> {}", score.name,
                              count.name, score.type.text(), count.type.text(),
                              maskType.text()),
                  {.type = maskType});
@@ -158,20 +158,20 @@ Value Generator::protectedTokens() {
     return index(random.chance(50) ? random.of(windows)
                                    : random.between(0, 40));
   case 1:
-    return add(fmt::format("kvc.scale_count {} by({}) : index",
+    return add(rt::formatted("kvc.scale_count {} by({}) : index",
                            add("kvc.budget").name, share().name));
   case 2:
-    return add(fmt::format("arith.divui {}, {} : index", add("kvc.length").name,
+    return add(rt::formatted("arith.divui {}, {} : index", add("kvc.length").name,
                            index(random.between(2, 20)).name));
   case 3:
-    return add(fmt::format("arith.minui {}, {} : index",
+    return add(rt::formatted("arith.minui {}, {} : index",
                            index(random.between(1, 40)).name,
                            add("kvc.budget").name));
   case 4: // below 0 where the budget is small: more than any sequence has
-    return add(fmt::format("arith.subi {}, {} : index", add("kvc.budget").name,
+    return add(rt::formatted("arith.subi {}, {} : index", add("kvc.budget").name,
                            index(random.between(1, 100)).name));
   default:
-    return add(fmt::format("arith.addi {}, {} : index", add("kvc.layer").name,
+    return add(rt::formatted("arith.addi {}, {} : index", add("kvc.layer").name,
                            index(random.between(1, 20)).name));
   }
 }
@@ -180,7 +180,7 @@ Value Generator::protectedTokens() {
 Value Generator::forced(Value mask, Value score) {
   Value infinity = out.add("kvc.fill 0x7F800000 : " + scoreType.text(),
                            {.type = scoreType.with(Axis::OneHead)});
-  return out.add(fmt::format("arith.select {}, {}, {} : {}, {}", mask.name,
+  return out.add(rt::formatted("arith.select {}, {}, {} : {}, {}", mask.name,
                              infinity.name, score.name, mask.type.text(),
                              scoreType.text()),
                  {.type = scoreType});
@@ -263,7 +263,7 @@ void Generator::keepMerged(int spend, const std::string &protect) {
         {" times value", " times key", " times raw_key"});
   Value least = number(random.of({-1.0, -0.5, 0.0, 0.2, 0.6, 0.95, 2.0}));
   Type ints = maskType.of(Element::I32);
-  Value to = out.add(fmt::format("kvc.nearest {} in {} of {} at_least({}) : "
+  Value to = out.add(rt::formatted("kvc.nearest {} in {} of {} at_least({}) : "
                                  "{}, {} -> {}",
                                  sources.name, open.name, side, least.name,
                                  maskType.text(), maskType.text(), ints.text()),
@@ -277,7 +277,7 @@ void Generator::keepMerged(int spend, const std::string &protect) {
                    right / 2);
   if (!weight.positive)
     weight = unary("math.absf", weight);
-  out.line(fmt::format(
+  out.line(rt::formatted(
       "kvc.keep {} merge({}, {} : {}, {}){}{} : {}", centres.name, to.name,
       weight.name, ints.text(), weight.type.text(),
       random.chance(30) ? " share_positions" : "", protect, maskType.text()));

@@ -4,7 +4,7 @@
 
 #include "test/random/Coverage.h"
 
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 using namespace kvc;
 using namespace kvc::random;
@@ -44,14 +44,14 @@ Value Generator::scalarFloat(int spend) {
   Value whole = ints(type.of(Element::Index), spend - 1);
   Value narrow = whole;
   narrow.type = type.of(Element::I32);
-  narrow = out.add(fmt::format("arith.{} {} : index to i32",
+  narrow = out.add(rt::formatted("arith.{} {} : index to i32",
                                random.of({"index_cast", "index_castui"}),
                                whole.name),
                    narrow);
   Value result;
   result.type = type;
   result.positive = true;
-  return out.add(fmt::format("arith.{} {} : i32 to f32",
+  return out.add(rt::formatted("arith.{} {} : i32 to f32",
                              random.of({"uitofp", "sitofp"}), narrow.name),
                  result);
 }
@@ -71,13 +71,13 @@ Value Generator::constantFloats(Type type) {
   if (type.dims == Dims::Tokens || type.dims == Dims::Heads)
     result.type.heads = Axis::OneHead;
   if (type.dims != Dims::Vectors && !computed && random.chance(60))
-    return out.add(fmt::format("kvc.fill {:e} : {}", value, type.text()),
+    return out.add(rt::formatted("kvc.fill {:e} : {}", value, type.text()),
                    result);
   Value scalar = computed ? scalarFloat(2) : number(value);
   result.positive = scalar.positive;
   result.bounded = scalar.bounded;
   return out.add(
-      fmt::format("kvc.broadcast {}{} : f32 to {}", scalar.name,
+      rt::formatted("kvc.broadcast {}{} : f32 to {}", scalar.name,
                   type.dims == Dims::Vectors ? " along channels" : "",
                   type.text()),
       result);
@@ -89,7 +89,7 @@ Value Generator::repeatedRows(Type type, int spend) {
     return constantFloats(type);
   Value value =
       floats({Element::F32, Dims::Tokens, headsUpTo(type.heads)}, spend);
-  std::string body = fmt::format("kvc.broadcast {} : {} to {}", value.name,
+  std::string body = rt::formatted("kvc.broadcast {} : {} to {}", value.name,
                                  value.type.text(), type.text());
   value.type = type.with(value.type.heads);
   value.type.window = Type::repeated;
@@ -110,7 +110,7 @@ Value Generator::reduce(const std::string &axis, Value value, Type type) {
     result.positive = true;
   if (kind == "sum")
     result.bounded = false;
-  return out.add(fmt::format("kvc.reduce {} {} {} : {} -> {}", kind, axis,
+  return out.add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis,
                              value.name, value.type.text(), type.text()),
                  result);
 }
@@ -147,7 +147,7 @@ Value Generator::pool(Value value, bool ofRows) {
   std::string size = index(width).name;
   value.reach += ofRows ? width / 2 : 0;
   value.points *= ofRows ? width : 1;
-  return out.add(fmt::format("kvc.pool {} {} width({}){} : {}", kind,
+  return out.add(rt::formatted("kvc.pool {} {} width({}){} : {}", kind,
                              value.name, size, padding, value.type.text()),
                  value);
 }
@@ -170,7 +170,7 @@ Value Generator::segment(Value value) {
         out.add("kvc.length",
                 {.type = {Element::Index, Dims::Scalar}, .most = 300})
             .name;
-    first = out.add(fmt::format("arith.remui {}, {} : index", all, size),
+    first = out.add(rt::formatted("arith.remui {}, {} : index", all, size),
                     {.type = {Element::Index, Dims::Scalar}, .most = 300})
                 .name;
   }
@@ -179,7 +179,7 @@ Value Generator::segment(Value value) {
   value.bounded = kind == "softmax" || (value.bounded && kind != "sum");
   if (kind == "softmax" || kind == "rank")
     value.positive = true;
-  return out.add(fmt::format("kvc.segment {}{} {} length({}) from({}) : {}",
+  return out.add(rt::formatted("kvc.segment {}{} {} length({}) from({}) : {}",
                              kind, next ? " next" : "", value.name, size, first,
                              value.type.text()),
                  value);
@@ -233,11 +233,11 @@ Value Generator::scores(Type type, int spend) {
   case Window:
     return reduce("queries", floats(rowsType(type.heads), spend - 1), type);
   case ProjectedNorm:
-    return out.add(fmt::format("kvc.projected_norm {} : {}",
+    return out.add(rt::formatted("kvc.projected_norm {} : {}",
                                random.of({"l1", "l1", "l2"}), type.text()),
                    {.type = type, .positive = true});
   case Norm:
-    return out.add(fmt::format("kvc.norm {} {} : {}", random.of({"l1", "l2"}),
+    return out.add(rt::formatted("kvc.norm {} {} : {}", random.of({"l1", "l2"}),
                                random.of({"key", "value", "raw_key"}),
                                type.text()),
                    {.type = type, .positive = true});
@@ -255,7 +255,7 @@ Value Generator::scores(Type type, int spend) {
     return segment(floats(type, spend - 1));
   case FromHeads: {
     Value value = floats({Element::F32, Dims::Heads, type.heads}, spend - 1);
-    std::string body = fmt::format("kvc.broadcast {} : {} to {}", value.name,
+    std::string body = rt::formatted("kvc.broadcast {} : {} to {}", value.name,
                                    value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
@@ -267,13 +267,13 @@ Value Generator::scores(Type type, int spend) {
     std::string op = value.least < 0
                          ? "sitofp"
                          : random.of<std::string>({"uitofp", "sitofp"});
-    return out.add(fmt::format("arith.{} {} : {} to {}", op, value.name,
+    return out.add(rt::formatted("arith.{} {} : {} to {}", op, value.name,
                                value.type.text(), type.text()),
                    {.type = type, .positive = value.least >= 0});
   }
   case FromMask: {
     Value value = masks(type.of(Element::I1), spend - 1);
-    return out.add(fmt::format("arith.uitofp {} : {} to {}", value.name,
+    return out.add(rt::formatted("arith.uitofp {} : {} to {}", value.name,
                                value.type.text(), type.text()),
                    {.type = type, .positive = true, .bounded = true});
   }
@@ -291,15 +291,15 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
   case Position: {
     bool end = random.chance(40);
     Value position =
-        out.add(fmt::format("kvc.position{} : {}", end ? " from_end" : "",
+        out.add(rt::formatted("kvc.position{} : {}", end ? " from_end" : "",
                             type.of(Element::I32).text()),
                 {.type = type.of(Element::I32), .most = 300});
-    return out.add(fmt::format("arith.uitofp {} : {} to {}", position.name,
+    return out.add(rt::formatted("arith.uitofp {} : {} to {}", position.name,
                                position.type.text(), type.text()),
                    {.type = type, .positive = true});
   }
   case KeptLayers:
-    return out.add(fmt::format("kvc.kept_layers{} : {}",
+    return out.add(rt::formatted("kvc.kept_layers{} : {}",
                                random.chance(50) ? " share" : "", type.text()),
                    {.type = type, .positive = true, .bounded = true});
   case Heads:
@@ -343,7 +343,7 @@ Value Generator::rows(Type type, int spend) {
           : index(type.window).name;
   bool logits = random.chance(12 * taste[Logits]);
   bool rounded = !logits && random.chance(15 * taste[Rounded]);
-  return out.add(fmt::format("kvc.attention last({}){}{} : {}", last,
+  return out.add(rt::formatted("kvc.attention last({}){}{} : {}", last,
                              rounded ? " rounded" : "", logits ? " logits" : "",
                              type.text()),
                  {.type = type, .positive = !logits, .bounded = !logits});
@@ -357,7 +357,7 @@ Value Generator::vectors(Type type, int spend) {
     return elementwise(type, spend);
   if (spend > 1 && random.chance(12)) {
     Value value = floats({Element::F32, Dims::Tokens, type.heads}, spend - 1);
-    std::string body = fmt::format("kvc.broadcast {} along channels : {} to {}",
+    std::string body = rt::formatted("kvc.broadcast {} along channels : {} to {}",
                                    value.name, value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
@@ -371,12 +371,12 @@ Value Generator::vectors(Type type, int spend) {
   if (spend > 1 && random.chance(15)) {
     Value value =
         floats({Element::F32, Dims::HeadChannels, Axis::KVHeads}, spend - 1);
-    std::string body = fmt::format("kvc.broadcast {} : {} to {}", value.name,
+    std::string body = rt::formatted("kvc.broadcast {} : {} to {}", value.name,
                                    value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
   }
-  return out.add(fmt::format("kvc.vectors {} : {}",
+  return out.add(rt::formatted("kvc.vectors {} : {}",
                              random.of({"key", "value", "raw_key"}),
                              type.text()),
                  {.type = type, .bounded = true});

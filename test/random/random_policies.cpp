@@ -11,7 +11,7 @@
 #include "test/random/Shrink.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include "runtime/base/Format.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -104,10 +104,10 @@ public:
       good += verdict.kind == "ok";
       faults += verdict.kind != "ok";
       if (verdict.kind != "ok")
-        std::cout << fmt::format("{}: {}: {}\n", path.stem().string(),
+        std::cout << rt::formatted("{}: {}: {}\n", path.stem().string(),
                                  verdict.kind, firstLine(verdict.message));
     }
-    std::cout << fmt::format("{} policies: {} ok, {} faults\n", good + faults,
+    std::cout << rt::formatted("{} policies: {} ok, {} faults\n", good + faults,
                              good, faults);
     return faults > 0 || good == 0;
   }
@@ -148,7 +148,7 @@ private:
     runSeconds += verdict.runSeconds;
     judgeSeconds += verdict.judgeSeconds;
     if (options.verbose)
-      std::cerr << fmt::format(
+      std::cerr << rt::formatted(
           "seed {}: {} compile {:.2f} run {:.2f} judge {:.2f} disturbed {}\n",
           task.seed, verdict.kind, verdict.compileSeconds, verdict.runSeconds,
           verdict.judgeSeconds, verdict.disturbedRuns);
@@ -160,11 +160,11 @@ private:
     }
     ++faults;
     kinds[verdict.kind].push_back(task.seed);
-    std::cout << fmt::format("seed {}: {}: {}\n", task.seed, verdict.kind,
+    std::cout << rt::formatted("seed {}: {}: {}\n", task.seed, verdict.kind,
                              firstLine(verdict.message));
     std::cout.flush();
     if (!options.save.empty())
-      save(fmt::format("seed-{}", task.seed), task.policy, task.c, verdict);
+      save(rt::formatted("seed-{}", task.seed), task.policy, task.c, verdict);
   }
 
   /// Writes the policy with the command that repeats its fault, and if asked to
@@ -173,7 +173,7 @@ private:
             const Verdict &verdict) {
     std::string folder = options.save.empty() ? "." : options.save;
     std::filesystem::create_directories(folder);
-    write(fmt::format("{}/{}.mlir", folder, name), {policy, c}, verdict);
+    write(rt::formatted("{}/{}.mlir", folder, name), {policy, c}, verdict);
     if (!options.shrink)
       return;
     Children children(trial, 1, options.seconds);
@@ -188,7 +188,7 @@ private:
           return same;
         },
         400);
-    write(fmt::format("{}/{}-small.mlir", folder, name), small, last);
+    write(rt::formatted("{}/{}-small.mlir", folder, name), small, last);
   }
 
   /// Scores are what tokens are kept by.
@@ -198,7 +198,7 @@ private:
 
   static void write(const std::string &path, const Failing &failing,
                     const Verdict &verdict) {
-    std::ofstream(path) << fmt::format(
+    std::ofstream(path) << rt::formatted(
         "// random_policies --file {} --case {}\n// {}: {}\n{}", path,
         failing.c.text(), verdict.kind, firstLine(verdict.message),
         failing.policy);
@@ -208,17 +208,17 @@ private:
     for (const auto &[kind, seeds] : kinds) {
       std::string list;
       for (uint64_t seed : seeds)
-        list += fmt::format(" {}", seed);
-      std::cout << fmt::format("{} {}:{}\n", seeds.size(), kind, list);
+        list += rt::formatted(" {}", seed);
+      std::cout << rt::formatted("{} {}:{}\n", seeds.size(), kind, list);
     }
     for (const auto &[rule, count] : refusals)
-      std::cout << fmt::format("{} refused: {}\n", count, rule);
+      std::cout << rt::formatted("{} refused: {}\n", count, rule);
     if (options.coverage)
       coverage.print(std::cout);
-    std::cout << fmt::format(
+    std::cout << rt::formatted(
         "seconds: compile {:.1f}, PTX {:.1f}, run {:.1f}, judge {:.1f}\n",
         compileSeconds, ptxSeconds, runSeconds, judgeSeconds);
-    std::cout << fmt::format("{} policies: {} ok, {} refused, {} faults\n",
+    std::cout << rt::formatted("{} policies: {} ok, {} refused, {} faults\n",
                              good + refused + faults, good, refused, faults);
   }
 };
