@@ -24,14 +24,8 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  auto *budget = command
-                     ->add_option("--budget", options->budget,
-                                  "Tokens per KV head, window included")
-                     ->check(notEmpty);
-  auto *keep =
-      command->add_option("--keep", options->keep, "Share of the tokens")
-          ->check(notEmpty);
-  budget->excludes(keep);
+  BudgetOptions budget = addBudget(*command, options->budget, options->keep,
+                                   "Share of the tokens");
   command->add_option("--target", options->target, "host, cuda or ptx")
       ->check(notEmpty);
   command->add_option("--table", options->table, "Importance of heads")
@@ -55,8 +49,8 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
                     "--target ptx");
   command->add_option("--card", options->card, "GPU of --profile (h100)")
       ->check(notEmpty);
-  command->callback([options, budget, keep, &run] {
-    if (!*budget && !*keep)
+  command->callback([options, budget, &run] {
+    if (!budget.given())
       throw CLI::RequiredError("--budget or --keep");
     if (options->outputs.size() != options->inputs.size())
       throw CLI::ValidationError("--output",

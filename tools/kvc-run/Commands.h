@@ -22,6 +22,13 @@ void addReport(CLI::App &app, std::function<int()> &run);
 CLI::Validator wholeNumber(uint64_t least, uint64_t most);
 /// An option that is given says something.
 extern const CLI::Validator notEmpty;
+/// --budget or --keep, one of which must be given with a policy.
+struct BudgetOptions {
+  CLI::Option *budget, *keep;
+  bool given() const { return *budget || *keep; }
+};
+BudgetOptions addBudget(CLI::App &command, std::string &budget,
+                        std::string &keep, const std::string &keepText);
 /// The entries of "a,b,c" given once or more, each of which must pass `check`.
 /// The library's own lists skip what is empty between two commas.
 std::vector<std::string> splitList(const std::string &option,

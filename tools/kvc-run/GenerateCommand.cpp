@@ -24,7 +24,7 @@ void printSummary(const GenerateResult &r) {
   auto rate = [](size_t tokens, double seconds) {
     return seconds > 0 ? double(tokens) / seconds : 0.0;
   };
-  std::cerr << fmt::format(
+  std::cerr << formatted(
       "prefill {} tokens on {}, {:.0f} tokens/s; eviction {:.1f} ms; decode {} "
       "tokens, {:.0f} tokens/s; cache {} -> {} bytes ({:.1f} %)\n",
       r.promptTokens.size(), r.target,
@@ -46,7 +46,7 @@ int runGenerate(Command &command) {
     options.prompt = readText(command.promptFile);
   if (isatty(STDERR_FILENO))
     options.progress = [](uint32_t done, uint32_t layers) {
-      std::cerr << fmt::format("\rprefill: step {} of {}{}", done, layers,
+      std::cerr << formatted("\rprefill: step {} of {}{}", done, layers,
                                done == layers ? "\r\033[K" : "")
                 << std::flush;
     };
@@ -58,7 +58,7 @@ int runGenerate(Command &command) {
   for (const std::string &warning : result.warnings)
     std::cerr << "warning: " << warning << "\n";
   if (!result.policy.empty())
-    std::cerr << fmt::format(
+    std::cerr << formatted(
         "policy {}, budget {} tokens per head, target {}\n", result.policy,
         result.budget, result.target);
   printSummary(result);
@@ -81,11 +81,10 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   };
   auto *policy =
       name(command, "--policy", o.policy.policy, "Library of kvc-opt");
-  auto *budget = name(command, "--budget", o.budget,
-                      "Tokens per KV head, window included");
-  auto *keep = name(command, "--keep", o.keep, "Share of the prompt");
-  budget->excludes(keep)->needs(policy);
-  keep->needs(policy);
+  BudgetOptions budget =
+      addBudget(*command, o.budget, o.keep, "Share of the prompt");
+  budget.budget->needs(policy);
+  budget.keep->needs(policy);
   auto *prompt = command->add_option_group("prompt");
   prompt->add_option("--prompt", o.prompt, "Text");
   name(prompt, "--prompt-file", state->promptFile, "File of text");
@@ -125,7 +124,7 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
     for (const std::string &id :
          splitList("--tokens", state->tokens, wholeNumber(0, UINT32_MAX)))
       o.tokens.push_back(uint32_t(std::stoul(id)));
-    if (*policy && !*budget && !*keep)
+    if (*policy && !budget.given())
       throw CLI::RequiredError("--policy: --budget or --keep");
     if (!o.loadCache.empty() && (*policy || *chunk || !o.dumpLayers.empty()))
       throw CLI::ValidationError(

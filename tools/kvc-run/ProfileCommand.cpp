@@ -18,14 +18,8 @@ void kvc::rt::addProfile(CLI::App &app, std::function<int()> &run) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  auto *budget = command
-                     ->add_option("--budget", options->budget,
-                                  "Tokens per KV head, window included")
-                     ->check(notEmpty);
-  auto *keep =
-      command->add_option("--keep", options->keep, "Share of the tokens")
-          ->check(notEmpty);
-  budget->excludes(keep);
+  BudgetOptions budget = addBudget(*command, options->budget, options->keep,
+                                   "Share of the tokens");
   command->add_option("--kv-heads", options->kvHeads, "KV heads (8)")
       ->check(wholeNumber(1, 1024));
   command
@@ -43,7 +37,7 @@ void kvc::rt::addProfile(CLI::App &app, std::function<int()> &run) {
   command->add_option("--json", options->json, "File for the numbers")
       ->check(notEmpty);
   command->callback([=, &run] {
-    if (!*budget && !*keep)
+    if (!budget.given())
       throw CLI::RequiredError("--budget or --keep");
     for (const std::string &entry :
          splitList("--tokens", *tokens, wholeNumber(1, 1 << 24)))

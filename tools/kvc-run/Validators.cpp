@@ -16,7 +16,7 @@ CLI::Validator kvc::rt::wholeNumber(uint64_t least, uint64_t most) {
         if (error == std::errc() && rest == end && !text.empty() &&
             value >= least && value <= most)
           return "";
-        return fmt::format("must be a whole number of {} to {}, got '{}'",
+        return kvc::rt::formatted("must be a whole number of {} to {}, got '{}'",
                            least, most, text);
       },
       "");
@@ -27,6 +27,19 @@ const CLI::Validator kvc::rt::notEmpty(
       return text.empty() ? "must not be empty" : "";
     },
     "");
+
+kvc::rt::BudgetOptions kvc::rt::addBudget(CLI::App &command,
+                                          std::string &budget,
+                                          std::string &keep,
+                                          const std::string &keepText) {
+  BudgetOptions options = {
+      command.add_option("--budget", budget,
+                         "Tokens per KV head, window included"),
+      command.add_option("--keep", keep, keepText)};
+  options.budget->check(notEmpty)->excludes(options.keep);
+  options.keep->check(notEmpty);
+  return options;
+}
 
 std::vector<std::string>
 kvc::rt::splitList(const std::string &option,
