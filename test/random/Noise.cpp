@@ -133,7 +133,7 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     x = std::abs(x);
   int64_t terms = 1;
   bool ratio = false, deviation = false;
-  int64_t length = 0, from = 0, past = operand.shape.back();
+  int64_t length = 0, from = 0, past = operand.shape.back(), width = 0;
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     deviation = reduce.getKind() == ReduceKind::Std;
     ReduceKind kind = deviation ? ReduceKind::Mean : reduce.getKind();
@@ -158,7 +158,7 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
       break;
     }
   } else if (auto pool = dyn_cast<PoolOp>(op)) {
-    terms = int64_t(operands[1]->data[0]);
+    terms = width = int64_t(operands[1]->data[0]);
     size = reference::pool(size, terms, false, pool.getCountPadding());
   } else {
     auto segment = cast<SegmentOp>(op);
@@ -190,6 +190,13 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     if (length) {
       int64_t t = int64_t(i) % past;
       salt ^= t < from ? 1 : uint64_t(2 + (t - from) / length);
+    }
+    // Windows at the ends have fewer terms: a third of three equal numbers is
+    // not the half of two.
+    if (width) {
+      int64_t t = int64_t(i) % past;
+      salt ^= uint64_t(std::min(t + width / 2 + 1, past) -
+                       std::max<int64_t>(t - width / 2, 0));
     }
     double moved = error * draw(number, x, salt);
     if (fine && !ratio && size.data[i] > 0)

@@ -25,6 +25,8 @@ const char *const ops = R"(
     %x = kvc.reduce max heads %s : tensor<?x?xf32> -> tensor<?x?xf32>
     %n = kvc.allocate uniform : tensor<?xi32>
     %k = kvc.topk %s, %n : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+    %w = arith.constant 3 : index
+    %p = kvc.pool mean %s width(%w) : tensor<?x?xf32>
     kvc.keep %k : tensor<?x?xi1>
   })";
 
@@ -110,6 +112,25 @@ TEST_F(NoiseTest, EqualSumsOfOtherTermsAreMovedApart) {
     auto out = disturb(2, {0, 0, 0}, {a, b, a, -a, -b, -a}, seed);
     EXPECT_EQ(out[0], out[2]);
     apart |= std::abs(out[0] - out[1]) > 1e-6;
+  }
+  EXPECT_TRUE(apart);
+}
+
+TEST_F(NoiseTest, PoolsOfFewerEqualNumbersAreMovedApart) {
+  // A third of x + x + x is not the half of x + x in fp32.
+  double x = 1e3 / 7;
+  bool apart = false;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    Noise noise(policy, layer, seed, fewUnits);
+    Tensor width{{}, {}, {3}};
+    Tensor from{{Axis::KVHeads, Axis::Past}, {1, 5}, {x, x, x, x, x}};
+    Tensor to = from;
+    noise(&*std::next(policy.getBody().front().begin(), 7), {&from, &width},
+          to);
+    EXPECT_EQ(to.data[0], to.data[4]);
+    EXPECT_EQ(to.data[1], to.data[2]);
+    EXPECT_EQ(to.data[1], to.data[3]);
+    apart |= to.data[0] != to.data[1];
   }
   EXPECT_TRUE(apart);
 }
