@@ -1,6 +1,7 @@
 """lit configuration: every .mlir and .test file is a test."""
 import os
 import shutil
+import sys
 
 import lit.formats
 
@@ -19,11 +20,13 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
 # Tests run beside each other, a core each: BLAS threads that wait spin.
 config.environment["OPENBLAS_NUM_THREADS"] = "1"
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=error"
+# Not by its name: that may be a script that looks for it anew each time.
+python = sys.executable
 config.substitutions += [
     ("%policies", os.path.join(config.kvc_source, "policies")),
     ("%models", os.path.join(config.kvc_source, "models")),
-    ("%layers", "python3 " + os.path.join(config.test_source_root, "Inputs", "layers.py")),
-    ("%python", "python3"),
+    ("%layers", python + " " + os.path.join(config.test_source_root, "Inputs", "layers.py")),
+    ("%python", python),
     ("%tools", os.path.join(config.kvc_source, "tools")),
     ("%build", config.kvc_build),
     ("%inputs", os.path.join(config.test_source_root, "Inputs")),

@@ -1,6 +1,6 @@
 """docs.py BUILD [--check]: writes the generated pages, or fails where they are stale.
 
-docs/dialect.md and docs/passes.md come from ODS (the build has them), the argument
+docs/dialect.md and docs/passes.md come from ODS (by the build), the argument
 table of docs/manifest.md from runtime/include/kvc/arguments.def, the table of policies/README.md from
 the policies' manifests."""
 import json
@@ -12,6 +12,9 @@ import sys
 root = pathlib.Path(__file__).resolve().parents[2]
 build = pathlib.Path(sys.argv[1])
 check = "--check" in sys.argv
+if not check: # a check is made by a build's own tests
+    subprocess.run(["cmake", "--build", build, "--target", "KVCDialectDoc", "KVCPassesDoc",
+                    "KVCCodegenPassesDoc", "kvc-opt"], check=True, stdout=subprocess.DEVNULL)
 
 
 def generated(*parts):
