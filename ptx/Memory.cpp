@@ -16,14 +16,6 @@ namespace {
 
 enum class Space { Parameter, Global, Shared };
 
-Access accessOf(const Warp &warp, uint32_t lane) {
-  return {warp.index * 32 + lane, warp.block.shared.barriers, warp.syncs};
-}
-
-uint64_t addressOf(const Warp &warp, const Operand &operand, uint32_t lane) {
-  return warp[operand][lane] + uint64_t(operand.offset);
-}
-
 /// `bytes` at an address of a lane; of vectors the address is a multiple of all.
 template <Space space>
 const std::byte *readable(Warp &warp, uint64_t address, uint32_t bytes,

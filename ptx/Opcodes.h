@@ -47,6 +47,7 @@ struct Opcode {
 std::optional<Opcode> findArithmetic(Parts parts); // Arithmetic.cpp
 std::optional<Opcode> findConversion(Parts parts); // Conversion.cpp
 std::optional<Opcode> findMemory(Parts parts);     // Memory.cpp
+std::optional<Opcode> findAsyncCopy(Parts parts);  // AsyncCopies.cpp
 std::optional<Opcode> findCollective(Parts parts); // Collective.cpp
 std::optional<Opcode> findControl(Parts parts);    // Control.cpp
 

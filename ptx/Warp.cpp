@@ -23,6 +23,10 @@ Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
     rows[at].fill(~0ull);
 }
 
+Access kvc::ptx::accessOf(const Warp &warp, uint32_t lane) {
+  return {warp.index * 32 + lane, warp.block.shared.barriers, warp.syncs};
+}
+
 void Warp::branch(const Instruction &op, uint32_t taken) {
   Way &way = ways.back();
   uint32_t lanes = way.lanes & alive, others = lanes & ~taken;

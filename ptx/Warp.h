@@ -11,7 +11,9 @@
 #ifndef KVC_PTX_WARP_H
 #define KVC_PTX_WARP_H
 
+#include "ptx/AsyncCopies.h"
 #include "ptx/Program.h"
+#include "ptx/SharedMemory.h"
 
 #include <span>
 
@@ -35,8 +37,9 @@ public:
 
   Block &block;
   const uint32_t index;
-  uint32_t carry = 0;    // of add.cc and sub.cc, a bit a lane
-  uint32_t syncs = 0;    // bar.warp.sync so far: orders memory among lanes
+  uint32_t carry = 0; // of add.cc and sub.cc, a bit a lane
+  uint32_t syncs = 0; // bar.warp.sync so far: orders memory among lanes
+  std::array<AsyncCopies, 32> copies; // a lane's
 
 private:
   struct Way {
@@ -49,6 +52,14 @@ private:
   std::vector<Way> ways; // the last one runs
   uint32_t alive;
 };
+
+/// Where a memory operand points to.
+inline uint64_t addressOf(const Warp &warp, const Operand &operand,
+                          uint32_t lane) {
+  return warp[operand][lane] + uint64_t(operand.offset);
+}
+/// A lane's access to shared memory, now.
+Access accessOf(const Warp &warp, uint32_t lane);
 
 } // namespace kvc::ptx
 

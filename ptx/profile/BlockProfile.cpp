@@ -75,11 +75,35 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     sums.matrix += 1;
     clock.matrix += card.matrixClocks;
   }
-  if (cost.traffic != Traffic::None && lanes) {
-    latency = cost.shared ? shared(warp, op, lanes, clock)
-                          : global(warp, op, lanes, clock);
+  switch (cost.traffic) {
+  case Traffic::None:
+    break;
+  case Traffic::Load:
+  case Traffic::Store:
+  case Traffic::Change:
+    if (!lanes)
+      break;
+    latency = access(warp, op, lanes, clock);
     if (cost.shared && cost.traffic != Traffic::Load)
       clock.stored = std::max(clock.stored, at + latency);
+    break;
+  case Traffic::Copy:
+    if (lanes)
+      copy(warp, op, lanes, clock, at);
+    break;
+  case Traffic::Commit:
+    clock.groups.push_back(clock.landing);
+    break;
+  case Traffic::Wait: {
+    bool all = op.operands.empty();
+    if (all)
+      clock.groups.push_back(clock.landing);
+    size_t pending = all ? 0 : warp[op.operands[0]][0];
+    for (; clock.groups.size() > pending; clock.groups.pop_front())
+      clock.stored = std::max(clock.stored, clock.groups.front());
+    clock.latest = std::max(clock.latest, clock.stored);
+    break;
+  }
   }
   clock.latest = std::max(clock.latest, at);
   for (Row row : op.results)
@@ -127,10 +151,6 @@ uint32_t lanesTogether(uint32_t bytes) {
   return bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
 }
 
-uint64_t addressOf(const Warp &warp, const Instruction &op, uint32_t lane) {
-  return warp[op.operands[0]][lane] + uint64_t(op.operands[0].offset);
-}
-
 /// Sorts and drops what is there twice; returns how many are left.
 template <size_t n>
 size_t distinct(std::array<uint64_t, n> &values, size_t count) {
@@ -141,9 +161,32 @@ size_t distinct(std::array<uint64_t, n> &values, size_t count) {
 
 } // namespace
 
-double BlockProfile::shared(const Warp &warp, const Instruction &op,
+uint64_t BlockProfile::Place::operator()(uint32_t lane) const {
+  return addressOf(warp, operand, lane);
+}
+
+double BlockProfile::access(const Warp &warp, const Instruction &op,
                             uint32_t lanes, Clock &clock) {
-  uint32_t bytes = op.cost.bytes, together = lanesTogether(bytes);
+  const Cost &cost = op.cost;
+  Place place = {warp,         op.operands[0], lanes,
+                 cost.traffic, cost.bytes,     cost.latency};
+  return cost.shared ? shared(place, clock) : global(place, clock);
+}
+
+void BlockProfile::copy(const Warp &warp, const Instruction &op, uint32_t lanes,
+                        Clock &clock, double at) {
+  auto bytes = uint32_t(warp[op.operands[2]][0]);
+  double read = global(
+      {warp, op.operands[1], lanes, Traffic::Copy, bytes, op.cost.latency},
+      clock);
+  double written = shared(
+      {warp, op.operands[0], lanes, Traffic::Store, bytes, op.cost.latency},
+      clock);
+  clock.landing = std::max(clock.landing, at + read + written);
+}
+
+double BlockProfile::shared(const Place &place, Clock &clock) {
+  uint32_t together = lanesTogether(place.bytes);
   double passes = 0;
   std::array<uint64_t, 128> all;
   size_t allCount = 0;
@@ -152,9 +195,9 @@ double BlockProfile::shared(const Warp &warp, const Instruction &op,
     std::array<uint64_t, 128> words;
     size_t count = 0;
     for (uint32_t lane = first; lane < first + together; ++lane)
-      if (lanes >> lane & 1)
-        for (uint32_t byte = 0; byte < bytes; byte += 4)
-          words[count++] = (addressOf(warp, op, lane) + byte) / 4;
+      if (place.lanes >> lane & 1)
+        for (uint32_t byte = 0; byte < place.bytes; byte += 4)
+          words[count++] = (place(lane) + byte) / 4;
     // Of atomics too: what a warp adds to one word, the hardware adds up first.
     count = distinct(words, count);
     std::array<uint8_t, 32> banks = {};
@@ -165,18 +208,17 @@ double BlockProfile::shared(const Warp &warp, const Instruction &op,
     }
     passes += most;
   }
-  if (op.cost.traffic == Traffic::Change)
+  if (place.traffic == Traffic::Change)
     passes *= 2; // read and write
   sums.sharedRequests += 1;
   sums.sharedPasses += passes;
   sums.sharedIdeal += double((distinct(all, allCount) + 31) / 32);
   clock.passes += passes;
-  return op.cost.latency + passes - 1;
+  return place.latency + passes - 1;
 }
 
-double BlockProfile::global(const Warp &warp, const Instruction &op,
-                            uint32_t lanes, Clock &clock) {
-  uint32_t bytes = op.cost.bytes, together = lanesTogether(bytes);
+double BlockProfile::global(const Place &place, Clock &clock) {
+  uint32_t together = lanesTogether(place.bytes);
   double passes = 0;
   std::array<uint64_t, 64> sectors;
   std::array<uint64_t, 32> places;
@@ -185,8 +227,8 @@ double BlockProfile::global(const Warp &warp, const Instruction &op,
     std::array<uint64_t, 32> lines;
     size_t count = 0;
     for (uint32_t lane = first; lane < first + together; ++lane)
-      if (lanes >> lane & 1) {
-        uint64_t address = addressOf(warp, op, lane);
+      if (place.lanes >> lane & 1) {
+        uint64_t address = place(lane);
         lines[count++] = address / 128;
         places[placeCount++] = address;
         sectors[sectorCount++] = address / 32;
@@ -194,14 +236,14 @@ double BlockProfile::global(const Warp &warp, const Instruction &op,
     passes += double(distinct(lines, count));
   }
   sectorCount = distinct(sectors, sectorCount);
-  uint64_t ideal = (distinct(places, placeCount) * bytes + 31) / 32;
+  uint64_t ideal = (distinct(places, placeCount) * place.bytes + 31) / 32;
   sums.globalPasses += passes;
   clock.passes += passes;
-  if (op.cost.traffic != Traffic::Load) {
+  if (place.traffic != Traffic::Load && place.traffic != Traffic::Copy) {
     sums.l2Bytes += 32.0 * double(sectorCount);
     for (size_t i = 0; i < sectorCount; ++i)
       writes[sectors[i] / 4] |= uint8_t(1u << sectors[i] % 4);
-    return op.cost.latency;
+    return place.latency;
   }
   sums.loadRequests += 1;
   sums.loadSectors += double(sectorCount);
@@ -212,7 +254,9 @@ double BlockProfile::global(const Warp &warp, const Instruction &op,
     uint8_t mask = 0;
     for (; i < sectorCount && sectors[i] / 4 == line; ++i)
       mask |= uint8_t(1u << sectors[i] % 4);
-    uint8_t missing = l1.miss(line, mask);
+    // Copies of 16 bytes go past L1.
+    bool past = place.traffic == Traffic::Copy && place.bytes == 16;
+    uint8_t missing = past ? mask : l1.miss(line, mask);
     if (!missing)
       continue;
     sums.l2Bytes += 32.0 * std::popcount(missing);

@@ -15,6 +15,7 @@
 #include "ptx/profile/Cards.h"
 #include "ptx/profile/Counters.h"
 
+#include <deque>
 #include <functional>
 #include <unordered_map>
 
@@ -67,14 +68,29 @@ private:
     double base = 0;           // of the running basic block
     double latest = 0;         // issue of its last instruction
     double issues = 0, passes = 0, matrix = 0, special = 0;
-    double stored = 0; // when shared stores are done
+    double stored = 0;         // when shared stores are done
+    double landing = 0;        // of the copies that no group has yet
+    std::deque<double> groups; // when they land
   };
 
-  /// Clocks until a global load has its value.
-  double global(const Warp &warp, const Instruction &op, uint32_t lanes,
+  /// What one instruction does at the addresses of one of its operands.
+  struct Place {
+    const Warp &warp;
+    const Operand &operand;
+    uint32_t lanes;
+    Traffic traffic;
+    uint32_t bytes; // a lane
+    double latency;
+    uint64_t operator()(uint32_t lane) const;
+  };
+  /// Clocks until it is done.
+  double access(const Warp &warp, const Instruction &op, uint32_t lanes,
                 Clock &clock);
-  double shared(const Warp &warp, const Instruction &op, uint32_t lanes,
-                Clock &clock);
+  double global(const Place &place, Clock &clock);
+  double shared(const Place &place, Clock &clock);
+  /// cp.async: begins at `at`.
+  void copy(const Warp &warp, const Instruction &op, uint32_t lanes,
+            Clock &clock, double at);
   void endBasicBlock(Clock &clock, double more);
 
   const Card &card;

@@ -52,6 +52,17 @@ Cost accessCost(Parts parts) {
   return cost;
 }
 
+/// cp.async and what waits for it.
+Cost asyncCost(Parts parts) {
+  Cost cost;
+  bool copies = has(parts, "global");
+  cost.unit = copies ? Unit::Global : Unit::Barrier;
+  cost.traffic = copies                           ? Traffic::Copy
+                 : parts.back() == "commit_group" ? Traffic::Commit
+                                                  : Traffic::Wait;
+  return cost;
+}
+
 Cost divisionCost(std::string_view type) {
   // Called or inlined sequences around rcp.
   if (isFloating(type))
@@ -76,6 +87,8 @@ Cost kvc::ptx::costOf(Parts parts) {
   bool wide = type.ends_with("64"), isF = isFloating(type);
   if (name == "ld" || name == "st" || name == "atom" || name == "red")
     return accessCost(parts);
+  if (name == "cp")
+    return asyncCost(parts);
   if (name == "mma")
     return {Unit::Matrix, 1, 33};
   if (name == "bra" || name == "ret")

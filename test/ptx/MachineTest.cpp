@@ -141,6 +141,60 @@ TEST(PTXMachine, SharedMemoryBeginsAsNaN) {
             0xffffffff);
 }
 
+// Thread i writes 100 + i, and begins to copy it to word i of shared memory.
+const char *const copy[] = {
+    "mov.u32 %r1, shared; add.s32 %r3, %r0, 100; st.global.b32 [%d1], %r3;"
+    "mad.lo.s32 %r2, %r0, 4, %r1; cp.async.ca.shared.global [%r2], [%d1], 4;",
+    "ld.shared.b32 %r4, [%r2]; cvt.u64.u32 %d2, %r4;"};
+
+TEST(PTXMachine, CopiesLandWhenTheyAreWaitedFor) {
+  auto copied = [](const std::string &between, const char *from = copy[0]) {
+    return runKernel(from + between + copy[1])[5];
+  };
+  const int64_t nothing = 0xffffffff;
+  EXPECT_EQ(copied("cp.async.wait_all;"), 105);
+  EXPECT_EQ(copied("cp.async.commit_group; cp.async.wait_group 0;"), 105);
+  // Whoever does not wait, or for another group, finds NaN.
+  EXPECT_EQ(copied(""), nothing);
+  EXPECT_EQ(copied("cp.async.commit_group;"), nothing);
+  EXPECT_EQ(copied("cp.async.wait_group 0;"), nothing);
+  EXPECT_EQ(copied("cp.async.commit_group; cp.async.wait_group 1;"), nothing);
+  EXPECT_EQ(copied("cp.async.commit_group; cp.async.commit_group;"
+                   "cp.async.wait_group 1;"),
+            105);
+  // What the source is after the copy began is nobody's business.
+  EXPECT_EQ(copied("st.global.b32 [%d1], 7; cp.async.wait_all;"), 105);
+}
+
+TEST(PTXMachine, CopiesRaceLikeStores) {
+  std::string other = "xor.b32 %r5, %r0, 32; mad.lo.s32 %r2, %r5, 4, %r1;";
+  std::string wait = "cp.async.wait_all;";
+  EXPECT_THAT(complaint(copy[0] + wait + other + copy[1], 64),
+              HasSubstr("thread 32 overwrites what is read by thread 0"));
+  EXPECT_EQ(complaint(copy[0] + wait + "bar.sync 0;" + other + copy[1], 64),
+            "");
+  // A barrier in front of the wait orders nothing.
+  EXPECT_THAT(
+      complaint(copy[0] + std::string("bar.sync 0;") + wait + other + copy[1],
+                64),
+      HasSubstr("overwrites what is read by"));
+}
+
+TEST(PTXMachine, SizesOfCopiesAreChecked) {
+  EXPECT_THAT(complaint("mov.u32 %r1, shared;"
+                        "cp.async.cg.shared.global [%r1], [%d0], 8;"),
+              HasSubstr("must copy 16 bytes, got 8"));
+  EXPECT_THAT(complaint("mov.u32 %r1, shared;"
+                        "cp.async.ca.shared.global [%r1], [%d0], 2;"),
+              HasSubstr("must copy 4, 8 or 16 bytes, got 2"));
+  EXPECT_THAT(complaint("mov.u32 %r1, shared;"
+                        "cp.async.ca.shared.global [%r1+1020], [%d0], 8;"),
+              HasSubstr("a shared address must be a multiple of 8, got 1020"));
+  EXPECT_THAT(complaint("mov.u32 %r1, shared;"
+                        "cp.async.ca.shared.global [%r1], [%d0+256], 8;"),
+              HasSubstr("an allocation has 256 bytes"));
+}
+
 TEST(PTXMachine, AddressesAreChecked) {
   EXPECT_THAT(complaint("ld.global.b32 %r1, [%d0+256];"),
               HasSubstr("an allocation has 256 bytes, got an access of 4 at "

@@ -77,6 +77,27 @@ TEST(Profile, Sectors) {
   EXPECT_EQ(again.counters.l2Bytes, 512);
 }
 
+TEST(Profile, CopiesAreUnderWayUntilTheyAreWaitedFor) {
+  // 16 bytes a lane, 512 in a row; the results have room for 64 threads.
+  std::string copy =
+      "mov.b32 %r9, shared; shl.b32 %r1, %r0, 4; add.s32 %r1, %r1, %r9;"
+      "cvt.u64.u32 %d4, %r0; shl.b64 %d4, %d4, 4; add.s64 %d4, %d4, %d0;"
+      "cp.async.cg.shared.global [%r1], [%d4], 16; cp.async.commit_group;";
+  auto of = [](const std::string &body) { return profileOf(body, 2); };
+  LaunchProfile begun = of(copy),
+                waited = of(copy + "cp.async.wait_group 0; bar.sync 0;"),
+                later = of(copy + "cp.async.wait_group 1; bar.sync 0;");
+  EXPECT_EQ(begun.counters.loadSectors, 2 * 16);
+  EXPECT_EQ(begun.counters.loadIdeal, 2 * 16);
+  EXPECT_EQ(begun.counters.sharedPasses, 2 * 4);
+  EXPECT_EQ(begun.dramRead, 512);
+  // Beside it the results of two blocks, which store to the same 256 bytes.
+  EXPECT_EQ(begun.counters.l2Bytes, 2 * (512 + 256));
+  EXPECT_LT(begun.longestPath, 100);
+  EXPECT_LT(later.longestPath, 100);
+  EXPECT_GT(waited.longestPath, 650);
+}
+
 TEST(Profile, UnitsAndPath) {
   // Four exponentials one behind the other, and four side by side.
   std::string chain, wide;
