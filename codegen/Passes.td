@@ -30,7 +30,7 @@ def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
 def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
   let summary = "expand math ops to arithmetic that is the same on all targets";
   let description = [{
-    Neither libdevice nor libm: both targets compute the same polynomials.
+    Both targets compute the same polynomials, without libdevice.
     `math.sqrt`, `math.absf`, `math.fma`, `math.copysign` and `math.ctpop` are
     left to the targets, where they are exact. A float becomes one bit by way
     of 32, which LLVM's NVPTX backend gets wrong by itself.
@@ -45,7 +45,9 @@ def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
 def SIMTToNVVM : Pass<"convert-simt-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
   let summary = "lower simt ops to NVVM intrinsics";
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
-                           "::mlir::NVVM::NVVMDialect"];
+                           "::mlir::NVVM::NVVMDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect"];
 }
 
 def GPUToHost : Pass<"convert-gpu-to-host", "::mlir::ModuleOp"> {
@@ -61,7 +63,8 @@ def GPUToHost : Pass<"convert-gpu-to-host", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::func::FuncDialect",
                            "::mlir::arith::ArithDialect",
-                           "::mlir::memref::MemRefDialect"];
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect"];
 }
 
 #endif // KVC_CODEGEN_PASSES_TD

@@ -137,6 +137,11 @@ public:
     return {*builder,
             mlir::arith::AddFOp::create(*builder, product, b.value, contract)};
   }
+  /// this * a + b with one rounding on every target; the host's is a call of libm.
+  Expr fusedMultiplyAdd(Expr a, Expr b) const {
+    return {*builder,
+            mlir::math::FmaOp::create(*builder, value, a.value, b.value)};
+  }
   Expr toIndex() const {
     return {*builder, mlir::arith::IndexCastOp::create(
                           *builder, builder->getIndexType(), value)};

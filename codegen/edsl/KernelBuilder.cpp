@@ -199,6 +199,19 @@ SmallVector<Expr> KernelBuilder::registers(Expr vector) {
   return result;
 }
 
+void KernelBuilder::copyAsync(const Buffer &from, ArrayRef<Expr> fromAt,
+                              const Buffer &to, ArrayRef<Expr> toAt,
+                              int64_t width) {
+  simt::AsyncCopyOp::create(b, from.memref, address(from, fromAt), to.memref,
+                            address(to, toAt), width);
+}
+
+void KernelBuilder::commitCopies() { simt::AsyncCommitOp::create(b); }
+
+void KernelBuilder::waitForCopies(int64_t pending) {
+  simt::AsyncWaitOp::create(b, pending);
+}
+
 void KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
                               ArrayRef<Expr> at) {
   memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, value,

@@ -90,6 +90,15 @@ public:
   Expr element(Expr vector, int64_t i);
   /// The vector's bits as 32-bit registers.
   llvm::SmallVector<Expr> registers(Expr vector);
+  /// Begins to copy `width` elements, 4, 8 or 16 bytes, from global to shared
+  /// memory. They are there for the thread behind waitForCopies, for others
+  /// behind a barrier after that.
+  void copyAsync(const Buffer &from, llvm::ArrayRef<Expr> fromAt,
+                 const Buffer &to, llvm::ArrayRef<Expr> toAt, int64_t width);
+  /// Makes a group of the copies that were begun since the last one.
+  void commitCopies();
+  /// Waits for all of the thread's groups but the last `pending`.
+  void waitForCopies(int64_t pending);
   void atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void atomicOr(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
 

@@ -237,7 +237,20 @@ private:
       return finish(op, call(offsetof(kvc_simt_ops, log2), f32, log.getX(),
                              /*withContext=*/false));
     if (auto mma = dyn_cast<simt::MmaOp>(op))
-      replaceMma(mma);
+      return replaceMma(mma);
+    // Copies are there at once: whether somebody waits is the PTX machine's to
+    // see.
+    if (auto copy = dyn_cast<simt::AsyncCopyOp>(op)) {
+      auto type = VectorType::get(
+          {int64_t(copy.getCount())},
+          cast<MemRefType>(copy.getFrom().getType()).getElementType());
+      Value moved =
+          vector::LoadOp::create(b, type, copy.getFrom(), copy.getFromIndex());
+      vector::StoreOp::create(b, moved, copy.getTo(), copy.getToIndex());
+      return op->erase();
+    }
+    if (isa<simt::AsyncCommitOp, simt::AsyncWaitOp>(op))
+      op->erase();
   }
 
   void finish(Operation *op, Value value) {

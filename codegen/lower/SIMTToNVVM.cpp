@@ -91,12 +91,71 @@ struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
   }
 };
 
+struct LowerAsyncCopy : public OpRewritePattern<simt::AsyncCopyOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  static Value pointer(PatternRewriter &rewriter, Location loc, Value memref,
+                       Value index, unsigned space) {
+    auto type = cast<MemRefType>(memref.getType());
+    Value base =
+        memref::ExtractAlignedPointerAsIndexOp::create(rewriter, loc, memref);
+    Value bytes = arith::ConstantIndexOp::create(
+        rewriter, loc, type.getElementTypeBitWidth() / 8);
+    Value address = arith::AddIOp::create(
+        rewriter, loc, base,
+        arith::MulIOp::create(rewriter, loc, index, bytes));
+    Value number = arith::IndexCastOp::create(rewriter, loc,
+                                              rewriter.getI64Type(), address);
+    return LLVM::IntToPtrOp::create(
+        rewriter, loc, LLVM::LLVMPointerType::get(rewriter.getContext(), space),
+        number);
+  }
+
+  LogicalResult matchAndRewrite(simt::AsyncCopyOp op,
+                                PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto type = cast<MemRefType>(op.getFrom().getType());
+    int64_t bytes = op.getCount() * type.getElementTypeBitWidth() / 8;
+    Value to = pointer(rewriter, loc, op.getTo(), op.getToIndex(),
+                       unsigned(NVVM::NVVMMemorySpace::Shared));
+    Value from = pointer(rewriter, loc, op.getFrom(), op.getFromIndex(),
+                         unsigned(NVVM::NVVMMemorySpace::Global));
+    // Only 16 bytes can go past L1, which nobody reads it from again.
+    auto cached = bytes == 16 ? NVVM::LoadCacheModifierKind::CG
+                              : NVVM::LoadCacheModifierKind::CA;
+    NVVM::CpAsyncOp::create(rewriter, loc, to, from, uint32_t(bytes), cached,
+                            /*cpSize=*/Value());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct LowerAsyncCommit : public OpRewritePattern<simt::AsyncCommitOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::AsyncCommitOp op,
+                                PatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::CpAsyncCommitGroupOp>(op);
+    return success();
+  }
+};
+
+struct LowerAsyncWait : public OpRewritePattern<simt::AsyncWaitOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::AsyncWaitOp op,
+                                PatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::CpAsyncWaitGroupOp>(op, op.getPending());
+    return success();
+  }
+};
+
 struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LowerMma, LowerBallot, LowerSyncWarp>(context);
-    patterns.add<LowerTo<simt::Exp2Op>>(context, "llvm.nvvm.ex2.approx.ftz.f32");
+    patterns.add<LowerMma, LowerBallot, LowerSyncWarp, LowerAsyncCopy,
+                 LowerAsyncCommit, LowerAsyncWait>(context);
+    patterns.add<LowerTo<simt::Exp2Op>>(context,
+                                        "llvm.nvvm.ex2.approx.ftz.f32");
     patterns.add<LowerTo<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
     // Exact on the device; as math ops they would be sent to libdevice.
     patterns.add<LowerTo<math::SqrtOp>>(context, "llvm.sqrt.f32");

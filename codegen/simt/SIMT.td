@@ -72,4 +72,32 @@ def SIMT_SyncWarpOp : SIMT_Op<"sync_warp"> {
   let assemblyFormat = "attr-dict";
 }
 
+def SIMT_AsyncCopyOp : SIMT_Op<"async_copy"> {
+  let summary = "begin to copy some elements from global to shared memory";
+  let description = [{
+    4, 8 or 16 bytes at addresses that are multiples of it. They are there for
+    the thread once it has waited for the group that it committed the copy to,
+    for others behind a barrier after that. Until then the source must not be
+    written and the destination not be touched.
+  }];
+  let arguments = (ins MemRefRankOf<[AnyType], [1]>:$from, Index:$fromIndex,
+                       MemRefRankOf<[AnyType], [1]>:$to, Index:$toIndex,
+                       I64Attr:$count);
+  let assemblyFormat = [{
+    $count `of` $from `[` $fromIndex `]` `to` $to `[` $toIndex `]` attr-dict `:`
+    type($from) `to` type($to)
+  }];
+}
+
+def SIMT_AsyncCommitOp : SIMT_Op<"async_commit"> {
+  let summary = "make a group of the copies begun since the last one";
+  let assemblyFormat = "attr-dict";
+}
+
+def SIMT_AsyncWaitOp : SIMT_Op<"async_wait"> {
+  let summary = "wait for all of the thread's groups but the last `pending`";
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
 #endif // KVC_SIMT_TD

@@ -17,4 +17,20 @@ gpu.module @kernels {
     memref.store %y, %out[] : memref<f32, #gpu.address_space<global>>
     gpu.return
   }
+
+  // Copies are there at once.
+  // CHECK-LABEL: func.func @copy
+  // CHECK: %[[MOVED:.*]] = vector.load %{{.*}} : memref<?xf32>, vector<4xf32>
+  // CHECK: vector.store %[[MOVED]], %{{.*}} : memref<64xf32>, vector<4xf32>
+  // CHECK-NOT: simt.
+  // CHECK: return
+  gpu.func @copy(%from: memref<f32, #gpu.address_space<global>>)
+      workgroup(%to: memref<64xf32, #gpu.address_space<workgroup>>) kernel {
+    %i = arith.constant 0 : index
+    %row = memref.reinterpret_cast %from to offset: [0], sizes: [64], strides: [1] : memref<f32, #gpu.address_space<global>> to memref<?xf32, #gpu.address_space<global>>
+    simt.async_copy 4 of %row[%i] to %to[%i] : memref<?xf32, #gpu.address_space<global>> to memref<64xf32, #gpu.address_space<workgroup>>
+    simt.async_commit
+    simt.async_wait 0
+    gpu.return
+  }
 }

@@ -16,4 +16,20 @@ gpu.module @kernels {
     %e:4 = simt.mma f16 a(%a, %a, %a, %a) b(%a, %a) c(%x, %x, %x, %x)
     gpu.return %y, %votes, %d#0, %e#1 : f32, i32, f32, f32
   }
+
+  // Copies of 16 bytes go past L1.
+  // CHECK-LABEL: gpu.func @copy
+  // CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>
+  // CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>
+  // CHECK: nvvm.cp.async.commit.group
+  // CHECK: nvvm.cp.async.wait.group 1
+  // CHECK-NOT: simt.
+  gpu.func @copy(%from: memref<?xbf16, #gpu.address_space<global>>, %i: index)
+      workgroup(%to: memref<64xbf16, #gpu.address_space<workgroup>>) {
+    simt.async_copy 8 of %from[%i] to %to[%i] : memref<?xbf16, #gpu.address_space<global>> to memref<64xbf16, #gpu.address_space<workgroup>>
+    simt.async_copy 2 of %from[%i] to %to[%i] : memref<?xbf16, #gpu.address_space<global>> to memref<64xbf16, #gpu.address_space<workgroup>>
+    simt.async_commit
+    simt.async_wait 1
+    gpu.return
+  }
 }
