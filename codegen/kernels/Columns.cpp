@@ -35,12 +35,35 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
   for (Operation &op : kernel.getBody().front())
     for (Value result : op.getResults())
       halo = std::max(halo, pooledBehind(result).reach);
-  int64_t bytes = attends ? LogitTile::bytesPerWarp : 0;
+  planSharedMemory();
+}
+
+int64_t ColumnsBuilder::bytesPerWarp() const {
+  int64_t bytes = 0;
+  if (attends)
+    bytes += inRegisters ? llvm::PowerOf2Ceil(site.shape.group) * warpSize * 4
+                         : LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   bytes += gathers() ? gatherTokens * 4 : 0;
   for (ReduceOp reduce : rowHeads)
     bytes += windowOf(reduce) * warpSize * 4;
-  warps = warpsThatFit(bytes, maxWarps);
+  return bytes;
+}
+
+void ColumnsBuilder::planSharedMemory() {
+  bool stages = StagedRows::suits(site.shape) && !gathers() &&
+                (attends || !projectedNorms.empty());
+  inRegisters = stages && attends && rowsArePointwise();
+  if (!stages) {
+    warps = warpsThatFit(bytesPerWarp(), maxWarps);
+    return;
+  }
+  for (warps = maxWarps;; warps /= 2) {
+    stagedRows = StagedRows::rowsThatFit(
+        site.shape, maxSharedBytes - warps * bytesPerWarp());
+    if (stagedRows || warps == 1)
+      return;
+  }
 }
 
 void ColumnsBuilder::build() {
@@ -60,11 +83,14 @@ LaunchSpec ColumnsBuilder::launch() {
 
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
+  if (stagedRows)
+    staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)
-    tile.emplace(k, warps, /*spare=*/halo > 0,
-                 k.shape.headDim > 128 && projectedNorms.empty()
-                     ? WarpProduct::Stays::Rows
-                     : WarpProduct::Stays::Columns);
+    tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0);
+  if (inRegisters)
+    memberSums =
+        k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
+                 {k.index(tile->paddedGroup * warpSize), k.index(warpSize)});
   if (!projectedNorms.empty())
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
@@ -82,10 +108,13 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries);
   if (gathers())
     return runGathered(k, s);
-  Expr first =
-      (k.block(gpu::Dimension::x) * warps + k.warp()) * tokensPerWarp();
-  k.when(s.length.above(s.budget) & (first < s.past), [&] {
+  Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();
+  Expr first = blockFirst + k.warp() * tokensPerWarp();
+  // Warps that share stages go the same way.
+  Expr some = (staged ? blockFirst : first) < s.past;
+  k.when(s.length.above(s.budget) & some, [&] {
     tileStart = halo ? first - halo : first;
+    blockStart = halo ? blockFirst - halo : blockFirst;
     Expr token = tileStart + k.lane();
     Expr exists = token < s.past;
     if (halo)

@@ -31,8 +31,9 @@
 
 namespace kvc {
 
-/// In three files: Columns.cpp has the walk and what it stores, ColumnsRows.cpp
-/// attention rows, ColumnsNorms.cpp norms behind the output projection.
+/// In four files: Columns.cpp has the walk and what it stores, ColumnsRows.cpp
+/// attention rows, ColumnsProducts.cpp those that stay in registers,
+/// ColumnsNorms.cpp norms behind the output projection.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -44,6 +45,11 @@ public:
 private:
   static constexpr int64_t maxWarps = 4;
 
+  /// Shared memory that a warp needs for itself.
+  int64_t bytesPerWarp() const;
+  /// Chooses as many warps as fit, and then rows of a stage.
+  void planSharedMemory();
+
   KernelOp kernel;
   const KernelSite &site;
   YieldOp yield;
@@ -53,8 +59,20 @@ private:
   /// Tokens at either end of a warp's tile that only its neighbours store.
   int64_t halo = 0;
   int64_t tokensPerWarp() const { return warpSize - 2 * halo; }
-  /// First token of the warp's tile, below 0 in front of the sequence.
-  Expr tileStart;
+  /// First token of the warp's tile, below 0 in front of the sequence; of the
+  /// block's first one.
+  Expr tileStart, blockStart;
+  /// Rows that all warps multiply pass through shared memory, so many at a time;
+  /// 0: each warp reads them for itself.
+  int64_t stagedRows = 0;
+  std::optional<StagedRows> staged;
+  /// What is reduced over queries is evaluated at each product of a lane and
+  /// added up in registers; else logits go through shared memory, and a lane has
+  /// a token.
+  bool inRegisters = false;
+  bool rowsArePointwise() const;
+  /// Sums of the group's members by token, [warp][member][32].
+  Buffer memberSums;
   /// How many queries are read.
   Expr queries;
   /// Reductions over the window: inside a head, and after all heads.
@@ -110,6 +128,31 @@ private:
                    Expr skipped,
                    llvm::ArrayRef<std::pair<ReduceOp, int>> slots);
 
+  /// Walks all rows in steps of 16 from step `from` on, staged:
+  /// body(step, place of its rows, carried).
+  Values
+  walkStages(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+             Expr from, llvm::ArrayRef<Expr> carried,
+             llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
+
+  /// Accumulators in registers: one per window reduction, column of the lane and
+  /// member of the group that a lane has.
+  Values startProducts(KernelBuilder &k);
+  Values accumulateProducts(KernelBuilder &k, LogitTile &tile,
+                            const SequenceScalars &s, const Point &point,
+                            Expr step, Expr place, llvm::ArrayRef<Expr> sums);
+  /// `whole`: all its rows exist, see all tokens, and are in no smaller window.
+  Values addProducts(KernelBuilder &k, LogitTile &tile,
+                     const SequenceScalars &s, const Point &point, Expr step,
+                     Expr place, llvm::ArrayRef<Expr> sums, bool whole);
+  /// By window reduction and member: sums of the lane's token.
+  Values sumsOfMembers(KernelBuilder &k, LogitTile &tile,
+                       llvm::ArrayRef<Expr> sums);
+  /// True for windows that not all rows of the walk are in.
+  bool isSmaller(int64_t window) const {
+    return window && (readsAll || window < fixedQueries);
+  }
+
   /// Accumulators: one per window reduction and member of the group.
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
                       const SequenceScalars &s, Point point);
@@ -144,6 +187,8 @@ private:
                  Expr query);
   bool storesShifted() const { return readsLse && !readsLogits; }
 
+  /// A weight as the op has it: 0 for what is not seen, rounded if it is so.
+  Expr finishWeight(KernelBuilder &k, AttentionOp op, Expr weight);
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
               const Point &p, AttentionOp op, Expr query, int64_t local);

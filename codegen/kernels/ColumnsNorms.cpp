@@ -73,7 +73,8 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
     Expr norm = op.getBound()
                     ? projectedNormBound(k, op, site, s, product, point, head,
                                          tokenOf, normSums)
-                    : projectedNorm(k, op, s, product, head, normSums);
+                    : projectedNorm(k, op, s, product, head, normSums,
+                                    staged ? &*staged : nullptr);
     if (op.getWhere() && !gathers()) {
       PointEval eval(
           k, s,

@@ -68,6 +68,31 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
   return starts;
 }
 
+ColumnsBuilder::Values ColumnsBuilder::walkStages(
+    KernelBuilder &k, LogitTile &tile, const SequenceScalars &s, Expr from,
+    ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+  RowSource source = tile.rowSource();
+  if (readsLse) {
+    source.numbers = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+    source.number = [&](Expr row) {
+      auto [head, query] = tile.queryOf(row);
+      return SmallVector<Expr>{s.sequence, head,
+                               k.arg("lse_rows") - queries + query};
+    };
+  }
+  return staged->walk(source, from * tile.rows, carried,
+                      [&](Expr first, Expr place, ArrayRef<Expr> values) {
+                        Expr count =
+                            (source.count - first).min(k.index(staged->rows));
+                        return k.loop(0, count, tile.rows, values,
+                                      [&](Expr done, ArrayRef<Expr> running) {
+                                        return body((first + done) / tile.rows,
+                                                    place + done, running);
+                                      });
+                      });
+}
+
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                     const SequenceScalars &s, Point point) {
   tile.loadKeys(s.sequence, point.kvHead, tileStart, s.length);
@@ -76,24 +101,56 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     forMembers(k, reduce.getValue(),
                [&](int j) { slots.push_back({reduce, j}); });
   // Older queries do not see the tile's tokens, but logits are of all.
-  Expr from = readsAll && !readsLogits
-                  ? tileStart.max(k.index(0)) / tile.queriesPerStep()
-                  : k.index(0);
+  Expr from = k.index(0);
+  if (readsAll && !readsLogits)
+    from = (staged ? blockStart : tileStart).max(from) / tile.queriesPerStep();
+  if (staged)
+    from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
   Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
-  Values sums = k.loop(
-      from, tile.steps(), 1, starts, [&](Expr step, ArrayRef<Expr> carried) {
-        if (storesShifted())
-          tile.compute(step, [&](Expr head, Expr query) {
-            return logSumExp(k, s, head, query);
+  Values sums;
+  if (inRegisters) {
+    sums = walkStages(k, tile, s, from, startProducts(k),
+                      [&](Expr step, Expr place, ArrayRef<Expr> carried) {
+                        return accumulateProducts(k, tile, s, point, step,
+                                                  place, carried);
+                      });
+    sums = sumsOfMembers(k, tile, sums);
+    for (auto [slot, sum, start] : llvm::zip(slots, sums, starts))
+      sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
+  } else {
+    auto addTile = [&](Expr step, ArrayRef<Expr> carried) {
+      Values next(carried.begin(), carried.end());
+      for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
+        accumulateQuery(k, tile, s, point, step, local, slots, next);
+      k.syncWarp(); // all have read the tile before it is written again
+      return next;
+    };
+    auto ofRow = [&](Expr row) {
+      auto [head, query] = tile.queryOf(row);
+      return logSumExp(k, s, head, query);
+    };
+    if (staged)
+      sums = walkStages(
+          k, tile, s, from, starts,
+          [&](Expr step, Expr place, ArrayRef<Expr> carried) {
+            auto shift = [&](Expr row) {
+              return staged->number(place + row) * k.arg("lse_scale");
+            };
+            tile.compute(
+                staged->memory,
+                [&](Expr row) { return SmallVector<Expr>{place + row}; },
+                storesShifted() ? LogitTile::Shift(shift) : LogitTile::Shift());
+            return addTile(step, carried);
           });
-        else
-          tile.compute(step);
-        Values next(carried.begin(), carried.end());
-        for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
-          accumulateQuery(k, tile, s, point, step, local, slots, next);
-        k.syncWarp(); // all have read the tile before it is written again
-        return next;
-      });
+    else
+      sums =
+          k.loop(from, tile.steps(), 1, starts,
+                 [&](Expr step, ArrayRef<Expr> carried) {
+                   tile.compute(step, storesShifted() ? LogitTile::Shift(ofRow)
+                                                      : LogitTile::Shift());
+                   return addTile(step, carried);
+                 });
+  }
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
     int64_t window = windowOf(reduce);
@@ -119,7 +176,7 @@ void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
   PointEval eval(k, s, leaf, point);
   auto guarded = [&](int64_t window, Expr old, Expr updated) {
     // Rows in front of a shorter window, and rows that pad the last step.
-    if (window && (readsAll || window < fixedQueries))
+    if (isSmaller(window))
       updated = (query >= queries - window).select(updated, old);
     return partial ? (query < queries).select(updated, old) : updated;
   };
@@ -174,7 +231,11 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
   if (!storesShifted())
     logit = logit - logSumExp(k, s, headIndex(k, Axis::QueryHeads, p), row);
   Expr seen = p.token <= s.length - queries + row;
-  Expr value = seen.select(k.exp2(logit), k.f32(0));
+  return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
+}
+
+Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
+                                  Expr value) {
   if (!op.getRounded() || k.shape.dtype == DType::F32)
     return value;
   Type element = k.shape.elementType(k.b.getContext());

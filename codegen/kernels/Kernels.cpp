@@ -125,7 +125,10 @@ Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {
     return k.index(0);
   if (heads == Axis::KVHeads)
     return point.kvHead;
-  return point.kvHead * k.shape.group + std::max(point.member, 0);
+  Expr first = point.kvHead * k.shape.group;
+  if (point.laneMember.valid())
+    return first + point.laneMember;
+  return first + std::max(point.member, 0);
 }
 
 std::string kvc::sideName(CacheSide side) {

@@ -33,10 +33,10 @@ void buildCompact(KernelOp kernel, const KernelSite &site);
 /// The argument of scratch buffer `buffer`.
 std::string scratchName(BufferAttr buffer);
 
-/// Strides of a stored tensor: [batch][heads][max_tokens], [batch][heads]
-/// [window] or [batch][heads], by the axes of `type`.
 /// What kvc.reduce_part makes: [batch][Hkv][splits][d].
 Buffer partsBuffer(KernelBuilder &k, llvm::StringRef name);
+/// Strides of a stored tensor: [batch][heads][max_tokens], [batch][heads]
+/// [window] or [batch][heads], by the axes of `type`.
 Buffer scratchBuffer(KernelBuilder &k, llvm::StringRef name, mlir::Type type);
 
 /// Arguments of the buffers that a kernel fills, in the order of its results.

@@ -13,8 +13,9 @@ LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare,
                      WarpProduct::Stays stays)
     : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k),
       product(k, spare, stays) {
-  tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
-                  {k.index(rows * pitch), k.index(pitch)});
+  if (warps)
+    tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
+                    {k.index(rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
   keys = sideBuffer(k, CacheSide::Key);
   scale = k.arg("logit_scale");
@@ -36,35 +37,45 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
   });
 }
 
-std::pair<Expr, Expr> LogitTile::queryOf(Expr step, Expr row) {
-  Expr member = (row % paddedGroup).min(k.index(k.shape.group - 1));
-  Expr query = (step * queriesPerStep() + row / paddedGroup).min(queries - 1);
-  return {kvHead * k.shape.group + member, query};
+std::pair<Expr, Expr> LogitTile::queryOf(Expr row) {
+  Expr member = row % paddedGroup;
+  if (paddedGroup != k.shape.group)
+    member = member.min(k.index(k.shape.group - 1));
+  return {kvHead * k.shape.group + member, row / paddedGroup};
+}
+
+SmallVector<Expr> LogitTile::rowAddress(Expr row) {
+  auto [head, query] = queryOf(row);
+  return {sequence, head, k.arg("q_rows") - queries + query};
+}
+
+RowSource LogitTile::rowSource() {
+  return {q, [this](Expr row) { return rowAddress(row); },
+          queries * paddedGroup};
 }
 
 void LogitTile::compute(Expr step, Shift shift) {
+  Expr first = step * rows, last = queries * paddedGroup - 1;
+  auto rowOf = [&](Expr row) { return (first + row).min(last); };
+  compute(
+      q, [&](Expr row) { return rowAddress(rowOf(row)); },
+      shift ? Shift([&](Expr row) { return shift(rowOf(row)); }) : shift);
+}
+
+void LogitTile::compute(const Buffer &memory, WarpProduct::Address address,
+                        Shift shift) {
   // A lane has several products of a row, with one shift.
-  llvm::SmallDenseMap<Value, Expr> shifts;
-  auto shiftOf = [&](Expr row) {
-    Expr &known = shifts[row];
-    if (!known.valid()) {
-      auto [head, query] = queryOf(step, row);
-      known = shift(head, query);
+  llvm::SmallDenseMap<int, Expr> shifts;
+  product.multiply(memory, address, [&](const WarpProduct::Product &p) {
+    Expr value = p.value * scale;
+    if (shift) {
+      Expr &known = shifts[p.rowSlot];
+      if (!known.valid())
+        known = shift(p.row);
+      value = value - known;
     }
-    return known;
-  };
-  product.multiply(
-      q,
-      [&](Expr row) {
-        auto [head, query] = queryOf(step, row);
-        return SmallVector<Expr>{sequence, head,
-                                 k.arg("q_rows") - queries + query};
-      },
-      [&](Expr logit, Expr row, Expr column, int) {
-        Expr value = logit * scale;
-        k.store(shift ? value - shiftOf(row) : value, tile,
-                {k.warp(), row, column});
-      });
+    k.store(value, tile, {k.warp(), p.row, p.column});
+  });
   k.syncWarp();
 }
 

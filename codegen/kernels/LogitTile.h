@@ -13,6 +13,7 @@
 #ifndef KVC_CODEGEN_KERNELS_LOGITTILE_H
 #define KVC_CODEGEN_KERNELS_LOGITTILE_H
 
+#include "codegen/kernels/StagedRows.h"
 #include "codegen/kernels/WarpProduct.h"
 
 namespace kvc {
@@ -27,7 +28,7 @@ public:
   static constexpr int64_t bytesPerWarp = rows * pitch * 4;
 
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
-  /// warps. `spare` and `stays` as in WarpProduct; rows are queries.
+  /// warps, which may be none where nothing is stored. `spare` and `stays` as in WarpProduct; rows are queries.
   LogitTile(KernelBuilder &k, int64_t warps, bool spare = false,
             WarpProduct::Stays stays = WarpProduct::Stays::Columns);
 
@@ -38,11 +39,20 @@ public:
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 
-  /// What is subtracted from the logits of a query head and a query.
-  using Shift = llvm::function_ref<Expr(Expr head, Expr query)>;
-  /// Computes step `step`: logits times scale * log2(e), less `shift` where there
-  /// is one, stored for `at`. Synchronises the warp after storing.
+  /// All rows, in order of query and member.
+  RowSource rowSource();
+  /// Query head and query of one of all rows.
+  std::pair<Expr, Expr> queryOf(Expr row);
+
+  /// What is subtracted from the logits of a row.
+  using Shift = llvm::function_ref<Expr(Expr row)>;
+  /// Computes step `step`: logits times scale * log2(e), less `shift` of one of
+  /// all rows where there is one, stored for `at`. Synchronises the warp after
+  /// storing.
   void compute(Expr step, Shift shift = nullptr);
+  /// The same of 16 rows that are elsewhere; `shift` of one of these.
+  void compute(const Buffer &memory, WarpProduct::Address address,
+               Shift shift = nullptr);
 
   /// Row r of the step holds query step * queriesPerStep + r / G', member
   /// r % G'.
@@ -52,9 +62,13 @@ public:
   int64_t queriesPerStep() const { return rows / paddedGroup; }
   int64_t paddedGroup;
 
+  /// Multiplies queries with the keys.
+  WarpProduct &products() { return product; }
+  /// scale * log2(e)
+  Expr logitScale() const { return scale; }
+
 private:
-  /// Head and query of tile row `row`, clamped to those that exist.
-  std::pair<Expr, Expr> queryOf(Expr step, Expr row);
+  llvm::SmallVector<Expr> rowAddress(Expr row);
 
   KernelBuilder &k;
   WarpProduct product;

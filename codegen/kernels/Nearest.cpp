@@ -157,11 +157,12 @@ private:
           [&](Expr row) {
             return SmallVector<Expr>{s.sequence, head, tokenOf(base + row)};
           },
-          [&](Expr dot, Expr row, Expr, int slot) {
-            Expr token = tokenOf(base + row);
+          [&](const WarpProduct::Product &p) {
+            Expr token = tokenOf(base + p.row);
+            int slot = p.columnSlot;
             Expr norm = normOf(at, token);
             cosines[at].push_back(
-                (norm == k.f32(0)).select(k.f32(0), dot / norm));
+                (norm == k.f32(0)).select(k.f32(0), p.value / norm));
             Expr similarity = cosines[at].back();
             if (!last)
               return;
@@ -172,7 +173,7 @@ private:
             }
             auto [value, winner] = better(best[slot], best[slots + slot],
                                           similarity, token.toI32());
-            Expr exists = base + row < centres;
+            Expr exists = base + p.row < centres;
             best[slot] = exists.select(value, best[slot]);
             best[slots + slot] = exists.select(winner, best[slots + slot]);
           });

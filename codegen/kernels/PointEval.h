@@ -35,13 +35,15 @@ struct SequenceScalars {
 };
 
 /// A point of the iteration space. `member` is the query head within its
-/// group, -1 where the value has no query heads.
+/// group, -1 where the value has no query heads. Where lanes have different
+/// members, `laneMember` is the lane's, and `member` says nothing.
 struct Point {
   Expr kvHead;
   int member = -1;
   Expr query; // for values with that axis
   Expr token;
   Expr channel = {}; // of a vector, for values with that axis
+  Expr laneMember = {};
 };
 
 /// Reads a value that is in memory or in registers.

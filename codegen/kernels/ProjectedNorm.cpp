@@ -9,29 +9,70 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
+/// Adds the sizes of 16 outputs; without `exists` all of them exist.
+static Values addOutputs(KernelBuilder &k, WarpProduct &product,
+                         const Buffer &memory, WarpProduct::Address address,
+                         bool l2, ArrayRef<Expr> sums,
+                         llvm::function_ref<Expr(Expr row)> exists) {
+  Values next(sums.begin(), sums.end());
+  product.multiply(memory, address, [&](const WarpProduct::Product &p) {
+    Expr size = l2 ? p.value * p.value : p.value.unary<math::AbsFOp>();
+    if (exists)
+      size = exists(p.row).select(size, k.f32(0));
+    next[p.columnSlot] = next[p.columnSlot] + size;
+  });
+  return next;
+}
+
 Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
                         const SequenceScalars &s, WarpProduct &product,
-                        Expr head, const Buffer &columnSums) {
+                        Expr head, const Buffer &columnSums,
+                        StagedRows *staged) {
   Buffer weights = projectionBuffer(k);
   Expr hidden = k.arg("hidden");
   bool l2 = op.getKind() == NormKind::L2;
-  Values sums = k.loop(
-      0, hidden, WarpProduct::rows, Values(product.slots(), k.f32(0)),
-      [&](Expr output, ArrayRef<Expr> carried) {
-        Values next(carried.begin(), carried.end());
-        product.multiply(
-            weights,
-            [&](Expr row) {
-              return SmallVector<Expr>{s.sequence, head,
-                                       (output + row).min(hidden - 1)};
-            },
-            [&](Expr x, Expr row, Expr, int slot) {
-              Expr size = l2 ? x * x : x.unary<math::AbsFOp>();
-              next[slot] =
-                  next[slot] + (output + row < hidden).select(size, k.f32(0));
-            });
-        return next;
-      });
+  Values zeros(product.slots(), k.f32(0)), sums;
+  auto rowsFrom = [&](Expr output) {
+    return [=](Expr row) { return output + row < hidden; };
+  };
+  if (staged) {
+    RowSource source = {
+        weights,
+        [&](Expr row) { return SmallVector<Expr>{s.sequence, head, row}; },
+        hidden};
+    sums = staged->walk(
+        source, k.index(0), zeros,
+        [&](Expr first, Expr place, ArrayRef<Expr> carried) {
+          Expr count = (hidden - first).min(k.index(staged->rows));
+          return k.loop(
+              0, count, WarpProduct::rows, carried,
+              [&](Expr done, ArrayRef<Expr> values) {
+                auto add = [&](llvm::function_ref<Expr(Expr)> exists) {
+                  return addOutputs(
+                      k, product, staged->memory,
+                      [&](Expr row) {
+                        return SmallVector<Expr>{place + done + row};
+                      },
+                      l2, values, exists);
+                };
+                return k.choose(
+                    first + done + WarpProduct::rows <= hidden,
+                    [&] { return add(nullptr); },
+                    [&] { return add(rowsFrom(first + done)); });
+              });
+        });
+  } else {
+    sums = k.loop(0, hidden, WarpProduct::rows, zeros,
+                  [&](Expr output, ArrayRef<Expr> carried) {
+                    return addOutputs(
+                        k, product, weights,
+                        [&](Expr row) {
+                          return SmallVector<Expr>{
+                              s.sequence, head, (output + row).min(hidden - 1)};
+                        },
+                        l2, carried, rowsFrom(output));
+                  });
+  }
   Expr sum = product.columnSums(sums, columnSums);
   return l2 ? k.sqrt(sum) : sum;
 }
@@ -48,26 +89,26 @@ Expr kvc::projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
   GramBuffers gram(k, name(0), name(1));
   Buffer values = sideBuffer(k, CacheSide::Value);
   int64_t d = k.shape.headDim;
-  Values sums = k.loop(
-      0, d, WarpProduct::rows, Values(product.slots(), k.f32(0)),
-      [&](Expr base, ArrayRef<Expr> carried) {
-        Values next(carried.begin(), carried.end());
-        product.multiply(
-            gram.matrix,
-            [&](Expr row) {
-              return SmallVector<Expr>{s.sequence, head,
-                                       (base + row).min(k.index(d - 1))};
-            },
-            [&](Expr x, Expr row, Expr column, int slot) {
-              Expr dim = base + row, safe = dim.min(k.index(d - 1));
-              Expr v = k.load(values,
-                              {s.sequence, point.kvHead, tokenOf(column), safe})
-                           .widen();
-              next[slot] =
-                  (dim < d).select(x.multiplyAdd(v, next[slot]), next[slot]);
-            });
-        return next;
-      });
+  Values sums =
+      k.loop(0, d, WarpProduct::rows, Values(product.slots(), k.f32(0)),
+             [&](Expr base, ArrayRef<Expr> carried) {
+               Values next(carried.begin(), carried.end());
+               product.multiply(
+                   gram.matrix,
+                   [&](Expr row) {
+                     return SmallVector<Expr>{s.sequence, head,
+                                              (base + row).min(k.index(d - 1))};
+                   },
+                   [&](const WarpProduct::Product &p) {
+                     Expr dim = base + p.row, safe = dim.min(k.index(d - 1));
+                     Expr v = k.load(values, {s.sequence, point.kvHead,
+                                              tokenOf(p.column), safe})
+                                  .widen();
+                     Expr &sum = next[p.columnSlot];
+                     sum = (dim < d).select(p.value.multiplyAdd(v, sum), sum);
+                   });
+               return next;
+             });
   Expr form = product.columnSums(sums, columnSums);
   Expr squares = k.fold(0, d, 1, k.f32(0), [&](Expr dim, Expr acc) {
     Expr v =

@@ -56,7 +56,7 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
   for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
     // Lanes of the two halves, and of rows eight apart, begin in other banks;
     // long keys leave no registers for it.
-    Expr turned = k.shape.headDim > 128
+    Expr turned = WarpProduct::hasLongHeads(k)
                       ? k.index(c)
                       : (half + row / 8 * 2 + c) % (LogitTile::tokens / 2);
     Expr column = half * (LogitTile::tokens / 2) + turned;
@@ -137,8 +137,8 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   // Keys stay, but two of them side by side are too many registers where they
   // are long.
   LogitTile tile(k, warps, /*spare=*/false,
-                 k.shape.headDim > 128 ? WarpProduct::Stays::Rows
-                                       : WarpProduct::Stays::Columns);
+                 WarpProduct::hasLongHeads(k) ? WarpProduct::Stays::Rows
+                                              : WarpProduct::Stays::Columns);
   tile.setQueries(k.index(queries));
   Buffer running = k.shared(k.b.getF32Type(), warps * rowCount * 2,
                             {k.index(rowCount * 2), k.index(2)});

@@ -63,53 +63,60 @@ SmallVector<Expr> WarpProduct::leftFragment(const Buffer &memory,
   return registers;
 }
 
-void WarpProduct::multiplyFragments(
-    const Buffer &memory, Address address,
-    llvm::function_ref<void(Expr, Expr, Expr, int)> visit) {
-  if (streams)
-    k.syncWarp(); // or rows would be loaded before the last ones are used
-  SmallVector<SmallVector<Expr>, 2> rowFragments;
-  if (columnsLeft)
-    for (int64_t first : {0, 8})
-      rowFragments.push_back(rightFragment(memory, address, first));
-  else
-    rowFragments.push_back(leftFragment(memory, address, 0));
-  // Of the 16 x 8 products of an instruction a lane has two side by side, and
-  // those eight rows below.
-  Expr low = k.lane() / 4, side = k.lane() % 4 * 2;
-  SmallVector<Expr> rowsLeft{low, low + 8}, rowsRight;
-  for (int64_t part = 0; part < 2; ++part)
-    rowsRight.append({side + part * 8, side + part * 8 + 1});
+SmallVector<Expr> WarpProduct::mma(ArrayRef<Expr> left, ArrayRef<Expr> right) {
+  SmallVector<Value> a(left.begin(), left.end()), b(right.begin(), right.end());
   Type f32 = k.b.getF32Type();
-  for (int64_t block = 0; block < columnBlocks(); ++block) {
-    if (streams)
-      k.syncWarp(); // or all loads would be moved to the front
-    SmallVector<Expr> column =
-        streams ? columnFragment(block) : fragments[block];
-    for (auto [part, row] : llvm::enumerate(rowFragments)) {
-      const SmallVector<Expr> &a = columnsLeft ? column : row;
-      const SmallVector<Expr> &b = columnsLeft ? row : column;
-      SmallVector<Value> left(a.begin(), a.end()), right(b.begin(), b.end());
-      Value zero = k.f32(0);
-      auto mma = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), left,
-                                     right, zero, zero, zero, zero,
-                                     k.shape.elementType(k.b.getContext()));
-      for (int64_t r = 0; r < 4; ++r) {
-        Expr product = k.expr(mma.getResult(r));
-        if (columnsLeft)
-          visit(product, rowsRight[part * 2 + r % 2],
-                rowsLeft[r / 2] + block * 16, int(block * 2 + r / 2));
-        else
-          visit(product, rowsLeft[r / 2], side + block * 8 + r % 2,
-                int(block * 2 + r % 2));
-      }
+  Value zero = k.f32(0);
+  auto op =
+      simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), a, b, zero, zero,
+                          zero, zero, k.shape.elementType(k.b.getContext()));
+  SmallVector<Expr> products;
+  for (Value product : op.getResults())
+    products.push_back(k.expr(product));
+  return products;
+}
+
+// Of the 16 x 8 products of an instruction a lane has two side by side, and
+// those eight rows below.
+
+void WarpProduct::multiplyLeftColumns(const Buffer &memory, Address address,
+                                      Visit visit) {
+  Expr low = k.lane() / 4, side = k.lane() % 4 * 2;
+  for (int64_t part = 0; part < 2; ++part) {
+    SmallVector<Expr> row = rightFragment(memory, address, part * 8);
+    for (int64_t block = 0; block < columnBlocks(); ++block) {
+      if (streams)
+        k.syncWarp(); // or all loads would be moved to the front
+      SmallVector<Expr> products =
+          mma(streams ? columnFragment(block) : fragments[block], row);
+      for (int64_t r = 0; r < 4; ++r)
+        visit({products[r], side + (part * 8 + r % 2),
+               low + (r / 2 * 8 + block * 16), int(block * 2 + r / 2),
+               int(part * 2 + r % 2)});
     }
   }
 }
 
-void WarpProduct::multiply(
-    const Buffer &memory, Address address,
-    llvm::function_ref<void(Expr, Expr, Expr, int)> visit) {
+void WarpProduct::multiplyFragments(const Buffer &memory, Address address,
+                                    Visit visit) {
+  if (streams)
+    k.syncWarp(); // or rows would be loaded before the last ones are used
+  if (columnsLeft)
+    return multiplyLeftColumns(memory, address, visit);
+  SmallVector<Expr> row = leftFragment(memory, address, 0);
+  Expr low = k.lane() / 4, side = k.lane() % 4 * 2;
+  for (int64_t block = 0; block < columnBlocks(); ++block) {
+    if (streams)
+      k.syncWarp(); // or all loads would be moved to the front
+    SmallVector<Expr> products =
+        mma(row, streams ? columnFragment(block) : fragments[block]);
+    for (int64_t r = 0; r < 4; ++r)
+      visit({products[r], low + r / 2 * 8, side + (block * 8 + r % 2),
+             int(block * 2 + r % 2), int(r / 2)});
+  }
+}
+
+void WarpProduct::multiply(const Buffer &memory, Address address, Visit visit) {
   if (k.shape.usesTensorCores())
     return multiplyFragments(memory, address, visit);
   Expr lane = k.lane();
@@ -133,7 +140,7 @@ void WarpProduct::multiply(
         return sums;
       });
   for (int64_t row = 0; row < rows; ++row)
-    visit(dots[row], k.index(row), lane, 0);
+    visit({dots[row], k.index(row), lane, 0, int(row)});
 }
 
 Expr WarpProduct::columnOf(int slot) {

@@ -26,29 +26,38 @@ public:
   static constexpr int64_t rows = 16;
   static constexpr int64_t columns = 32;
 
+  /// Long columns take half of a lane's registers: what else a kernel holds for
+  /// speed must go then, or registers spill.
+  static bool hasLongHeads(const KernelBuilder &k) {
+    return k.shape.headDim > 128;
+  }
+
   /// Where vector `i` begins: the indices in front of the innermost.
   using Address = llvm::function_ref<llvm::SmallVector<Expr>(Expr i)>;
 
   /// Which side stays in registers while the other streams.
   enum class Stays { Columns, Rows };
 
-  /// Long columns take half of a lane's registers. Where a kernel needs the
-  /// registers for more, `spare` reads long columns again for every product.
+  /// Where a kernel needs registers for more, `spare` reads long columns again
+  /// for every product.
   explicit WarpProduct(KernelBuilder &k, bool spare = false,
                        Stays stays = Stays::Columns)
       : k(k), columnsLeft(stays == Stays::Columns),
-        streams(spare && k.shape.headDim > 128) {}
+        streams(spare && hasLongHeads(k)) {}
 
   /// Takes the 32 columns; `address` must stay valid until the last multiply.
   void loadColumns(const Buffer &memory,
                    std::function<llvm::SmallVector<Expr>(Expr)> address);
 
-  /// Multiplies 16 rows with the columns and visits every product that the lane
-  /// holds, with its row and column. `slot` numbers the lane's columns.
-  void multiply(
-      const Buffer &memory, Address address,
-      llvm::function_ref<void(Expr product, Expr row, Expr column, int slot)>
-          visit);
+  /// One that a lane holds. `columnSlot` numbers the lane's columns, `rowSlot`
+  /// its rows.
+  struct Product {
+    Expr value, row, column;
+    int columnSlot, rowSlot;
+  };
+  using Visit = llvm::function_ref<void(const Product &product)>;
+  /// Multiplies 16 rows with the columns and visits every product of the lane.
+  void multiply(const Buffer &memory, Address address, Visit visit);
 
   /// Columns that one lane holds parts of.
   int slots() const {
@@ -87,10 +96,10 @@ private:
                                        int64_t first);
   llvm::SmallVector<Expr> rightFragment(const Buffer &memory, Address address,
                                         int64_t first);
-  void multiplyFragments(
-      const Buffer &memory, Address address,
-      llvm::function_ref<void(Expr product, Expr row, Expr column, int slot)>
-          visit);
+  void multiplyFragments(const Buffer &memory, Address address, Visit visit);
+  void multiplyLeftColumns(const Buffer &memory, Address address, Visit visit);
+  llvm::SmallVector<Expr> mma(llvm::ArrayRef<Expr> left,
+                              llvm::ArrayRef<Expr> right);
 
   Expr loadPart(const Buffer &memory, llvm::SmallVector<Expr> at, Expr dim,
                 int64_t width);

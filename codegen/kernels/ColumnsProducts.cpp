@@ -1,0 +1,164 @@
+//===- ColumnsProducts.cpp - attention rows added up in registers ---------===//
+//
+// A lane has two of 8 rows and four of 32 tokens of each product of matrices. Where
+// what is reduced over queries asks for no other point, it is evaluated right there
+// and added up by token; lanes meet once, behind all rows. Which member of the group
+// a lane's row belongs to depends on the lane, and is the same in every step:
+//
+//   group   accumulators a token   members of a lane
+//   1       1                      the only one, lanes of a quad have other queries
+//   2       2                      both, lanes of a quad have other queries
+//   4       2                      two of four, every other lane the same
+//   8       2                      two of eight
+//   16      4                      four of sixteen
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/Columns.h"
+
+#include "codegen/kernels/Reductions.h"
+#include "dialect/Behind.h"
+
+using namespace mlir;
+using namespace kvc;
+
+using Values = KernelBuilder::Values;
+
+/// Accumulators of a token, and which one a row of the lane is added to.
+static int classesOf(int64_t group) {
+  return group == 1 ? 1 : group <= 8 ? 2 : 4;
+}
+static int classOf(int64_t group, int rowSlot) {
+  return rowSlot % classesOf(group);
+}
+
+bool ColumnsBuilder::rowsArePointwise() const {
+  if (halo || walksHeads())
+    return false;
+  bool pointwise = true;
+  for (ReduceOp reduce : windows) {
+    Value rows = ReduceOp(reduce).getValue();
+    pointwise &= headsOf(rows.getType()) == Axis::QueryHeads;
+    walkBehind(rows, [&](Value behind) {
+      auto type = dyn_cast<RankedTensorType>(behind.getType());
+      if (!type || type.getRank() < 3)
+        return false;
+      pointwise &= !behind.getDefiningOp<ReduceOp>();
+      return true;
+    });
+  }
+  return pointwise;
+}
+
+Values ColumnsBuilder::startProducts(KernelBuilder &k) {
+  int64_t group = llvm::PowerOf2Ceil(k.shape.group);
+  Values starts;
+  for (ReduceOp reduce : windows)
+    starts.append(WarpProduct::columns / 8 * classesOf(group),
+                  reductionStart(k, reduce.getKind()));
+  return starts;
+}
+
+Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
+                                          const SequenceScalars &s,
+                                          const Point &point, Expr step,
+                                          Expr place, ArrayRef<Expr> sums) {
+  int64_t smaller = 0;
+  for (ReduceOp reduce : windows)
+    if (int64_t window = windowOf(reduce); isSmaller(window))
+      smaller = std::max(smaller, window);
+  Expr first = step * tile.queriesPerStep();
+  Expr end = first + tile.queriesPerStep();
+  Expr newest = tileStart + (warpSize - 1);
+  Expr whole = (newest <= s.length - queries + first) &
+               (end <= (smaller ? queries - smaller : queries));
+  return k.choose(
+      whole,
+      [&] { return addProducts(k, tile, s, point, step, place, sums, true); },
+      [&] { return addProducts(k, tile, s, point, step, place, sums, false); });
+}
+
+Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
+                                   const SequenceScalars &s, const Point &point,
+                                   Expr step, Expr place, ArrayRef<Expr> sums,
+                                   bool whole) {
+  int64_t group = tile.paddedGroup;
+  int classes = classesOf(group), slots = tile.products().slots();
+  Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
+  llvm::SmallDenseMap<int, Expr> shifts; // by row of the lane
+  Values next(sums.begin(), sums.end());
+  auto add = [&](const WarpProduct::Product &p) {
+    Expr query = step * tile.queriesPerStep() + p.row / group;
+    Expr token = tileStart + p.column;
+    Point at = point;
+    at.query = query;
+    at.token = clamp(k, token, s.past);
+    at.laneMember = p.row % group;
+    if (group != k.shape.group) // heads that pad the group read the last one
+      at.laneMember = at.laneMember.min(k.index(k.shape.group - 1));
+    auto weight = [&](AttentionOp op) {
+      if (op.getLogits())
+        return p.value * (tile.logitScale() * k.f32(0.6931471805599453));
+      Expr &shift = shifts[p.rowSlot];
+      if (!shift.valid())
+        shift = staged->number(place + p.row) * minusScale;
+      Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
+      if (!whole)
+        value = (token <= s.length - queries + query).select(value, k.f32(0));
+      return finishWeight(k, op, value);
+    };
+    LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {
+      if (auto attention = value.getDefiningOp<AttentionOp>())
+        return weight(attention);
+      return readColumn(k, s, value, q);
+    };
+    PointEval eval(k, s, leaf, at);
+    for (auto [i, reduce] : llvm::enumerate(windows)) {
+      int64_t window = windowOf(reduce);
+      if (whole && isSmaller(window))
+        continue;
+      size_t column = i * slots + p.columnSlot;
+      Expr &sum = next[column * classes + classOf(group, p.rowSlot)];
+      Expr updated = reductionStep(ReduceOp(reduce).getKind(), sum,
+                                   eval(ReduceOp(reduce).getValue(), 0));
+      if (!whole && isSmaller(window))
+        updated = (query >= queries - window).select(updated, sum);
+      sum = whole ? updated : (query < queries).select(updated, sum);
+    }
+  };
+  tile.products().multiply(
+      staged->memory, [&](Expr row) { return SmallVector<Expr>{place + row}; },
+      add);
+  return next;
+}
+
+Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
+                                     ArrayRef<Expr> sums) {
+  int64_t group = tile.paddedGroup;
+  int classes = classesOf(group), slots = tile.products().slots();
+  Expr quad = k.lane() % 4;
+  // Lanes of a quad that are apart by this have the same members.
+  int64_t apart = std::min<int64_t>(std::max<int64_t>(group / 2, 1), 4);
+  Values result;
+  for (auto [i, reduce] : llvm::enumerate(windows)) {
+    ReduceKind kind = ReduceOp(reduce).getKind();
+    k.syncWarp(); // earlier sums have been read
+    for (int slot = 0; slot < slots; ++slot)
+      for (int c = 0; c < classes; ++c) {
+        Expr sum = sums[(i * slots + slot) * classes + c];
+        for (int64_t mask = apart; mask < 4; mask *= 2)
+          sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
+        Expr row = quad * 2 + (c / 2 * 8 + c % 2);
+        k.when(quad < apart, [&] {
+          k.store(sum, memberSums,
+                  {k.warp(), row % group, tile.products().columnOf(slot)});
+        });
+      }
+    k.syncWarp();
+    forMembers(k, ReduceOp(reduce).getValue(), [&](int member) {
+      result.push_back(
+          k.load(memberSums, {k.warp(), k.index(member), k.lane()}));
+    });
+  }
+  return result;
+}

@@ -1,0 +1,85 @@
+//===- StagedRows.cpp - rows that a block streams through shared memory ---===//
+
+#include "codegen/kernels/StagedRows.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kvc;
+
+int64_t StagedRows::pitch(const Shape &shape) {
+  int64_t bytes = shape.headDim * shape.bytesPerElement();
+  if (bytes > 32)
+    bytes = llvm::alignTo(bytes - 64, 128) + 64;
+  return bytes / shape.bytesPerElement();
+}
+
+int64_t StagedRows::rowsThatFit(const Shape &shape, int64_t bytes) {
+  int64_t rows = 64;
+  while (rows >= 16 && bytesFor(shape, rows) > bytes)
+    rows /= 2;
+  return rows >= 16 ? rows : 0;
+}
+
+StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows)
+    : rows(rows), k(k), threads(threads) {
+  int64_t pitch = StagedRows::pitch(k.shape);
+  memory = k.shared(k.shape.elementType(k.b.getContext()), 2 * rows * pitch,
+                    {k.index(pitch)});
+  numbers = k.shared(k.b.getF32Type(), 2 * rows);
+}
+
+void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
+  constexpr int64_t width = 8; // 16 bytes
+  int64_t perRow = k.shape.headDim / width, pieces = rows * perRow;
+  Expr place = placeOf(first);
+  auto rowOf = [&](Expr row) {
+    return whole ? first + row : (first + row).min(source.count - 1);
+  };
+  for (int64_t done = 0; done < pieces; done += threads) {
+    Expr piece = k.thread() + done;
+    auto one = [&] {
+      Expr row = piece / perRow, part = piece % perRow * width;
+      SmallVector<Expr> from = source.address(rowOf(row));
+      from.push_back(part);
+      k.copyAsync(source.memory, from, memory, {place + row, part}, width);
+    };
+    if (done + threads <= pieces)
+      one();
+    else
+      k.when(piece < pieces, one);
+  }
+  if (!source.number)
+    return;
+  for (int64_t done = 0; done < rows; done += threads) {
+    Expr row = k.thread() + done;
+    k.when(row < rows, [&] {
+      k.copyAsync(source.numbers, source.number(rowOf(row)), numbers,
+                  {place + row}, 1);
+    });
+  }
+}
+
+StagedRows::Values
+StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
+                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+  // Whole stages need no care at the end, and their addresses are apart by
+  // constants.
+  auto begin = [&](Expr first) {
+    Expr whole = first + rows <= source.count;
+    k.when(whole, [&] { copy(source, first, true); });
+    k.when((first < source.count) & (first + rows > source.count),
+           [&] { copy(source, first, false); });
+    k.commitCopies();
+  };
+  k.barrier(); // an earlier walk has read its stages
+  begin(from);
+  return k.loop(from, source.count, rows, carried,
+                [&](Expr first, ArrayRef<Expr> values) {
+                  k.waitForCopies(0);
+                  // The stage is there for all, and the last one is read.
+                  k.barrier();
+                  begin(first + rows);
+                  return body(first, placeOf(first), values);
+                });
+}

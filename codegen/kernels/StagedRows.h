@@ -1,0 +1,74 @@
+//===- StagedRows.h - rows that a block streams through shared memory -----===//
+//
+// Vectors of head_dim elements that every warp of a block multiplies with what it
+// has in registers: queries, rows of the output projection. The block copies a
+// stage of them while it works on the last one (cp.async, two stages, one barrier
+// a stage), so that each row leaves L2 once a block and nobody waits for it. With
+// a row goes one number, its log-sum-exp for instance.
+//
+// 16 bytes of the rows of one matrix fragment lie in different banks: rows begin
+// 64 bytes apart modulo 128 (32 where a row has no more).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_STAGEDROWS_H
+#define KVC_CODEGEN_KERNELS_STAGEDROWS_H
+
+#include "codegen/edsl/KernelBuilder.h"
+
+namespace kvc {
+
+/// Where rows come from. Addresses are the indices in front of the innermost.
+struct RowSource {
+  using Address = std::function<llvm::SmallVector<Expr>(Expr row)>;
+  Buffer memory;
+  Address address;
+  Expr count;          // rows behind it are read as the last one
+  Buffer numbers = {}; // f32, one a row
+  Address number = {};
+};
+
+class StagedRows {
+public:
+  using Values = KernelBuilder::Values;
+
+  /// Rows are staged where tensor cores multiply them.
+  static bool suits(const Shape &shape) { return shape.usesTensorCores(); }
+  /// Shared memory of both stages.
+  static int64_t bytesFor(const Shape &shape, int64_t rows) {
+    return 2 * rows * (pitch(shape) * shape.bytesPerElement() + 4);
+  }
+  /// The most rows a stage, 16 at least, for which that is `bytes` at most; 0
+  /// where not even those fit.
+  static int64_t rowsThatFit(const Shape &shape, int64_t bytes);
+
+  /// At the top of a kernel: takes shared memory for two stages of `rows`.
+  StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
+
+  /// Walks the source's rows from `from` on, a multiple of the stage: all
+  /// threads of the block, with the same bounds. body(first, place, carried) has
+  /// the stage of rows first, first + 1, ..., row first + i at place + i.
+  Values
+  walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
+       llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
+           body);
+
+  /// Rows of the stages, [place][head_dim].
+  Buffer memory;
+  Expr number(Expr place) { return k.load(numbers, {place}); }
+  const int64_t rows; // of a stage
+
+private:
+  static int64_t pitch(const Shape &shape);
+  /// The rows from `first` on, none of them behind the last one if `whole`.
+  void copy(const RowSource &source, Expr first, bool whole);
+  Expr placeOf(Expr first) { return first / rows % 2 * rows; }
+
+  KernelBuilder &k;
+  const int64_t threads;
+  Buffer numbers;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_STAGEDROWS_H
