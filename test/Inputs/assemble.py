@@ -5,21 +5,20 @@ import re
 import subprocess
 import sys
 
+from shapes import in_turn, others, usual
+
 ptxas, compiler, policy, work = sys.argv[1:]
 if not os.path.exists(ptxas):
     print("skipped: no ptxas")
     sys.exit(77)
 os.makedirs(work, exist_ok=True)
-shapes = ["head_dim=128,group=4,dtype=bf16", "head_dim=128,group=4,dtype=f32",
-          "head_dim=64,group=8,dtype=f16", "head_dim=80,group=7,dtype=bf16",
-          "head_dim=256,group=2,dtype=bf16"]
 name = os.path.splitext(os.path.basename(policy))[0]
 # The chips have the same registers; the older one, on the usual shape, shows what its PTX
 # lacks. The newer one has the shape that needs the most registers and one of the others: in
 # turn, so that all policies together see each. KVC_ALL_SHAPES=1: all of them.
-usual, *others = shapes
-if not os.environ.get("KVC_ALL_SHAPES"):
-    shapes = [others[sum(name.encode()) % 3], others[-1]]
+shapes = [in_turn(name, others[:3]), others[-1]]
+if os.environ.get("KVC_ALL_SHAPES"):
+    shapes = [usual, *others]
 runs = [("sm_90", shapes, []), ("sm_80", [usual], [])]
 # Pruned norms are an option; at head_dim 256 a bound spills a few registers.
 if name == "criticalkv":
