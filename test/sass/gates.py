@@ -5,7 +5,7 @@ import csv
 import io
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from checks import CHECKS
 
@@ -30,10 +30,7 @@ class Line:
 @dataclass
 class Table:
     release: str = ""  # of the ptxas that it was measured with
-    lines: dict = None  # (kernel, check): Line
-
-    def __post_init__(self):
-        self.lines = self.lines or {}
+    lines: dict = field(default_factory=dict)  # (kernel, check): Line
 
 
 def read_rows(path, columns, text):
@@ -98,7 +95,8 @@ def write_table(path, table):
     text.write(f"# measured with ptxas {table.release}\n")
     writer.writerow(COLUMNS)
     for _, line in sorted(table.lines.items()):
-        writer.writerow([line.kernel, line.check, f"{line.limit:g}", line.reason])
+        limit = f"{line.limit:.2f}".rstrip("0").rstrip(".")
+        writer.writerow([line.kernel, line.check, limit, line.reason])
     path.parent.mkdir(exist_ok=True)
     path.write_text(text.getvalue())
 

@@ -76,7 +76,8 @@ def threads_of(ptx):
 def used(printed):
     """Registers and bytes of shared memory of each kernel, from what ptxas -v prints."""
     found = {}
-    for name, line in re.findall(r"entry function '(\w+)'[\s\S]*?(Used \d+ registers[^\n]*)", printed):
+    kernel = r"entry function '(\w+)'[\s\S]*?(Used \d+ registers[^\n]*)"
+    for name, line in re.findall(kernel, printed):
         registers = re.search(r"Used (\d+) registers", line)
         shared = re.search(r"(\d+) bytes smem", line)
         found[name] = int(registers[1]), int(shared[1]) if shared else 0

@@ -48,6 +48,8 @@ class LoopsWithProducts(unittest.TestCase):
         @P1 BRA `(.L_x_1)
         .L_x_2:
         STS [R30], R20
+        STS [R30], R21
+        STS [R30], R22
         .L_x_3:
         {PRODUCT}
         @P1 BRA `(.L_x_3)

@@ -71,12 +71,13 @@ class Loops(unittest.TestCase):
         BRA `(.L_x_2)"""), [("0000", 1, ["FCHK", "BRA", "FADD", "BRA", "CALL", "BRA"])])
 
     def test_branches_with_a_condition_among_operands(self):
-        self.assertEqual(len(loops("""
+        self.assertEqual(loops("""
         .L_x_1:
         FADD R1, R1, R2
         BRA P0, `(.L_x_1)
-        BRA.U UP0, `(.L_x_1)
-        EXIT""")), 1)
+        FMUL R1, R1, R2
+        BRA.U !UP0, `(.L_x_1)
+        EXIT"""), [("0000", 1, ["FADD", "BRA", "FMUL", "BRA"])])
 
     def test_repetitions_for_parted_lanes_are_left_out(self):
         self.assertEqual(loops("""

@@ -95,7 +95,8 @@ class Files(unittest.TestCase):
         return read_table(self.path)
 
     def test_written_and_read(self):
-        lines = table(("k", "slots per HMMA", 10.25), ("k", "loads in flight", 1.0))
+        lines = table(("k", "slots per HMMA", 12345.67), ("k", "loads in flight", 1.0),
+                      ("k", "divisions", 10.0))
         write_table(self.path, lines)
         self.assertEqual(read_table(self.path), lines)
         write_table(self.path, Table("13.0"))

@@ -101,6 +101,14 @@ class Command(unittest.TestCase):
         self.assertEqual(self.run_lint(*measure)[0], 0)
         self.assertFalse((self.gates / "full.csv").exists())
 
+    def test_a_file_is_left_whole_without_a_reason(self):
+        self.gate("13.0", 2)
+        self.program("LDL R4, [R1]\nEXIT", registers=255)
+        status, said = self.run_lint("measure", self.build, "full")
+        self.assertEqual(status, 1)
+        self.assertIn("warps an SM: 8 in the kernel, was 16: needs a reason", said)
+        self.assertEqual((self.gates / "full.csv").read_text(), GATE.format("13.0", 2))
+
     def test_show(self):
         self.program(".L_x_0:\nHMMA.16816.F32 R4, R8, R12, R4\n@P0 BRA `(.L_x_0)\nEXIT")
         status, said = self.run_lint("show", self.build, "full")
