@@ -55,10 +55,10 @@ void ColumnsBuilder::planSharedMemory() {
                 (attends || !projectedNorms.empty());
   inRegisters = stages && attends && rowsArePointwise();
   if (!stages) {
-    warps = warpsThatFit(bytesPerWarp(), maxWarps);
+    warps = warpsThatFit(bytesPerWarp(), 4);
     return;
   }
-  for (warps = maxWarps;; warps /= 2) {
+  for (warps = maxWarps();; warps /= 2) {
     stagedRows = StagedRows::rowsThatFit(
         site.shape, maxSharedBytes - warps * bytesPerWarp());
     if (stagedRows || warps == 1)

@@ -43,7 +43,10 @@ public:
   void build();
 
 private:
-  static constexpr int64_t maxWarps = 4;
+  /// More share what is staged where that is much more than the block's own.
+  int64_t maxWarps() const {
+    return readsAll || !projectedNorms.empty() ? 8 : 4;
+  }
 
   /// Shared memory that a warp needs for itself.
   int64_t bytesPerWarp() const;
@@ -54,7 +57,7 @@ private:
   const KernelSite &site;
   YieldOp yield;
   /// The largest window, unless all queries are read.
-  int64_t fixedQueries = 0, warps = maxWarps;
+  int64_t fixedQueries = 0, warps = 4;
   bool attends = false, readsAll = false, readsLse = false, readsLogits = false;
   /// Tokens at either end of a warp's tile that only its neighbours store.
   int64_t halo = 0;

@@ -51,7 +51,7 @@ SmallVector<Expr> LogitTile::rowAddress(Expr row) {
 
 RowSource LogitTile::rowSource() {
   return {q, [this](Expr row) { return rowAddress(row); },
-          queries * paddedGroup};
+          queries * paddedGroup, paddedGroup, k.arg("q_row")};
 }
 
 void LogitTile::compute(Expr step, Shift shift) {

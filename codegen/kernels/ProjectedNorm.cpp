@@ -39,7 +39,7 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
     RowSource source = {
         weights,
         [&](Expr row) { return SmallVector<Expr>{s.sequence, head, row}; },
-        hidden};
+        hidden, 1, k.arg("wo_row")};
     sums = staged->walk(
         source, k.index(0), zeros,
         [&](Expr first, Expr place, ArrayRef<Expr> carried) {

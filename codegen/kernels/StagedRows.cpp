@@ -29,18 +29,41 @@ StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows)
   numbers = k.shared(k.b.getF32Type(), 2 * rows);
 }
 
-void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
+/// Row `first` + `row` of the source.
+static Expr rowOf(const RowSource &source, Expr first, Expr row, bool whole) {
+  return whole ? first + row : (first + row).min(source.count - 1);
+}
+
+void StagedRows::copyRows(const RowSource &source, Expr first, bool whole) {
   constexpr int64_t width = 8; // 16 bytes
   int64_t perRow = k.shape.headDim / width, pieces = rows * perRow;
   Expr place = placeOf(first);
-  auto rowOf = [&](Expr row) {
-    return whole ? first + row : (first + row).min(source.count - 1);
-  };
+  // Where the threads take whole periods at a time, each has one part of rows
+  // that are apart by a constant.
+  int64_t together = threads / perRow;
+  if (whole && threads % perRow == 0 && together % source.period == 0) {
+    Expr row = k.thread() / perRow, part = k.thread() % perRow * width;
+    SmallVector<Expr> from = source.address(first + row);
+    Expr step = source.distance * (together / source.period);
+    from.push_back(part);
+    for (int64_t done = 0; done < rows; done += together) {
+      auto one = [&] {
+        k.copyAsync(source.memory, from, memory, {place + row + done, part},
+                    width);
+      };
+      if (done + together <= rows)
+        one();
+      else
+        k.when(row + done < rows, one);
+      from.back() = from.back() + step;
+    }
+    return;
+  }
   for (int64_t done = 0; done < pieces; done += threads) {
     Expr piece = k.thread() + done;
     auto one = [&] {
       Expr row = piece / perRow, part = piece % perRow * width;
-      SmallVector<Expr> from = source.address(rowOf(row));
+      SmallVector<Expr> from = source.address(rowOf(source, first, row, whole));
       from.push_back(part);
       k.copyAsync(source.memory, from, memory, {place + row, part}, width);
     };
@@ -49,13 +72,18 @@ void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
     else
       k.when(piece < pieces, one);
   }
+}
+
+void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
+  copyRows(source, first, whole);
   if (!source.number)
     return;
   for (int64_t done = 0; done < rows; done += threads) {
     Expr row = k.thread() + done;
     k.when(row < rows, [&] {
-      k.copyAsync(source.numbers, source.number(rowOf(row)), numbers,
-                  {place + row}, 1);
+      k.copyAsync(source.numbers,
+                  source.number(rowOf(source, first, row, whole)), numbers,
+                  {placeOf(first) + row}, 1);
     });
   }
 }

@@ -23,7 +23,10 @@ struct RowSource {
   using Address = std::function<llvm::SmallVector<Expr>(Expr row)>;
   Buffer memory;
   Address address;
-  Expr count;          // rows behind it are read as the last one
+  Expr count; // rows behind it are read as the last one
+  /// Rows that are `period` rows apart are `distance` elements apart.
+  int64_t period;
+  Expr distance;
   Buffer numbers = {}; // f32, one a row
   Address number = {};
 };
@@ -60,8 +63,9 @@ public:
 
 private:
   static int64_t pitch(const Shape &shape);
-  /// The rows from `first` on, none of them behind the last one if `whole`.
+  /// The rows from `first` on; `whole`: none of them is behind the last one.
   void copy(const RowSource &source, Expr first, bool whole);
+  void copyRows(const RowSource &source, Expr first, bool whole);
   Expr placeOf(Expr first) { return first / rows % 2 * rows; }
 
   KernelBuilder &k;
