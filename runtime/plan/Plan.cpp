@@ -40,6 +40,10 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                                {Argument::k_raw, KVC_READS_RAW_KEYS},
                                {Argument::member_rows, KVC_MERGES}})
     inputs |= module.manifest.reads(argument) ? unsigned(bit) : 0;
+  for (const KernelSpec &kernel : variant->kernels)
+    for (const Slot &slot : kernel.slots)
+      if (!slot.scratch && slot.index == uint32_t(Argument::v))
+        readsValues[size_t(kernel.phase)] = true;
   // A grid that cannot be computed is refused here, not in mid-prefill.
   Symbols limits = symbols(options.max_batch, options.max_tokens, 1);
   for (const KernelSpec &kernel : variant->kernels)
@@ -51,9 +55,9 @@ void kvc_plan::chooseVariant() {
   uint32_t group = options.q_heads / options.kv_heads, kernels = 0;
   std::string known;
   for (const Variant &v : module.manifest.variants) {
-    known += formatted("{}head_dim={},group={},dtype={}",
-                         known.empty() ? "" : "; ", v.headDim, v.group,
-                         dtypeName(v.dtype));
+    known +=
+        formatted("{}head_dim={},group={},dtype={}", known.empty() ? "" : "; ",
+                  v.headDim, v.group, dtypeName(v.dtype));
     if (v.headDim == options.head_dim && v.group == group &&
         v.dtype == options.dtype) {
       variant = &v;
@@ -169,6 +173,9 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   present(args.lengths, "lengths");
   present(args.budgets, "budgets");
   aligned(args.k, "k");
+  for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
+    if (readsValues[phase])
+      aligned(args.v, "v");
   // Merging reads what scoring and selection left in the workspace.
   if ((first <= Phase::Select || (inputs & KVC_MERGES)) && workspaceBytes) {
     present(args.workspace, "workspace");
@@ -200,7 +207,6 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
       throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
   }
   if (first <= Phase::Select && (inputs & KVC_READS_WO)) {
-    aligned(args.v, "v");
     aligned(args.wo, "wo");
     if (!args.hidden)
       throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
@@ -226,7 +232,6 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   if (inputs & KVC_READS_RAW_KEYS)
     aligned(args.k_raw, "k_raw");
   if (last >= Phase::Select && (inputs & KVC_MERGES)) {
-    aligned(args.v, "v");
     present(args.member_rows, "member_rows");
     present(args.member_positions, "member_positions");
     present(args.member_norms, "member_norms");
@@ -245,7 +250,6 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     present(args.status, "status");
   }
   if (last == Phase::Compact) {
-    aligned(args.v, "v");
     present(args.k_out, "k_out");
     present(args.v_out, "v_out");
     present(args.offsets, "offsets");

@@ -31,6 +31,8 @@ private:
   /// KVC_READS_* and KVC_MERGES, from the kernels' arguments; asked in every
   /// call.
   uint32_t inputs = 0;
+  /// By phase: whether a kernel of it reads the values.
+  std::array<bool, 3> readsValues = {};
 
   void chooseVariant();
   void placeBuffers();

@@ -91,6 +91,6 @@ void kvc::rt::checkSeal(const std::string &path) {
              std::min<uint64_t>(piece.size(), size - sizeof seal - done)));
   if (checksum.checksum() != seal.crc32)
     throw refuse(formatted("it is damaged: its checksum must be {:08x}, got "
-                             "{:08x}",
-                             seal.crc32, checksum.checksum()));
+                           "{:08x}",
+                           seal.crc32, checksum.checksum()));
 }

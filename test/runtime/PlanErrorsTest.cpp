@@ -106,6 +106,16 @@ TEST(PlanErrors, Arguments) {
             "manifest: a kernel reads lse, but lse_buffer is null");
 }
 
+TEST(PlanErrors, ValuesThatAKernelReads) {
+  Opened none(manifestOf("\"v\""));
+  none.layer.v.data = nullptr;
+  EXPECT_EQ(none.evict(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(), "v must not be null");
+  Opened unread(manifestOf("\"k\""));
+  unread.layer.v.data = nullptr;
+  EXPECT_EQ(unread.evict(), KVC_OK) << Opened::error();
+}
+
 TEST(PlanErrors, Grid) {
   Opened overflow(manifestOf("\"k\"", "ceildiv(tokens,0)"));
   EXPECT_EQ(overflow.create(), KVC_EXCEEDS_LIMITS);
