@@ -1,0 +1,57 @@
+"""kvc: KV-cache eviction policies, compiled and run.
+
+    policy = kvc.compile("snapkv", head_dim=64, group=4, dtype="f32")
+    plan = policy.plan(kv_heads=2, max_tokens=4096)
+    kept = plan.evict(q, k, v, budget=512)
+
+Tensors are torch's on the CPU, NumPy's, or any that speak DLPack. `import kvc.torch` adds
+torch.ops.kvc.
+"""
+
+from ._version import __version__
+from .budget import Budget
+from .errors import (
+    AlignmentError,
+    ArgumentError,
+    ArtifactError,
+    CompileError,
+    DataWarning,
+    DriverError,
+    Error,
+    InternalError,
+    LimitError,
+    NotFoundError,
+    UnsupportedError,
+    VersionError,
+)
+from .kept import Head, Kept, Members
+from .manifest import Manifest, Variant
+from .plan import Plan
+from .policy import Policy, compile, load, policies
+
+__all__ = [
+    "AlignmentError",
+    "ArgumentError",
+    "ArtifactError",
+    "Budget",
+    "CompileError",
+    "DataWarning",
+    "DriverError",
+    "Error",
+    "Head",
+    "InternalError",
+    "Kept",
+    "LimitError",
+    "Manifest",
+    "Members",
+    "NotFoundError",
+    "Plan",
+    "Policy",
+    "UnsupportedError",
+    "Variant",
+    "VersionError",
+    "__version__",
+    "compile",
+    "load",
+    "policies",
+]

@@ -1,0 +1,221 @@
+"""torch.ops.kvc: eviction as operators that torch.compile and graphs can take in.
+
+They are out-variants: every result goes into a tensor that the caller has made (`buffers`
+makes them all), of sizes that do not depend on the data, and each is declared as mutated. So
+nothing is allocated, no size is read back, and a compiled model calls them without a break.
+
+    kvc::select(int plan, ...)  which tokens stay
+    kvc::evict(int plan, ...)   and their keys and values, packed
+
+`plan` is a plan's number; `select` and `evict` of this module fill it in. Keep the plan for as
+long as what was compiled with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ._check import whole
+from ._layer import LayerCall
+from .errors import ArgumentError, LimitError
+from .plan import Plan, live
+
+_INPUTS = (
+    "int plan, Tensor? q, Tensor k, Tensor v, Tensor lengths, Tensor budgets, int layer, int layers, "
+    "float scale, Tensor? lse, bool lse_base_2, Tensor? wo, Tensor? k_raw, Tensor? table, Tensor(a!)? state"
+)
+_SELECTED = (
+    "Tensor(b!) workspace, Tensor(c!) indices, Tensor(d!) counts, Tensor(e!) past, Tensor(f!) status, "
+    "Tensor(g!)? member_rows, Tensor(h!)? member_positions, Tensor(i!)? member_norms, Tensor(j!)? member_counts"
+)
+_COMPACTED = "int slack, Tensor(k!) k_out, Tensor(l!) v_out, Tensor(m!) offsets"
+
+# Where `counts` stands among the arguments.
+_COUNTS = _INPUTS.count(",") + 1 + 2
+
+_DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+Optional = torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """What a call writes, and its scratch memory. One call at a time may use them."""
+
+    workspace: torch.Tensor
+    indices: torch.Tensor
+    """[batch, kv_heads, capacity] i32, ascending; of each head the first `counts`."""
+    counts: torch.Tensor
+    past: torch.Tensor
+    status: torch.Tensor
+    """[1] i32, bits: 1 a score was NaN, 2 capacity exceeded. The caller clears it."""
+    k: torch.Tensor
+    """[batch, rows, head_dim], packed head after head."""
+    v: torch.Tensor
+    offsets: torch.Tensor
+    slack: int
+    member_rows: Optional = None
+    member_positions: Optional = None
+    member_norms: Optional = None
+    member_counts: Optional = None
+
+
+def buffers(
+    plan: Plan, batch: int | None = None, tokens: int | None = None, rows: int | None = None, slack: int = 0
+) -> Buffers:
+    """Buffers for calls of `batch` sequences of up to `tokens` tokens, by default the plan's
+    limits. rows: of a sequence in k and v; by default all tokens of all heads find room."""
+    batch, tokens = batch or plan.max_batch, tokens or plan.max_tokens
+    heads = (batch, plan.kv_heads)
+    room = (batch, rows or plan.kv_heads * (tokens + slack), plan.head_dim)
+    alignment = plan.workspace_alignment
+    workspace = torch.empty(plan.workspace_bytes + alignment, dtype=torch.uint8)
+    skip = -workspace.data_ptr() % alignment
+    merged = []
+    if plan.policy.manifest.merges:
+        merged = [torch.zeros(*heads, tokens, dtype=dtype) for dtype in (torch.int32, torch.int32, torch.float32)]
+        merged.append(torch.zeros(heads, dtype=torch.int32))
+    return Buffers(
+        # A policy without scratch memory gets a byte: an empty tensor has no address.
+        workspace[skip : skip + max(plan.workspace_bytes, 1)],
+        torch.zeros(*heads, tokens, dtype=torch.int32),
+        torch.zeros(heads, dtype=torch.int32),
+        torch.zeros(batch, dtype=torch.int32),
+        torch.zeros(1, dtype=torch.int32),
+        torch.zeros(room, dtype=_DTYPES[plan.dtype]),
+        torch.zeros(room, dtype=_DTYPES[plan.dtype]),
+        torch.zeros(heads, dtype=torch.int32),
+        slack,
+        *merged,
+    )
+
+
+def select(
+    plan: Plan,
+    q: Optional,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    lengths: torch.Tensor,
+    budgets: torch.Tensor,
+    out: Buffers,
+    layer: int = 0,
+    layers: int = 1,
+    scale: float | None = None,
+    lse: Optional = None,
+    lse_base_2: bool = False,
+    wo: Optional = None,
+    k_raw: Optional = None,
+    table: Optional = None,
+    state: Optional = None,
+) -> None:
+    """Writes to `out` which tokens stay. Tensors as for `Plan.evict`; lengths and budgets are
+    [batch] i32, and everything that the policy reads must be there."""
+    torch.ops.kvc.select(
+        *_inputs(plan, q, k, v, lengths, budgets, layer, layers, scale, lse, lse_base_2, wo, k_raw, table, state),
+        *_selected(out),
+    )
+
+
+def evict(
+    plan: Plan,
+    q: Optional,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    lengths: torch.Tensor,
+    budgets: torch.Tensor,
+    out: Buffers,
+    layer: int = 0,
+    layers: int = 1,
+    scale: float | None = None,
+    lse: Optional = None,
+    lse_base_2: bool = False,
+    wo: Optional = None,
+    k_raw: Optional = None,
+    table: Optional = None,
+    state: Optional = None,
+) -> None:
+    """As `select`, and packs the kept keys and values into `out`. Raises LimitError where
+    they find no room."""
+    torch.ops.kvc.evict(
+        *_inputs(plan, q, k, v, lengths, budgets, layer, layers, scale, lse, lse_base_2, wo, k_raw, table, state),
+        *_selected(out),
+        out.slack,
+        out.k,
+        out.v,
+        out.offsets,
+    )
+
+
+def _inputs(plan, q, k, v, lengths, budgets, layer, layers, scale, *rest):  # type: ignore[no-untyped-def]
+    return (plan.number, q, k, v, lengths, budgets, layer, layers, 0.0 if scale is None else scale, *rest)
+
+
+def _selected(out: Buffers) -> tuple[Optional, ...]:
+    members = (out.member_rows, out.member_positions, out.member_norms, out.member_counts)
+    return (out.workspace, out.indices, out.counts, out.past, out.status, *members)
+
+
+def _prepare(  # type: ignore[no-untyped-def]
+    number, q, k, v, lengths, budgets, layer, layers, scale, lse, lse_base_2, wo, k_raw, table, state,
+    workspace, indices, counts, past, status, *members, slack=0,
+) -> LayerCall:
+    plan = live.get(number)
+    if plan is None:
+        raise ArgumentError(f"plan must be the number of a kvc.Plan that is there, got {number}")
+    reads = plan.policy.manifest.reads
+    call = LayerCall(plan, k, layer, layers, scale, slack)
+    call.sequences(lengths, budgets)
+    call.cache("v", v)
+    # What is missing the library names.
+    if q is not None and "q" in reads:
+        call.query_rows(q)
+    if lse is not None and "q" in reads:
+        call.log_sum_exp(lse, lse_base_2)
+    if wo is not None and "wo" in reads:
+        call.projection(wo)
+    if k_raw is not None and "k_raw" in reads:
+        call.cache("k_raw", k_raw)
+    if table is not None and "table" in reads:
+        call.table(table)
+    if state is not None and "state" in reads:
+        call.state(state)
+    call.workspace(workspace)
+    call.selection(indices, counts, past, status)
+    if plan.policy.manifest.merges and all(member is not None for member in members):
+        call.members(*members)
+    return call
+
+
+def _select(*arguments) -> None:  # type: ignore[no-untyped-def]
+    call = _prepare(*arguments)
+    call.run("kvc_layer_score")
+    call.run("kvc_layer_select")
+
+
+def _evict(*arguments) -> None:  # type: ignore[no-untyped-def]
+    *inputs, slack, k_out, v_out, offsets = arguments
+    call = _prepare(*inputs, slack=whole("slack", slack, 0))
+    call.compacted(k_out, v_out, offsets)
+    call.run("kvc_layer_evict")
+    # The library drops rows that find no room, as a GPU must. Here it is known at once.
+    counts = inputs[_COUNTS]
+    needed = int((counts.sum(dim=1) + slack * counts.shape[1]).max())
+    if needed > k_out.shape[1]:
+        raise LimitError(f"k_out must have room for the {needed} rows that were kept, got {k_out.shape[1]}")
+
+
+def _nothing(*arguments) -> None:  # type: ignore[no-untyped-def]
+    """What the ops compute as far as shapes go: all is in the buffers."""
+
+
+# Tensors come to the ops as they lie in eager mode, transposed views as such.
+_strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fixed_stride_order
+_library = torch.library.Library("kvc", "DEF")
+for _name, _results, _kernel in (("select", _SELECTED, _select), ("evict", f"{_SELECTED}, {_COMPACTED}", _evict)):
+    _library.define(f"{_name}({_INPUTS}, {_results}) -> ()", tags=(torch.Tag.pt2_compliant_tag, _strides))
+    _library.impl(_name, _kernel, "CPU")
+    torch.library.register_fake(f"kvc::{_name}", _nothing, lib=_library)
