@@ -144,10 +144,16 @@ class LayerCall:
         heads = [("batch", self.batch), ("kv_heads", plan.kv_heads)]
         self.args.offsets = self._output("offsets", offsets, heads, "i32").address
 
-    def workspace(self, workspace: Tensor) -> None:
+    def workspace(self, workspace: Tensor) -> int:
+        """Scratch memory, wherever it begins: frameworks copy tensors to addresses of theirs.
+        Says how many bytes in front are skipped."""
         room = self._output("workspace", workspace, [("bytes", None)], "u8")
-        self.args.workspace = room.address
-        self.args.workspace_bytes = room.shape[0]
+        skipped = -room.address % self._plan.workspace_alignment
+        if room.shape[0] < self._plan.workspace_bytes:
+            raise ArgumentError(f"workspace must have {self._plan.workspace_bytes} bytes, got {room.shape[0]}")
+        self.args.workspace = room.address + skipped
+        self.args.workspace_bytes = room.shape[0] - skipped
+        return skipped
 
     def run(self, function: str) -> None:
         """kvc_layer_score, kvc_layer_select, kvc_compact or kvc_layer_evict; back when done."""

@@ -175,12 +175,6 @@ class Memory:
         tensor[...] = 0
         return tensor
 
-    def aligned(self, size: int, alignment: int) -> Tensor:
-        """Bytes whose address is a multiple of `alignment`."""
-        room = self.empty([size + alignment], "u8")
-        skip = -view("workspace", room).address % alignment
-        return room[skip : skip + size]
-
     def floats(self, room: Tensor) -> Tensor:
         """Bytes, seen as f32."""
         return room.view(np.float32 if self._torch is None else self._torch.float32)

@@ -49,7 +49,7 @@ class Plan:
     ) -> None:
         self.policy = policy
         self.head_dim, self.dtype = variant.head_dim, variant.dtype
-        self.kv_heads, self.q_heads = whole("kv_heads", kv_heads), q_heads
+        self.kv_heads, self.q_heads = kv_heads, q_heads
         self.max_batch, self.max_tokens = whole("max_batch", max_batch), whole("max_tokens", max_tokens)
         self.lse_given = bool(lse_given)
         library = _library.load()
@@ -84,12 +84,12 @@ class Plan:
 
     @property
     def workspace_bytes(self) -> int:
-        """Scratch memory of one call."""
-        return int(self._info.workspace_bytes)
+        """Scratch memory of one call, with room to align what it begins at."""
+        return int(self._info.workspace_bytes) + self.workspace_alignment
 
     @property
     def workspace_alignment(self) -> int:
-        """What its address is a multiple of."""
+        """What the address that kernels get is a multiple of."""
         return int(self._info.workspace_alignment)
 
     def state(self, batch: int | None = None, tokens: int | None = None) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
@@ -269,8 +269,8 @@ class _Call:
             table = [memory.zeros([*heads, call.tokens], dtype) for dtype in ("i32", "i32", "f32")]
             members = Members(memory.zeros(heads, "i32"), *table)
             call.members(*table, members.counts)
-        workspace = memory.aligned(max(plan.workspace_bytes, 1), plan.workspace_alignment)
-        call.workspace(workspace)
+        workspace = memory.empty([plan.workspace_bytes], "u8")
+        workspace = workspace[call.workspace(workspace) :]
         call.run("kvc_layer_score")
         call.run("kvc_layer_select")
         self._look_at(int(status[0]))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from . import _abi, _cache, _compiler, _home, _library
+from ._check import whole
 from .errors import ArgumentError, NotFoundError
 from .manifest import Manifest, Variant
 
@@ -162,6 +163,8 @@ class Policy:
 
         if str(device) != "cpu":
             raise ArgumentError(f"a plan's device must be 'cpu', the only one that this package runs on, got {device!r}")
+        kv_heads = whole("kv_heads", kv_heads)
+        threads, seed = whole("threads", threads, 0), whole("seed", seed, 0, 2**64 - 1)
         variant = self._variant(kv_heads, q_heads, head_dim, dtype)
         with self._lock:
             module = self._modules.get((threads, seed))

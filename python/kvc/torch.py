@@ -70,16 +70,12 @@ def buffers(
     batch, tokens = batch or plan.max_batch, tokens or plan.max_tokens
     heads = (batch, plan.kv_heads)
     room = (batch, rows or plan.kv_heads * (tokens + slack), plan.head_dim)
-    alignment = plan.workspace_alignment
-    workspace = torch.empty(plan.workspace_bytes + alignment, dtype=torch.uint8)
-    skip = -workspace.data_ptr() % alignment
     merged = []
     if plan.policy.manifest.merges:
         merged = [torch.zeros(*heads, tokens, dtype=dtype) for dtype in (torch.int32, torch.int32, torch.float32)]
         merged.append(torch.zeros(heads, dtype=torch.int32))
     return Buffers(
-        # A policy without scratch memory gets a byte: an empty tensor has no address.
-        workspace[skip : skip + max(plan.workspace_bytes, 1)],
+        torch.empty(plan.workspace_bytes, dtype=torch.uint8),
         torch.zeros(*heads, tokens, dtype=torch.int32),
         torch.zeros(heads, dtype=torch.int32),
         torch.zeros(batch, dtype=torch.int32),
@@ -167,7 +163,8 @@ def _prepare(  # type: ignore[no-untyped-def]
     if plan is None:
         raise ArgumentError(f"plan must be the number of a kvc.Plan that is there, got {number}")
     reads = plan.policy.manifest.reads
-    call = LayerCall(plan, k, layer, layers, scale, slack)
+    layers = whole("layers", layers)
+    call = LayerCall(plan, k, whole("layer", layer, 0, layers - 1), layers, scale, slack)
     call.sequences(lengths, budgets)
     call.cache("v", v)
     # What is missing the library names.
@@ -209,7 +206,10 @@ def _evict(*arguments) -> None:  # type: ignore[no-untyped-def]
 
 
 def _nothing(*arguments) -> None:  # type: ignore[no-untyped-def]
-    """What the ops compute as far as shapes go: all is in the buffers."""
+    """What the ops do as far as shapes go: all results are in the buffers."""
+    devices = sorted({str(tensor.device) for tensor in arguments if isinstance(tensor, torch.Tensor)})
+    if len(devices) > 1:
+        raise ArgumentError(f"tensors of one call must be on one device, got {' and '.join(devices)}")
 
 
 # Tensors come to the ops as they lie in eager mode, transposed views as such.
@@ -217,5 +217,6 @@ _strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fi
 _library = torch.library.Library("kvc", "DEF")
 for _name, _results, _kernel in (("select", _SELECTED, _select), ("evict", f"{_SELECTED}, {_COMPACTED}", _evict)):
     _library.define(f"{_name}({_INPUTS}, {_results}) -> ()", tags=(torch.Tag.pt2_compliant_tag, _strides))
-    _library.impl(_name, _kernel, "CPU")
+    # For every device: tensors that are not on the CPU are refused by name.
+    _library.impl(_name, _kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"kvc::{_name}", _nothing, lib=_library)

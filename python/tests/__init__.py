@@ -1,5 +1,8 @@
-"""Tests of the package: `python3 -m unittest discover -s python/tests -t python`.
+"""Tests of the package, a folder for each set of packages that they need:
 
-They need NumPy and KVC_HOME, a build folder or an installation; those in tests/torch need
-torch, too.
+core     NumPy:  python3 -m unittest discover -s python/tests/core -t python
+torch    and torch
+
+KVC_HOME names a build folder or an installation. `tools/test` runs core, `tools/test --python`
+all, in environments that it makes.
 """

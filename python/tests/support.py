@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -58,7 +59,7 @@ def make_layers(path, **options):
     """Input of `kvc-run apply`, by the maker that the command tests have."""
     script = ROOT / "test/Inputs/layers.py"
     words = [f"{name}={value}" for name, value in options.items()]
-    subprocess.run(["python3", script, "make", path, *words], check=True)
+    subprocess.run([sys.executable, script, "make", path, *words], check=True)
     return read_safetensors(path)
 
 

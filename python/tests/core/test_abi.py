@@ -7,7 +7,7 @@ import unittest
 
 from kvc import _abi, _library
 
-from .support import ROOT
+from ..support import ROOT
 
 HEADERS = ROOT / "runtime/include/kvc"
 INTEGERS = {

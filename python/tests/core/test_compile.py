@@ -12,7 +12,7 @@ from fractions import Fraction
 import kvc
 from kvc import _cache
 
-from .support import Case, compiled, environment
+from ..support import Case, compiled, environment
 
 TEXT = """kvc.policy @short {
   %sinks  = kvc.param "sinks" = 4 : index

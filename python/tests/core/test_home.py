@@ -10,7 +10,7 @@ import unittest
 import kvc
 from kvc import _home
 
-from .support import HOME, Case, environment
+from ..support import HOME, Case, environment
 
 
 def run(code, **variables):

@@ -7,7 +7,7 @@ import numpy as np
 import kvc
 from kvc.budget import tokens_of
 
-from .support import Case
+from ..support import Case
 
 
 class TestBudget(Case):

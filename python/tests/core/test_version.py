@@ -5,7 +5,7 @@ import unittest
 
 import kvc
 
-from .support import ROOT
+from ..support import ROOT
 
 
 class TestVersion(unittest.TestCase):

@@ -1,0 +1,1 @@
+"""Tests of torch tensors and torch.ops.kvc."""
