@@ -66,4 +66,4 @@ def is_whole(path: Path) -> bool:
         return False
     magic, checksum, size = _SEAL.unpack_from(data, len(data) - _SEAL.size)
     body = memoryview(data)[: -_SEAL.size]
-    return magic == _MAGIC and size == len(data) and checksum == zlib.crc32(body)
+    return bool(magic == _MAGIC and size == len(data) and checksum == zlib.crc32(body))

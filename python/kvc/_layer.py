@@ -7,6 +7,7 @@ checked here; what the library checks itself (alignment, limits of the plan) is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from .errors import ArgumentError
 
 if TYPE_CHECKING:
     from .plan import Plan
+
+Shape = Sequence[tuple[str, "int | None"]]
 
 
 class LayerCall:
@@ -164,7 +167,7 @@ class LayerCall:
         self._alive.append(seen)
         return seen
 
-    def _output(self, name: str, tensor: Tensor, shape: list[tuple[str, int | None]], dtype: str) -> View:
+    def _output(self, name: str, tensor: Tensor, shape: Shape, dtype: str) -> View:
         seen = expect(self._tensor(name, tensor), shape, dtype, contiguous=True)
         if not seen.writable:
             raise ArgumentError(f"{name} must be a tensor that can be written to, got a read-only one")

@@ -158,7 +158,7 @@ class Memory:
     NumPy's."""
 
     def __init__(self, like: Tensor, dtype: str) -> None:
-        self._torch = _torch() if is_torch(like) else None
+        self._torch: Any = _torch() if is_torch(like) else None
         if self._torch is None:
             self._elements: Any = _numpy_elements(like, dtype)
         else:
@@ -198,5 +198,6 @@ def _numpy_elements(like: Tensor, dtype: str) -> np.dtype[Any]:
     if dtype == "bf16":
         # NumPy has no such type of its own: its bits, unless somebody has taught it.
         taught = sys.modules.get("ml_dtypes")
-        return np.dtype(taught.bfloat16 if taught else np.uint16)
-    return np.dtype({"f32": np.float32, "f16": np.float16}[dtype])
+        elements: np.dtype[Any] = np.dtype(taught.bfloat16 if taught else np.uint16)
+        return elements
+    return np.dtype(np.float32 if dtype == "f32" else np.float16)

@@ -266,9 +266,9 @@ class _Call:
         call.selection(indices, counts, past, status)
         members = None
         if self.manifest.merges:
-            table = [memory.zeros([*heads, call.tokens], dtype) for dtype in ("i32", "i32", "f32")]
-            members = Members(memory.zeros(heads, "i32"), *table)
-            call.members(*table, members.counts)
+            rows, positions, norms = (memory.zeros([*heads, call.tokens], dtype) for dtype in ("i32", "i32", "f32"))
+            members = Members(memory.zeros(heads, "i32"), rows, positions, norms)
+            call.members(rows, positions, norms, members.counts)
         workspace = memory.empty([plan.workspace_bytes], "u8")
         workspace = workspace[call.workspace(workspace) :]
         call.run("kvc_layer_score")
@@ -277,8 +277,8 @@ class _Call:
         ranked = self._scores(workspace) if scores else None
         k_out = v_out = offsets = None
         if compact:
-            rows = bits(view("counts", counts)).astype(np.int64).sum(axis=1).max() + plan.kv_heads * call.args.slack
-            shape = [call.batch, whole("the rows of a sequence", rows), plan.head_dim]
+            most = bits(view("counts", counts)).astype(np.int64).sum(axis=1).max() + plan.kv_heads * call.args.slack
+            shape = [call.batch, whole("the rows of a sequence", most), plan.head_dim]
             k_out, v_out, offsets = memory.zeros(shape), memory.zeros(shape), memory.zeros(heads, "i32")
             call.compacted(k_out, v_out, offsets)
             call.run("kvc_compact")

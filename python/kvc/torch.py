@@ -14,6 +14,7 @@ long as what was compiled with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -37,7 +38,7 @@ _COUNTS = _INPUTS.count(",") + 1 + 2
 
 _DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
-Optional = torch.Tensor | None
+MaybeTensor = torch.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Buffers:
     v: torch.Tensor
     offsets: torch.Tensor
     slack: int
-    member_rows: Optional = None
-    member_positions: Optional = None
-    member_norms: Optional = None
-    member_counts: Optional = None
+    member_rows: MaybeTensor = None
+    member_positions: MaybeTensor = None
+    member_norms: MaybeTensor = None
+    member_counts: MaybeTensor = None
 
 
 def buffers(
@@ -90,7 +91,7 @@ def buffers(
 
 def select(
     plan: Plan,
-    q: Optional,
+    q: MaybeTensor,
     k: torch.Tensor,
     v: torch.Tensor,
     *,
@@ -100,24 +101,26 @@ def select(
     layer: int = 0,
     layers: int = 1,
     scale: float | None = None,
-    lse: Optional = None,
+    lse: MaybeTensor = None,
     lse_base_2: bool = False,
-    wo: Optional = None,
-    k_raw: Optional = None,
-    table: Optional = None,
-    state: Optional = None,
+    wo: MaybeTensor = None,
+    k_raw: MaybeTensor = None,
+    table: MaybeTensor = None,
+    state: MaybeTensor = None,
 ) -> None:
     """Writes to `out` which tokens stay. Tensors as for `Plan.evict`; lengths and budgets are
     [batch] i32, and everything that the policy reads must be there."""
+    default = 0.0 if scale is None else scale
     torch.ops.kvc.select(
-        *_inputs(plan, q, k, v, lengths, budgets, layer, layers, scale, lse, lse_base_2, wo, k_raw, table, state),
+        *(plan.number, q, k, v, lengths, budgets, layer, layers, default),
+        *(lse, lse_base_2, wo, k_raw, table, state),
         *_selected(out),
     )
 
 
 def evict(
     plan: Plan,
-    q: Optional,
+    q: MaybeTensor,
     k: torch.Tensor,
     v: torch.Tensor,
     *,
@@ -127,30 +130,25 @@ def evict(
     layer: int = 0,
     layers: int = 1,
     scale: float | None = None,
-    lse: Optional = None,
+    lse: MaybeTensor = None,
     lse_base_2: bool = False,
-    wo: Optional = None,
-    k_raw: Optional = None,
-    table: Optional = None,
-    state: Optional = None,
+    wo: MaybeTensor = None,
+    k_raw: MaybeTensor = None,
+    table: MaybeTensor = None,
+    state: MaybeTensor = None,
 ) -> None:
     """As `select`, and packs the kept keys and values into `out`. Raises LimitError where
     they find no room."""
+    default = 0.0 if scale is None else scale
     torch.ops.kvc.evict(
-        *_inputs(plan, q, k, v, lengths, budgets, layer, layers, scale, lse, lse_base_2, wo, k_raw, table, state),
+        *(plan.number, q, k, v, lengths, budgets, layer, layers, default),
+        *(lse, lse_base_2, wo, k_raw, table, state),
         *_selected(out),
-        out.slack,
-        out.k,
-        out.v,
-        out.offsets,
+        *(out.slack, out.k, out.v, out.offsets),
     )
 
 
-def _inputs(plan, q, k, v, lengths, budgets, layer, layers, scale, *rest):  # type: ignore[no-untyped-def]
-    return (plan.number, q, k, v, lengths, budgets, layer, layers, 0.0 if scale is None else scale, *rest)
-
-
-def _selected(out: Buffers) -> tuple[Optional, ...]:
+def _selected(out: Buffers) -> tuple[MaybeTensor, ...]:
     members = (out.member_rows, out.member_positions, out.member_norms, out.member_counts)
     return (out.workspace, out.indices, out.counts, out.past, out.status, *members)
 
@@ -214,7 +212,7 @@ def _nothing(*arguments) -> None:  # type: ignore[no-untyped-def]
 
 # Tensors come to the ops as they lie in eager mode, transposed views as such.
 _strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fixed_stride_order
-_library = torch.library.Library("kvc", "DEF")
+_library: Any = torch.library.Library("kvc", "DEF")  # type: ignore[no-untyped-call]
 for _name, _results, _kernel in (("select", _SELECTED, _select), ("evict", f"{_SELECTED}, {_COMPACTED}", _evict)):
     _library.define(f"{_name}({_INPUTS}, {_results}) -> ()", tags=(torch.Tag.pt2_compliant_tag, _strides))
     # For every device: tensors that are not on the CPU are refused by name.

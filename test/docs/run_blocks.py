@@ -1,5 +1,6 @@
-"""run_blocks.py PAGE SOURCE WORK: runs a page. Blocks ```mlir file=NAME are written
-to NAME, every line of a ```sh block is run; other blocks are shown only."""
+"""run_blocks.py PAGE SOURCE WORK [NEED...]: runs a page. Blocks ```mlir file=NAME are written
+to NAME, every line of a ```sh block is run; other blocks are shown only. A block ```sh NEED
+is run where its needs are named."""
 import os
 import pathlib
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 page, source, work = map(pathlib.Path, sys.argv[1:4])
+here = set(sys.argv[4:])
 work.mkdir(parents=True, exist_ok=True)
 environment = dict(os.environ, MODELS=str(source / "models"))
 ran = 0
@@ -15,7 +17,8 @@ for head, body in re.findall(r"^```(\S.*?)\n(.*?)^```", page.read_text(), re.M |
     for attribute in attributes:
         if attribute.startswith("file="):
             (work / attribute[5:]).write_text(body)
-    if kind == "sh":
+    needs = {attribute for attribute in attributes if "=" not in attribute}
+    if kind == "sh" and needs <= here:
         result = subprocess.run(["bash", "-euo", "pipefail", "-c", body], cwd=work,
                                 env=environment, capture_output=True, text=True)
         ran += 1
