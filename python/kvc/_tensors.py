@@ -193,11 +193,13 @@ class Memory:
 
 
 def _numpy_elements(like: Tensor, dtype: str) -> np.dtype[Any]:
+    elements: np.dtype[Any]
     if isinstance(like, np.ndarray):
-        return like.dtype
-    if dtype == "bf16":
+        elements = like.dtype
+    elif dtype == "bf16":
         # NumPy has no such type of its own: its bits, unless somebody has taught it.
-        taught = sys.modules.get("ml_dtypes")
-        elements: np.dtype[Any] = np.dtype(taught.bfloat16 if taught else np.uint16)
-        return elements
-    return np.dtype(np.float32 if dtype == "f32" else np.float16)
+        taught: Any = sys.modules.get("ml_dtypes")
+        elements = np.dtype(taught.bfloat16 if taught else np.uint16)
+    else:
+        elements = np.dtype(np.float32 if dtype == "f32" else np.float16)
+    return elements

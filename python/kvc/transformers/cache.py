@@ -1,0 +1,115 @@
+"""The cache that a user makes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+from ..budget import Budget
+from ..errors import ArgumentError, UnsupportedError
+from ..plan import Plan
+from ..policy import Param, Policy, compile
+from .attention import NAME
+from .layer import KvcLayer
+from .ragged import held
+from .rope import Rotation
+
+_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+class KvcCache(Cache):
+    """A cache that a policy evicts from, for one batch of prompts.
+
+    model: on the CPU, its attention set to "kvc".
+    policy: as for `kvc.compile`, or a compiled policy.
+    budget: tokens of a KV head, or a share of the prompt (see `kvc.Budget`).
+    table: [layers, q_heads], for policies that read the importance of heads.
+    params, cache_dir: as for `kvc.compile`.
+
+    Layers with sliding windows keep the library's own cache, and do not count as layers that
+    share a budget.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        policy: Policy | str | os.PathLike[str],
+        budget: Budget,
+        *,
+        table: torch.Tensor | None = None,
+        params: Mapping[str, Param] | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._state: torch.Tensor | None = None
+        config = model.config.get_text_config(decoder=True)
+        if config._attn_implementation != NAME:
+            raise ArgumentError(
+                f"the model's attention must be {NAME!r}, got {config._attn_implementation!r}; "
+                f"call model.set_attn_implementation({NAME!r})"
+            )
+        if model.device.type != "cpu" or model.dtype not in _DTYPES:
+            raise ArgumentError(f"the model must be f32, f16 or bf16 on the CPU, got {model.dtype} on {model.device}")
+        q_heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // q_heads
+        if not isinstance(policy, Policy):
+            policy = compile(
+                policy,
+                head_dim=head_dim,
+                group=q_heads // kv_heads,
+                dtype=_DTYPES[model.dtype],
+                params=params,
+                cache_dir=cache_dir,
+            )
+        layers: list[Any] = DynamicCache(config=config).layers
+        evicting = [number for number, layer in enumerate(layers) if type(layer) is DynamicLayer]
+        if not evicting:
+            raise UnsupportedError("the model must have layers with full attention, got none")
+        for order, number in enumerate(evicting):
+            layers[number] = KvcLayer(self, order, len(evicting))
+        super().__init__(layers=layers)
+        self.policy = policy
+        self.budget = budget
+        self.table = table
+        self._kv_heads, self._q_heads = kv_heads, q_heads
+        self.rotation = Rotation(model)
+        self._plans: dict[int, Plan] = {}
+
+    def finish(self) -> None:
+        """Says that the prompt is complete: every layer evicts now."""
+        for layer in self.layers:
+            if isinstance(layer, KvcLayer):
+                layer.evict()
+
+    def kept(self, layer: int) -> list[list[torch.Tensor]]:
+        """Kept tokens of the prompt, [sequence][KV head], from 0 where a sequence begins behind
+        its padding. Of a merging policy: the tokens whose rows stay."""
+        chosen = self.layers[layer]
+        if not isinstance(chosen, KvcLayer) or chosen.rows is None:
+            raise ArgumentError(f"layer must be one that has evicted, got {layer}")
+        return [[rows.tokens for rows in heads] for heads in chosen.rows]
+
+    def bytes(self) -> int:
+        """Of all that is held: keys, values, kept tokens, and what merged rows stand for."""
+        layers: list[Any] = self.layers
+        return sum(layer.bytes() if isinstance(layer, KvcLayer) else held(layer.keys, layer.values) for layer in layers)
+
+    # What the layers share.
+
+    def plan(self, tokens: int) -> Plan:
+        """The policy for prompts of so many tokens."""
+        if tokens not in self._plans:
+            self._plans[tokens] = self.policy.plan(kv_heads=self._kv_heads, q_heads=self._q_heads, max_tokens=tokens)
+        return self._plans[tokens]
+
+    def state(self, sequence: int, batch: int, tokens: int) -> torch.Tensor:
+        """What layers leave for those that follow, of one sequence."""
+        if self._state is None:
+            self._state = torch.zeros(batch, tokens, dtype=torch.int32)
+        return self._state[sequence : sequence + 1]
+
+    def forget_state(self) -> None:
+        self._state = None

@@ -1,0 +1,212 @@
+"""One layer of the cache: a prompt, and what a policy has kept of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.cache_utils import CacheLayerMixin
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from ..errors import ArgumentError, Error, UnsupportedError
+from ..policy import Policy
+from .ragged import Rows, Tail, attend, held
+
+if TYPE_CHECKING:
+    from .cache import KvcCache
+
+
+class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """A layer's cache: the whole prompt at first, then what the policy has kept of it, and
+    behind that the tokens that came later."""
+
+    is_sliding = False
+    is_compileable = False
+    is_croppable = False
+    supports_early_init = False
+
+    def __init__(self, cache: KvcCache, order: int, layers: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._cache = cache
+        self._order, self._layers = order, layers
+        self.reset()
+
+    def reset(self) -> None:
+        self._seen = 0
+        self._waiting = False
+        self._dense: _Prompt | None = None
+        self.rows: list[list[Rows]] | None = None
+        self._tail: Tail | None = None
+        self._cache.forget_state()
+
+    # What transformers asks of a layer.
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.is_initialized = True
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Notes the tokens; the attention function, which has the queries too, takes them in."""
+        if self._waiting:
+            raise Error("the model's attention must be 'kvc' for a KvcCache, got one that does not know it")
+        self.lazy_initialization(key_states, value_states)
+        self._waiting = True
+        self._seen += key_states.shape[2]
+        marked = key_states.view_as(key_states)
+        marked._kvc_layer = self  # type: ignore[attr-defined]
+        return marked, value_states
+
+    def get_seq_length(self) -> int:
+        """The position of the next token, whatever the number of rows."""
+        return self._seen
+
+    def get_max_length(self) -> int:
+        return -1
+
+    get_max_cache_shape = get_max_length  # its name in earlier versions
+
+    def get_mask_sizes(self, query_length: Any) -> tuple[int, int]:
+        new = query_length if isinstance(query_length, int) else len(query_length)
+        return self._seen + new, 0
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        raise UnsupportedError("a KvcCache must not be reordered: beam search is not supported")
+
+    def crop(self, tokens_to_remove: int) -> None:
+        raise UnsupportedError("a KvcCache must not be cropped: assisted decoding is not supported")
+
+    def activate_past_recording(self) -> None:
+        self.crop(0)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        raise UnsupportedError("the batch of a KvcCache must stay as it is, got repeats")
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        raise UnsupportedError("the batch of a KvcCache must stay as it is, got a selection")
+
+    # What the attention function asks.
+
+    def attention(
+        self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
+        scale: float, kwargs: dict[str, Any],
+    ) -> torch.Tensor:  # fmt: skip
+        self._waiting = False
+        if mask is not None and mask.dtype != torch.bool:
+            raise ArgumentError(f"a mask must say what is seen, as bool, got {mask.dtype}")
+        if self.rows is None and self._dense is not None and q.shape[2] == 1:
+            self.evict()
+        if self.rows is None:
+            if self._dense is None:
+                self._dense = _Prompt(self._cache.policy)
+            return self._dense.attention(module, q, k, v, mask, scale, kwargs)
+        new = q.shape[2]
+        visible = _causal(len(q), new) if mask is None else mask[:, 0, :, -new:].expand(len(q), -1, -1)
+        # Padding among new tokens is seen by none of them, the last one included.
+        real = visible[:, -1]
+        if self._tail is None:
+            self._tail = Tail(k, v, real)
+        else:
+            visible = torch.cat([self._tail.real[:, None].expand(-1, new, -1), visible], dim=-1)
+            self._tail = self._tail.and_then(k, v, real)
+        return attend(q, self.rows, self._tail, visible, scale, self._cache.rotation)
+
+    def evict(self) -> None:
+        """Once: runs the policy, sequence by sequence, and drops what it has not kept."""
+        prompt, cache = self._dense, self._cache
+        if prompt is None:
+            return
+        reads = cache.policy.manifest.reads
+        k, v = prompt.k, prompt.v
+        batch, tokens = len(k), k.shape[2]
+        plan = cache.plan(tokens)
+        rows = []
+        for b, start in enumerate(prompt.starts):
+            one = slice(b, b + 1)
+            positions = prompt.positions[b % len(prompt.positions), start:]
+            inputs: dict[str, Any] = {}
+            if "wo" in reads:
+                inputs["wo"] = prompt.module.o_proj.weight
+            if "k_raw" in reads:
+                inputs["k_raw"] = cache.rotation.unrotate(k[one, :, start:], positions)
+            if "table" in reads:
+                inputs["table"] = cache.table
+            if "state" in reads:
+                inputs["state"] = cache.state(b, batch, tokens)
+            queries = prompt.q[one, :, max(0, prompt.q.shape[2] - (tokens - start)) :] if prompt.q is not None else None
+            kept = plan.evict(
+                queries,
+                k[one, :, start:],
+                v[one, :, start:],
+                budget=cache.budget,
+                layer=self._order,
+                layers=self._layers,
+                scale=prompt.scale,
+                **inputs,
+            )
+            heads = []
+            head: Any
+            for h in range(k.shape[1]):
+                head = kept[0, h]
+                members = None
+                # Copies: the tables have room for more than they hold.
+                if kept.members is not None:
+                    members = (head.member_rows.clone(), positions[head.member_positions], head.member_norms.clone())
+                heads.append(Rows(head.indices.clone(), head.k, head.v, members))
+            rows.append(heads)
+        self.rows, self._dense = rows, None
+
+    def bytes(self) -> int:
+        if self._dense is not None:
+            return held(self._dense.k, self._dense.v, self._dense.q)
+        rows = sum(row.bytes() for heads in self.rows or () for row in heads)
+        return rows + (self._tail.bytes() if self._tail is not None else 0)
+
+
+class _Prompt:
+    """A prompt that is still coming in: all of its keys and values, and as many of its last
+    queries as the policy reads."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._queries = policy.manifest.queries
+        self.q: torch.Tensor | None = None
+        self.k: torch.Tensor
+        self.v: torch.Tensor
+        self.positions: torch.Tensor
+        self.length = 0
+
+    def attention(
+        self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
+        scale: float, kwargs: dict[str, Any],
+    ) -> torch.Tensor:  # fmt: skip
+        positions = kwargs.get("position_ids")
+        if positions is None:
+            positions = torch.arange(self.length, self.length + k.shape[2])[None]
+        if self.length:
+            k, v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
+            positions = torch.cat([self.positions, positions], dim=-1)
+        self.k, self.v, self.positions = k, v, positions
+        self.length = k.shape[2]
+        self.module: Any = module
+        self.scale = scale
+        if self._queries:
+            recent = q if self.q is None else torch.cat([self.q, q], dim=2)
+            self.q = recent if self._queries == "all" else recent[:, :, -self._queries :]
+        self.starts = _padding(mask, len(k), self.length)
+        out, _ = sdpa_attention_forward(module, q, k, v, mask, scaling=scale, **kwargs)
+        return out
+
+
+def _padding(mask: torch.Tensor | None, batch: int, tokens: int) -> list[int]:
+    """How many rows in front of each sequence are padding: what its last query does not see."""
+    if mask is None:
+        return [0] * batch
+    seen = mask[:, 0, -1, :tokens].expand(batch, -1)
+    starts = (tokens - seen.sum(dim=-1)).tolist()
+    for b, start in enumerate(starts):
+        if start == tokens or not seen[b, start:].all():
+            raise ArgumentError(f"padding must be in front of a prompt, got some behind or within sequence {b}")
+    return [int(start) for start in starts]
+
+
+def _causal(batch: int, new: int) -> torch.Tensor:
+    return torch.ones(new, new, dtype=torch.bool).tril().expand(batch, -1, -1)

@@ -1,0 +1,47 @@
+"""Rotary positions, by the model's own module."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from ..errors import UnsupportedError
+
+
+class Rotation:
+    """Rotates keys and back. 16-bit keys are rotated in f32 and rounded once."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = type(model).__name__
+        self._rotary: Any = getattr(model.get_decoder(), "rotary_emb", None)
+
+    def rotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """k [..., rows, d] before RoPE, and the position of each row."""
+        cos, sin = self._angles(k, positions)
+        return (k.float() * cos + _half(k.float()) * sin).to(k.dtype)
+
+    def unrotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """What `rotate` makes k of."""
+        cos, sin = self._angles(k, positions)
+        # Some models scale cos and sin, here a second time.
+        scale = (cos * cos + sin * sin)[:, :1]
+        return ((k.float() * cos - _half(k.float()) * sin) / scale).to(k.dtype)
+
+    def _angles(self, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._rotary is None:
+            raise UnsupportedError(f"keys before RoPE need the model's rotary_emb, got {self._model} without one")
+        # Hybrid models have an angle for each kind of layer.
+        by_layer = "layer_type" in inspect.signature(self._rotary.forward).parameters
+        more = {"layer_type": "full_attention"} if by_layer else {}
+        cos, sin = self._rotary(torch.empty(0), positions[None], **more)
+        if cos.shape[-1] != k.shape[-1]:
+            raise UnsupportedError(f"keys must be rotated whole, got {cos.shape[-1]} of {k.shape[-1]} channels")
+        return cos[0], sin[0]
+
+
+def _half(x: torch.Tensor) -> torch.Tensor:
+    """Channels as RoPE pairs them: the first half with the second, turned by 90 degrees."""
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([-second, first], dim=-1)
