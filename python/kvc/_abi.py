@@ -7,7 +7,7 @@ headers and compares every struct, enumerator and function with what stands here
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 2
 

@@ -11,6 +11,8 @@ import ctypes
 from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any
 
+from .errors import ArgumentError
+
 CPU_DEVICES = {1, 3}
 """kDLCPU, and kDLCUDAHost, which is the process's memory, too."""
 
@@ -37,12 +39,16 @@ _pointer_of.restype = c_void_p
 _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def read(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, str]:
+def read(name: str, capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, str]:
     """Address, shape, strides in elements (None: contiguous) and type; the type is the name
     that plans use or, for others, DLPack's numbers. Valid as long as the capsule lives."""
-    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+    try:
+        address = _pointer_of(capsule, b"dltensor")
+    except (TypeError, ValueError):
+        raise ArgumentError(f"__dlpack__ of {name} must give a capsule 'dltensor', got {capsule!r}") from None
+    tensor = _Tensor.from_address(address)
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
     known = _TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
-    name = known or f"DLPack type {tensor.code} of {tensor.bits} bits"
-    return (tensor.data or 0) + tensor.byte_offset, shape, strides, name
+    dtype = known or f"DLPack type {tensor.code} of {tensor.bits} bits"
+    return (tensor.data or 0) + tensor.byte_offset, shape, strides, dtype

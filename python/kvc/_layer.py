@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from . import _abi, _library
 from ._tensors import Tensor, View, bits, expect, stride, view
 from .errors import ArgumentError
@@ -28,7 +30,11 @@ class LayerCall:
         self._plan = plan
         self._alive: list[object] = [plan]
         keys = self._tensor("k", k)
-        expect(keys, [("batch", None), ("kv_heads", plan.kv_heads), ("tokens", None), ("head_dim", plan.head_dim)], plan.dtype)
+        expect(
+            keys,
+            [("batch", None), ("kv_heads", plan.kv_heads), ("tokens", None), ("head_dim", plan.head_dim)],
+            plan.dtype,
+        )
         self.batch, self.rows = keys.shape[0], keys.shape[2]
         self.tokens = self.rows
         """Of the longest sequence: at most the rows that k has."""
@@ -123,7 +129,8 @@ class LayerCall:
         places = self._output("indices", indices, [*heads, ("capacity", None)], "i32")
         self.args.indices = places.address
         self.args.index_capacity = places.shape[2]
-        self.args.counts = self._output("counts", counts, heads, "i32").address
+        self._counts = self._output("counts", counts, heads, "i32")
+        self.args.counts = self._counts.address
         self.args.past = self._output("past", past, heads[:1], "i32").address
         self.args.status = self._output("status", status, [("status", 1)], "i32").address
 
@@ -137,9 +144,15 @@ class LayerCall:
         self.args.member_counts = self._output("member_counts", counts, heads, "i32").address
         self.args.member_capacity = first.shape[2]
 
+    def kept_rows(self) -> int:
+        """Behind a selection: the most rows of a sequence, slack included."""
+        return int(bits(self._counts).astype(np.int64).sum(axis=1).max() + self._plan.kv_heads * self.args.slack)
+
     def compacted(self, k_out: Tensor, v_out: Tensor, offsets: Tensor) -> None:
         plan = self._plan
-        keys = self._output("k_out", k_out, [("batch", self.batch), ("rows", None), ("head_dim", plan.head_dim)], plan.dtype)
+        keys = self._output(
+            "k_out", k_out, [("batch", self.batch), ("rows", None), ("head_dim", plan.head_dim)], plan.dtype
+        )
         shape = [("batch", self.batch), ("rows", keys.shape[1]), ("head_dim", plan.head_dim)]
         values = self._output("v_out", v_out, shape, plan.dtype)
         self.args.k_out, self.args.v_out = keys.address, values.address

@@ -56,7 +56,9 @@ def load() -> ctypes.CDLL:
     library.kvc_abi_version.restype = ctypes.c_uint32
     version = library.kvc_abi_version()
     if version != _abi.ABI_VERSION:
-        raise VersionError(f"this package speaks version {_abi.ABI_VERSION} of the C ABI, got version {version} of {path}")
+        raise VersionError(
+            f"this package speaks version {_abi.ABI_VERSION} of the C ABI, got version {version} of {path}"
+        )
 
     def check(status: _abi.Status, function: Any, arguments: Any) -> None:
         if status.value != _abi.OK:

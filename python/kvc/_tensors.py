@@ -38,7 +38,7 @@ class View:
 
     def is_contiguous(self) -> bool:
         expected = 1
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and stride != expected:
                 return False
             expected *= extent
@@ -98,7 +98,7 @@ def _view_dlpack(name: str, tensor: Any) -> View:
     if device not in _dlpack.CPU_DEVICES:
         raise ArgumentError(f"{name} must be on the plan's device, cpu, got DLPack device {int(device)}:{number}")
     capsule = tensor.__dlpack__()
-    address, shape, strides, dtype = _dlpack.read(capsule)
+    address, shape, strides, dtype = _dlpack.read(name, capsule)
     if strides is None:
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
     # Whether it may be written to, the capsule does not say.
@@ -116,7 +116,7 @@ def expect(
     if tensor.dtype != dtype and not (dtype == "bf16" and tensor.dtype == "u16"):
         raise ArgumentError(f"{tensor.name} must be {dtype}, got {tensor.dtype}")
     fits = len(tensor.shape) == len(shape) and all(
-        extent > 0 and wanted in (None, extent) for extent, (_, wanted) in zip(tensor.shape, shape)
+        extent > 0 and wanted in (None, extent) for extent, (_, wanted) in zip(tensor.shape, shape, strict=True)
     )
     if not fits:
         text = ", ".join(axis if wanted is None else f"{axis} {wanted}" for axis, wanted in shape)
@@ -125,7 +125,8 @@ def expect(
         raise ArgumentError(f"{tensor.name} must be contiguous, got strides {list(tensor.strides)}")
     if tensor.shape[-1] != 1 and tensor.strides[-1] != 1:
         raise ArgumentError(
-            f"the last axis of {tensor.name} must be contiguous, got strides {list(tensor.strides)}; copy it (.contiguous())"
+            f"the last axis of {tensor.name} must be contiguous, got strides {list(tensor.strides)}; "
+            "make it so by a copy"
         )
     return tensor
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral
-from typing import Union
 
 from .errors import ArgumentError
 
 _MOST = 2**31 - 1
 
-Budget = Union[int, float, str, Decimal, Fraction]
+Budget = int | float | str | Decimal | Fraction
 """An int is a number of tokens; anything else a share above 0 and up to 1."""
 
 

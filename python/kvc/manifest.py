@@ -72,9 +72,7 @@ class Manifest:
             params=MappingProxyType(data["params"]),
             queries=data["queries"],
             window=data["window"],
-            variants=tuple(
-                Variant(v["head_dim"], v["group"], v["dtype"], v["vector"]) for v in data["variants"]
-            ),
+            variants=tuple(Variant(v["head_dim"], v["group"], v["dtype"], v["vector"]) for v in data["variants"]),
             reads=frozenset(reads),
             by_layer=bool(arguments & {"layer", "layers"}),
             merges=merges,

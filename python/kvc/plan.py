@@ -15,7 +15,7 @@ import numpy as np
 from . import _abi, _library
 from ._check import whole
 from ._layer import LayerCall
-from ._tensors import Memory, Tensor, bits, view
+from ._tensors import Memory, Tensor
 from .budget import Budget, tokens_of
 from .errors import ArgumentError, DataWarning, InternalError
 from .kept import Kept, Members
@@ -65,7 +65,9 @@ class Plan:
         self.pointer = c_void_p()
         library.kvc_plan_create(module.pointer, byref(options), byref(self.pointer))
         # The module goes with the finalizer: it must be open when the plan is destroyed.
-        weakref.finalize(self, lambda pointer, _: library.kvc_plan_destroy(pointer), self.pointer, module).atexit = False
+        weakref.finalize(
+            self, lambda pointer, _: library.kvc_plan_destroy(pointer), self.pointer, module
+        ).atexit = False
         self._info = _abi.PlanInfo()
         library.kvc_plan_query(self.pointer, byref(self._info))
         self.number = next(_numbers)
@@ -92,7 +94,9 @@ class Plan:
         """What the address that kernels get is a multiple of."""
         return int(self._info.workspace_alignment)
 
-    def state(self, batch: int | None = None, tokens: int | None = None) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
+    def state(
+        self, batch: int | None = None, tokens: int | None = None
+    ) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
         """What a policy that reads `state` carries from layer to layer: one word per token of
         each sequence, all 0 as the first layer wants it. A tensor of int32 does as well."""
         return np.zeros((batch or self.max_batch, tokens or self.max_tokens), np.int32)
@@ -196,7 +200,9 @@ class _Call:
     ) -> None:
         manifest = plan.policy.manifest
         if manifest.by_layer and (layer is None or layers is None):
-            raise ArgumentError(f"policy {manifest.policy!r} goes by layers: give layer and layers, got {layer} and {layers}")
+            raise ArgumentError(
+                f"policy {manifest.policy!r} goes by layers: give layer and layers, got {layer} and {layers}"
+            )
         count = whole("layers", 1 if layers is None else layers)
         if scale is not None and not (math.isfinite(scale) and scale != 0):
             raise ArgumentError(f"scale must be finite and not 0, got {scale}")
@@ -214,7 +220,7 @@ class _Call:
         batch = self.call.batch
         self.lengths = _per_sequence("lengths", batch, self.call.rows if lengths is None else lengths)
         spread = _spread("budget", batch, budget)
-        self.budgets = [tokens_of(one, length) for one, length in zip(spread, self.lengths)]
+        self.budgets = [tokens_of(one, length) for one, length in zip(spread, self.lengths, strict=True)]
         self.call.sequences(np.array(self.lengths, np.int32), np.array(self.budgets, np.int32))
         if v is not None:
             self.call.cache("v", v)
@@ -277,8 +283,7 @@ class _Call:
         ranked = self._scores(workspace) if scores else None
         k_out = v_out = offsets = None
         if compact:
-            most = bits(view("counts", counts)).astype(np.int64).sum(axis=1).max() + plan.kv_heads * call.args.slack
-            shape = [call.batch, whole("the rows of a sequence", most), plan.head_dim]
+            shape = [call.batch, max(1, whole("rows of a sequence", call.kept_rows(), 0)), plan.head_dim]
             k_out, v_out, offsets = memory.zeros(shape), memory.zeros(shape), memory.zeros(heads, "i32")
             call.compacted(k_out, v_out, offsets)
             call.run("kvc_compact")
@@ -288,7 +293,8 @@ class _Call:
         """False where every sequence keeps all, or just the end of its window."""
         window = self.manifest.window
         return any(
-            length > budget and (window is None or budget > window) for length, budget in zip(self.lengths, self.budgets)
+            length > budget and (window is None or budget > window)
+            for length, budget in zip(self.lengths, self.budgets, strict=True)
         )
 
     def _bring_queries(self, q: Tensor | None) -> None:

@@ -10,7 +10,7 @@ from ctypes import byref, c_void_p
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from . import _abi, _cache, _compiler, _home, _library
 from ._check import whole
@@ -20,7 +20,7 @@ from .manifest import Manifest, Variant
 if TYPE_CHECKING:
     from .plan import Plan
 
-Param = Union[int, float, str, Decimal, Fraction]
+Param = int | float | str | Decimal | Fraction
 
 
 def policies() -> dict[str, Path]:
@@ -28,7 +28,7 @@ def policies() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_home.policies().glob("*.mlir"))}
 
 
-def compile(  # noqa: A001 - what it is called in every language
+def compile(
     policy: str | os.PathLike[str],
     *,
     head_dim: int,
@@ -162,7 +162,9 @@ class Policy:
         from .plan import Plan
 
         if str(device) != "cpu":
-            raise ArgumentError(f"a plan's device must be 'cpu', the only one that this package runs on, got {device!r}")
+            raise ArgumentError(
+                f"a plan's device must be 'cpu', the only one that this package runs on, got {device!r}"
+            )
         kv_heads = whole("kv_heads", kv_heads)
         threads, seed = whole("threads", threads, 0), whole("seed", seed, 0, 2**64 - 1)
         variant = self._variant(kv_heads, q_heads, head_dim, dtype)

@@ -33,9 +33,6 @@ _SELECTED = (
 )
 _COMPACTED = "int slack, Tensor(k!) k_out, Tensor(l!) v_out, Tensor(m!) offsets"
 
-# Where `counts` stands among the arguments.
-_COUNTS = _INPUTS.count(",") + 1 + 2
-
 _DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 MaybeTensor = torch.Tensor | None
@@ -154,8 +151,28 @@ def _selected(out: Buffers) -> tuple[MaybeTensor, ...]:
 
 
 def _prepare(  # type: ignore[no-untyped-def]
-    number, q, k, v, lengths, budgets, layer, layers, scale, lse, lse_base_2, wo, k_raw, table, state,
-    workspace, indices, counts, past, status, *members, slack=0,
+    number,
+    q,
+    k,
+    v,
+    lengths,
+    budgets,
+    layer,
+    layers,
+    scale,
+    lse,
+    lse_base_2,
+    wo,
+    k_raw,
+    table,
+    state,
+    workspace,
+    indices,
+    counts,
+    past,
+    status,
+    *members,
+    slack=0,
 ) -> LayerCall:
     plan = live.get(number)
     if plan is None:
@@ -197,10 +214,8 @@ def _evict(*arguments) -> None:  # type: ignore[no-untyped-def]
     call.compacted(k_out, v_out, offsets)
     call.run("kvc_layer_evict")
     # The library drops rows that find no room, as a GPU must. Here it is known at once.
-    counts = inputs[_COUNTS]
-    needed = int((counts.sum(dim=1) + slack * counts.shape[1]).max())
-    if needed > k_out.shape[1]:
-        raise LimitError(f"k_out must have room for the {needed} rows that were kept, got {k_out.shape[1]}")
+    if call.kept_rows() > k_out.shape[1]:
+        raise LimitError(f"k_out must have room for the {call.kept_rows()} rows that were kept, got {k_out.shape[1]}")
 
 
 def _nothing(*arguments) -> None:  # type: ignore[no-untyped-def]

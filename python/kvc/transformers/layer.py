@@ -45,7 +45,9 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.dtype, self.device = key_states.dtype, key_states.device
         self.is_initialized = True
 
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Any, Any]:
         """Notes the tokens; the attention function, which has the queries too, takes them in."""
         if self._waiting:
             raise Error("the model's attention must be 'kvc' for a KvcCache, got one that does not know it")

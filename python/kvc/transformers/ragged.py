@@ -42,9 +42,7 @@ class Tail:
     """[batch, tokens], False for padding."""
 
     def and_then(self, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor) -> Tail:
-        return Tail(
-            torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2), torch.cat([self.real, real], dim=-1)
-        )
+        return Tail(torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2), torch.cat([self.real, real], dim=-1))
 
     def bytes(self) -> int:
         return held(self.k, self.v, self.real)

@@ -38,7 +38,7 @@ def text(*names):
 
 
 def fields(body):
-    """"const void *a, *b; int c;" as [("a", c_void_p), ...]."""
+    """ "const void *a, *b; int c;" as [("a", c_void_p), ...]."""
     found = []
     for declaration in filter(None, map(str.strip, body.split(";"))):
         kind, names = re.fullmatch(r"(?:const\s+)?(\w+)\s*(.*)", declaration, re.S).groups()

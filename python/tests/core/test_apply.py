@@ -53,7 +53,18 @@ class TestApply(unittest.TestCase):
             command += ["--input", folder / f"in{b}", "--output", folder / f"out{b}"]
         if "table" in policy.manifest.reads:
             words = [str(number) for number in table.ravel()]
-            subprocess.run([sys.executable, ROOT / "test/Inputs/layers.py", "table", folder / "table", str(LAYERS), str(HEADS * GROUP), *words], check=True)
+            subprocess.run(
+                [
+                    sys.executable,
+                    ROOT / "test/Inputs/layers.py",
+                    "table",
+                    folder / "table",
+                    str(LAYERS),
+                    str(HEADS * GROUP),
+                    *words,
+                ],
+                check=True,
+            )
             command += ["--table", folder / "table"]
         subprocess.run(command, check=True, capture_output=True)
         wanted = [read_safetensors(folder / f"out{b}") for b in range(len(TOKENS))]
@@ -69,7 +80,12 @@ class TestApply(unittest.TestCase):
             )  # fmt: skip
             for b in range(len(TOKENS)):
                 heads = [kept[b, h] for h in range(HEADS)]
-                got = {"counts": kept.counts[b], "indices": joined(heads, "indices"), "k": joined(heads, "k"), "v": joined(heads, "v")}
+                got = {
+                    "counts": kept.counts[b],
+                    "indices": joined(heads, "indices"),
+                    "k": joined(heads, "k"),
+                    "v": joined(heads, "v"),
+                }
                 if heads[0].scores is not None:
                     got["scores"] = np.stack([head.scores for head in heads])
                 if kept.members is not None:
@@ -77,7 +93,9 @@ class TestApply(unittest.TestCase):
                     for ours, theirs in (("rows", "row"), ("positions", "position"), ("norms", "norm")):
                         got[f"members.{theirs}"] = joined(heads, f"member_{ours}")
                 prefix = f"layers.{layer}."
-                self.assertEqual({prefix + part for part in got}, {part for part in wanted[b] if part.startswith(prefix)})
+                self.assertEqual(
+                    {prefix + part for part in got}, {part for part in wanted[b] if part.startswith(prefix)}
+                )
                 for part, array in got.items():
                     self.assertEqual(array.tobytes(), wanted[b][prefix + part].tobytes(), (part, layer, b))
 

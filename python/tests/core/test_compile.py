@@ -137,7 +137,14 @@ class TestCache(Case):
     def test_damage_is_compiled_again(self):
         path = pathlib.Path(compile_in(self.folder))
         whole = path.read_bytes()
-        for damaged in (b"", whole[:100], whole[:-1], whole + b"x", whole[:500] + b"?" + whole[501:], b"x" * len(whole)):
+        for damaged in (
+            b"",
+            whole[:100],
+            whole[:-1],
+            whole + b"x",
+            whole[:500] + b"?" + whole[501:],
+            b"x" * len(whole),
+        ):
             self.assertNotEqual(damaged, whole)
             path.write_bytes(damaged)
             self.assertFalse(_cache.is_whole(path))

@@ -16,7 +16,7 @@ LAYERS, KV_HEADS, TOKENS = 3, 3, 200
 
 
 def numbers(runs):
-    """"3 7-9" as [3, 7, 8, 9]."""
+    """ "3 7-9" as [3, 7, 8, 9]."""
     found = []
     for run in runs.split():
         first, _, last = run.partition("-")
@@ -26,7 +26,7 @@ def numbers(runs):
 
 def merged(head):
     """Which kept token stands for each merged one, as kept.jsonl writes it."""
-    pairs = zip(head.member_positions.tolist(), head.member_rows.tolist())
+    pairs = zip(head.member_positions.tolist(), head.member_rows.tolist(), strict=True)
     return " ".join(f"{position}>{head.indices[row]}" for position, row in pairs if position != head.indices[row])
 
 

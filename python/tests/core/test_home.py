@@ -34,7 +34,10 @@ class TestHome(Case):
                 (_home.compiler, "kvc-opt"),
                 (_home.policies, "the shipped policies"),
             ):
-                with self.refused(kvc.NotFoundError, f"KVC_HOME must be a build folder or an installation of kvc, got '{folder}' without {what}"):
+                with self.refused(
+                    kvc.NotFoundError,
+                    f"KVC_HOME must be a build folder or an installation of kvc, got '{folder}' without {what}",
+                ):
                     find()
 
     def test_by_path(self):

@@ -72,7 +72,9 @@ class TestResults(Case):
     def test_lengths_and_budgets_of_each(self):
         kept = self.evict(lengths=[100, 60], budget=[50, 40])
         for b, (length, budget) in enumerate(((100, 50), (60, 40))):
-            alone = self.evict(q=self.q[b : b + 1], k=self.k[b : b + 1, :, :length], v=self.v[b : b + 1, :, :length], budget=budget)
+            alone = self.evict(
+                q=self.q[b : b + 1], k=self.k[b : b + 1, :, :length], v=self.v[b : b + 1, :, :length], budget=budget
+            )
             self.assertEqual(indices(kept)[b], indices(alone)[0])
         share = self.evict(lengths=np.array([100, 60]), budget=0.5)
         self.assertEqual(share.counts.tolist(), [[50, 50], [30, 30]])
@@ -117,7 +119,9 @@ class TestResults(Case):
         self.assertLess(plan.launches, self.plan.launches)
         wanted = indices(self.evict())
         self.assertEqual(indices(self.evict(plan=plan, lse=lse)), wanted)
-        self.assertEqual(indices(self.evict(plan=plan, lse=(lse / np.log(2)).astype(np.float32), lse_base_2=True)), wanted)
+        self.assertEqual(
+            indices(self.evict(plan=plan, lse=(lse / np.log(2)).astype(np.float32), lse_base_2=True)), wanted
+        )
         with self.refused(kvc.ArgumentError, "lse must be given to a plan with lse_given=True, got None"):
             self.evict(plan=plan)
         self.assertEqual(self.evict(plan=plan, budget=100).counts.tolist(), [[100, 100], [100, 100]])
@@ -195,6 +199,10 @@ class TestLayouts(Case):
     def test_dlpack(self):
         self.same(*map(Exported, (self.q, self.k, self.v)))
         self.same(Exported(self.q), Exported(np.asfortranarray(self.k).copy(order="C")), self.v)
+        broken = Exported(self.k)
+        broken.__class__ = type("Broken", (Exported,), {"__dlpack__": lambda self: 3})
+        with self.refused(kvc.ArgumentError, "__dlpack__ of k must give a capsule 'dltensor', got 3"):
+            self.plan.evict(self.q, broken, self.v, budget=50)
         few = Exported(np.ascontiguousarray(self.q[:, :, :20]))
         kept = self.plan.evict(few, Exported(self.k), Exported(self.v), budget=100)
         self.assertEqual(kept.counts.tolist(), [[100, 100], [100, 100]])
@@ -219,10 +227,18 @@ class TestLayouts(Case):
         odd = np.zeros((2, 2, 100, 18), np.float32)[..., :16]
         for tensors, kind, rule in (
             ((q, k[0], v), kvc.ArgumentError, "k must be [batch, kv_heads 2, tokens, head_dim 16], got [2, 100, 16]"),
-            ((q, k[..., :8], v), kvc.ArgumentError, "k must be [batch, kv_heads 2, tokens, head_dim 16], got [2, 2, 100, 8]"),
+            (
+                (q, k[..., :8], v),
+                kvc.ArgumentError,
+                "k must be [batch, kv_heads 2, tokens, head_dim 16], got [2, 2, 100, 8]",
+            ),
             ((q, k, v[:, :, :99]), kvc.ArgumentError, "v must be [batch 2, kv_heads 2, tokens 100, head_dim 16], got"),
             ((q, k, v[:1]), kvc.ArgumentError, "v must be [batch 2,"),
-            ((q[:, :3], k, v), kvc.ArgumentError, "q must be [batch 2, q_heads 4, queries, head_dim 16], got [2, 3, 32, 16]"),
+            (
+                (q[:, :3], k, v),
+                kvc.ArgumentError,
+                "q must be [batch 2, q_heads 4, queries, head_dim 16], got [2, 3, 32, 16]",
+            ),
             ((q, k[:, :, :0], v), kvc.ArgumentError, "got [2, 2, 0, 16]"),
             ((q, k.astype(np.float16), v), kvc.ArgumentError, "k must be f32, got f16"),
             ((q, k, v.astype(np.float64)), kvc.ArgumentError, "v must be f32, got float64"),
@@ -231,11 +247,23 @@ class TestLayouts(Case):
             ((q, k.astype(">f4"), v), kvc.ArgumentError, "k must have the machine's byte order, got >f4"),
             ((q, k.tolist(), v), kvc.ArgumentError, "k must be a tensor (torch, NumPy, DLPack), got list"),
             ((q, k, None), kvc.ArgumentError, "v must not be null"),
-            ((q, Exported(k, (2, 1)), v), kvc.ArgumentError, "k must be on the plan's device, cpu, got DLPack device 2:1"),
-            ((q, np.asfortranarray(k), v), kvc.ArgumentError, "the last axis of k must be contiguous, got strides [1, 2, 4, 400]"),
+            (
+                (q, Exported(k, (2, 1)), v),
+                kvc.ArgumentError,
+                "k must be on the plan's device, cpu, got DLPack device 2:1",
+            ),
+            (
+                (q, np.asfortranarray(k), v),
+                kvc.ArgumentError,
+                "the last axis of k must be contiguous, got strides [1, 2, 4, 400]",
+            ),
             ((q, unaligned, v), kvc.AlignmentError, "k must be aligned to 16 bytes"),
             ((q, odd, v), kvc.AlignmentError, "strides of k must be multiples of 4 elements, got 18"),
-            ((q[:1].repeat(3, 0), k[:1].repeat(3, 0), v[:1].repeat(3, 0)), kvc.LimitError, "batch must be 1 to 2 (the plan's max_batch), got 3"),
+            (
+                (q[:1].repeat(3, 0), k[:1].repeat(3, 0), v[:1].repeat(3, 0)),
+                kvc.LimitError,
+                "batch must be 1 to 2 (the plan's max_batch), got 3",
+            ),
         ):
             with self.subTest(rule), self.refused(kind, rule):
                 self.plan.evict(*tensors, budget=50)
@@ -275,9 +303,17 @@ class TestArguments(Case):
             ({"kv_heads": 1025}, kvc.LimitError, "kv_heads at most 1024"),
             ({"max_tokens": 0}, kvc.ArgumentError, "max_tokens must be a whole number of 1 to"),
             ({"max_batch": 1 << 16}, kvc.LimitError, "max_batch must be below 2^16"),
-            ({"q_heads": 6}, kvc.ArgumentError, "policy 'snapkv' is compiled for (head_dim=16,group=2,dtype=f32), got 6, None, None with 2 KV heads"),
+            (
+                {"q_heads": 6},
+                kvc.ArgumentError,
+                "policy 'snapkv' is compiled for (head_dim=16,group=2,dtype=f32), got 6, None, None with 2 KV heads",
+            ),
             ({"dtype": "bf16"}, kvc.ArgumentError, "got None, None, bf16 with 2 KV heads"),
-            ({"device": "cuda:0"}, kvc.ArgumentError, "a plan's device must be 'cpu', the only one that this package runs on, got 'cuda:0'"),
+            (
+                {"device": "cuda:0"},
+                kvc.ArgumentError,
+                "a plan's device must be 'cpu', the only one that this package runs on, got 'cuda:0'",
+            ),
             ({"threads": -1}, kvc.ArgumentError, "threads must be a whole number of 0 to"),
         ):
             with self.subTest(rule), self.refused(kind, rule):
@@ -290,16 +326,44 @@ class TestArguments(Case):
         for name, given, rule in (
             ("criticalkv", {}, "policy 'criticalkv' reads the weight of the output projection: give wo, got None"),
             ("criticalkv", {"wo": wo[:, :60]}, "wo must be [hidden, q_heads * head_dim 64], got [24, 60]"),
-            ("criticalkv", {"wo": np.stack([wo] * 3)}, "wo must be [batch 2, hidden, q_heads * head_dim 64], got [3, 24, 64]"),
+            (
+                "criticalkv",
+                {"wo": np.stack([wo] * 3)},
+                "wo must be [batch 2, hidden, q_heads * head_dim 64], got [3, 24, 64]",
+            ),
             ("ems", {"q": normal(2, 4, 100, 16)}, "policy 'ems' reads keys before RoPE: give k_raw, got None"),
             ("ems", {"k_raw": k}, "policy 'ems' reads the last 100 queries, got 32"),
-            ("headkv", {"layer": 0, "layers": 1}, "policy 'headkv' reads the importance of heads: give table, got None"),
-            ("headkv", {"layer": 0, "layers": 2, "table": np.ones((1, 4), np.float32)}, "table must be [layers 2, q_heads 4], got [1, 4]"),
-            ("headkv", {"layer": 0, "layers": 1, "table": np.full((1, 4), -1, np.float32)}, "the importance of heads must be finite, 0 or more and above 0 for some head, got -1.0 to -1.0"),
+            (
+                "headkv",
+                {"layer": 0, "layers": 1},
+                "policy 'headkv' reads the importance of heads: give table, got None",
+            ),
+            (
+                "headkv",
+                {"layer": 0, "layers": 2, "table": np.ones((1, 4), np.float32)},
+                "table must be [layers 2, q_heads 4], got [1, 4]",
+            ),
+            (
+                "headkv",
+                {"layer": 0, "layers": 1, "table": np.full((1, 4), -1, np.float32)},
+                "the importance of heads must be finite, 0 or more and above 0 for some head, got -1.0 to -1.0",
+            ),
             ("headkv", {"layer": 0, "layers": 1, "table": np.zeros((1, 4), np.float32)}, "got 0.0 to 0.0"),
-            ("headkv", {"table": np.ones((1, 4), np.float32)}, "policy 'headkv' goes by layers: give layer and layers, got None and None"),
-            ("kvec", {"layer": 0, "layers": 1}, "policy 'kvec' reads what earlier layers left (plan.state()): give state, got None"),
-            ("kvec", {"layer": 0, "layers": 1, "state": np.zeros((1, 256), np.int32)}, "state must be for 2 sequences or more, got [1, 256]"),
+            (
+                "headkv",
+                {"table": np.ones((1, 4), np.float32)},
+                "policy 'headkv' goes by layers: give layer and layers, got None and None",
+            ),
+            (
+                "kvec",
+                {"layer": 0, "layers": 1},
+                "policy 'kvec' reads what earlier layers left (plan.state()): give state, got None",
+            ),
+            (
+                "kvec",
+                {"layer": 0, "layers": 1, "state": np.zeros((1, 256), np.int32)},
+                "state must be for 2 sequences or more, got [1, 256]",
+            ),
             ("kvec", {"layer": 0, "layers": 1, "state": np.zeros((2, 256), np.int64)}, "state must be i32, got int64"),
         ):
             arguments = {"q": q, "k": k, "v": v, "budget": 50, **given}

@@ -10,7 +10,7 @@ import torch
 import kvc
 import kvc.torch
 
-from ..support import Case, indices, layer, planned
+from ..support import Case, layer, planned
 
 
 def numbers(*values):
@@ -118,7 +118,9 @@ class TestOps(Case):
                     torch._dynamo.reset()
                     for part in (out.k, out.v, out.counts, out.indices):
                         part.zero_()
-                    total, doubled = torch.compile(attend, backend=backend, fullgraph=True, dynamic=dynamic)(q, k, v, out)
+                    total, doubled = torch.compile(attend, backend=backend, fullgraph=True, dynamic=dynamic)(
+                        q, k, v, out
+                    )
                     self.same(out, wanted)
                     torch.testing.assert_close(total, out.k.sum() + 200)
                     torch.testing.assert_close(doubled, k * 2)
@@ -133,7 +135,11 @@ class TestOps(Case):
             ({"q": None}, kvc.ArgumentError, "q must not be null"),
             ({"q": q[:, :, :20]}, kvc.ArgumentError, "policy 'snapkv' reads the last 32 queries, got q_rows 20"),
             ({"v": v[:, :, :50]}, kvc.ArgumentError, "v must be [batch 2, kv_heads 2, tokens 100, head_dim 16]"),
-            ({"lengths": numbers(100, 101)}, kvc.ArgumentError, "lengths must be 1 to 100, the tokens in k, got [100, 101]"),
+            (
+                {"lengths": numbers(100, 101)},
+                kvc.ArgumentError,
+                "lengths must be 1 to 100, the tokens in k, got [100, 101]",
+            ),
             ({"lengths": torch.tensor([100, 100])}, kvc.ArgumentError, "lengths must be i32, got int64"),
             ({"budgets": numbers(50, 0)}, kvc.ArgumentError, "budgets must be at least 1, got [50, 0]"),
             ({"budgets": numbers(50)}, kvc.ArgumentError, "budgets must be [batch 2], got [1]"),
@@ -146,12 +152,24 @@ class TestOps(Case):
             ({"indices": out.indices.transpose(0, 1)}, kvc.ArgumentError, "indices must be contiguous, got strides"),
             ({"counts": out.counts.long()}, kvc.ArgumentError, "counts must be i32, got int64"),
             ({"k_out": out.k[..., :8]}, kvc.ArgumentError, "k_out must be [batch 2, rows, head_dim 16]"),
-            ({"v_out": out.v[:, :90].contiguous()}, kvc.ArgumentError, "v_out must be [batch 2, rows 200, head_dim 16]"),
+            (
+                {"v_out": out.v[:, :90].contiguous()},
+                kvc.ArgumentError,
+                "v_out must be [batch 2, rows 200, head_dim 16]",
+            ),
             ({"plan": 10**6}, kvc.ArgumentError, "plan must be the number of a kvc.Plan that is there, got 1000000"),
-            ({"k_out": out.k[:, :99].contiguous(), "v_out": out.v[:, :99].contiguous()}, kvc.LimitError, "k_out must have room for the 100 rows that were kept, got 99"),
-            ({"k": k.to("meta"), "v": v.to("meta")}, kvc.ArgumentError, "tensors of one call must be on one device, got cpu and meta"),
+            (
+                {"k_out": out.k[:, :99].contiguous(), "v_out": out.v[:, :99].contiguous()},
+                kvc.LimitError,
+                "k_out must have room for the 100 rows that were kept, got 99",
+            ),
+            (
+                {"k": k.to("meta"), "v": v.to("meta")},
+                kvc.ArgumentError,
+                "tensors of one call must be on one device, got cpu and meta",
+            ),
         ):
-            given = dict(zip(names, good))
+            given = dict(zip(names, good, strict=True))
             given.update(changed)
             with self.subTest(rule), self.refused(kind, rule):
                 torch.ops.kvc.evict(*given.values())

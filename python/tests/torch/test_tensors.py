@@ -25,7 +25,9 @@ class TestTensors(Case):
             np.testing.assert_array_equal(ours.numpy(), getattr(self.wanted, part))
 
     def test_as_numpy(self):
-        kept = self.plan.evict(*self.tensors, budget=torch.tensor([50, 50]), lengths=torch.tensor([100, 100]), scores=True)
+        kept = self.plan.evict(
+            *self.tensors, budget=torch.tensor([50, 50]), lengths=torch.tensor([100, 100]), scores=True
+        )
         self.same(kept)
         self.assertEqual(kept.k.dtype, torch.float32)
         np.testing.assert_array_equal(kept[1, 1].scores.numpy(), self.wanted[1, 1].scores)

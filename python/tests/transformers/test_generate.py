@@ -63,11 +63,24 @@ class TestGenerate(Generate):
     def test_all_fit(self):
         for family, more in (
             ("Llama", {}),
-            ("Llama", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 64}}),
+            (
+                "Llama",
+                {
+                    "rope_parameters": {
+                        "rope_type": "yarn",
+                        "factor": 4.0,
+                        "rope_theta": 10000.0,
+                        "original_max_position_embeddings": 64,
+                    }
+                },
+            ),
             ("Mistral", {"sliding_window": None}),
             ("Qwen2", {}),
             ("Qwen3", {}),
-            ("Gemma3", {"sliding_window": 24, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+            (
+                "Gemma3",
+                {"sliding_window": 24, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+            ),
         ):
             model = gemma(**more) if family == "Gemma3" else tiny(family, **more)
             for padding in ((0,), (0, 17, 40)):
@@ -90,9 +103,12 @@ class TestGenerate(Generate):
                 differing += tokens != full
                 for b, start in enumerate((0, 17, 40)):
                     alone = KvcCache(self.model, name, BUDGET, table=TABLE)
-                    self.assertEqual(new_tokens(self.model, ids[b : b + 1, start:], mask[b : b + 1, start:], alone), tokens[b : b + 1])
+                    self.assertEqual(
+                        new_tokens(self.model, ids[b : b + 1, start:], mask[b : b + 1, start:], alone),
+                        tokens[b : b + 1],
+                    )
                     for layer in range(3):
-                        for one, other in zip(alone.kept(layer)[0], together.kept(layer)[b]):
+                        for one, other in zip(alone.kept(layer)[0], together.kept(layer)[b], strict=True):
                             self.assertEqual(one.tolist(), other.tolist())
         self.assertGreater(differing, 15)
 
@@ -103,7 +119,9 @@ class TestGenerate(Generate):
                 whole, parts = (KvcCache(self.model, name, BUDGET) for _ in range(2))
                 wanted = new_tokens(self.model, ids, mask, whole)
                 self.assertEqual(new_tokens(self.model, ids, mask, parts, prefill_chunk_size=32), wanted)
-                self.assertEqual([[h.tolist() for h in s] for s in whole.kept(2)], [[h.tolist() for h in s] for s in parts.kept(2)])
+                self.assertEqual(
+                    [[h.tolist() for h in s] for s in whole.kept(2)], [[h.tolist() for h in s] for s in parts.kept(2)]
+                )
 
     def test_sampling(self):
         ids, mask = prompts(0)
@@ -209,7 +227,9 @@ class TestRefused(Generate):
             new_tokens(self.model, ids, mask, new(), prompt_lookup_num_tokens=3)
         behind = mask.clone()
         behind[0, -3:] = 0
-        with self.refused(kvc.ArgumentError, "padding must be in front of a prompt, got some behind or within sequence 0"):
+        with self.refused(
+            kvc.ArgumentError, "padding must be in front of a prompt, got some behind or within sequence 0"
+        ):
             self.model(ids, attention_mask=behind, past_key_values=new())
         with self.refused(kvc.ArgumentError, "policy 'headkv' reads the importance of heads: give table, got None"):
             new_tokens(self.model, ids, mask, KvcCache(self.model, "headkv", BUDGET))
@@ -218,7 +238,10 @@ class TestRefused(Generate):
 
     def test_models(self):
         self.model.set_attn_implementation("sdpa")
-        with self.refused(kvc.ArgumentError, "the model's attention must be 'kvc', got 'sdpa'; call model.set_attn_implementation('kvc')"):
+        with self.refused(
+            kvc.ArgumentError,
+            "the model's attention must be 'kvc', got 'sdpa'; call model.set_attn_implementation('kvc')",
+        ):
             KvcCache(self.model, "snapkv", BUDGET)
         with self.refused(kvc.ArgumentError, "the model must be f32, f16 or bf16 on the CPU, got torch.float64 on cpu"):
             KvcCache(tiny().double(), "snapkv", BUDGET)
@@ -228,7 +251,9 @@ class TestRefused(Generate):
         ids, mask = prompts(0)
         cache = KvcCache(model, "snapkv", BUDGET)
         model.set_attn_implementation("eager")
-        with self.refused(kvc.Error, "the model's attention must be 'kvc' for a KvcCache, got one that does not know it"):
+        with self.refused(
+            kvc.Error, "the model's attention must be 'kvc' for a KvcCache, got one that does not know it"
+        ):
             new_tokens(model, ids, mask, cache)
 
 
@@ -273,7 +298,9 @@ def masked(model, kept):
         seen[..., TOKENS:] = torch.ones(new, tokens - TOKENS, dtype=torch.bool).tril()
         for head, indices in enumerate(kept[module.layer_idx]):
             seen[0, head][:, indices.long()] = True
-        return sdpa_attention_forward(module, query, key, value, seen.repeat_interleave(2, dim=1), scaling=scaling, **kwargs)
+        return sdpa_attention_forward(
+            module, query, key, value, seen.repeat_interleave(2, dim=1), scaling=scaling, **kwargs
+        )
 
     AttentionInterface.register("masked", attention)
     AttentionMaskInterface.register("masked", sdpa_mask)
