@@ -35,6 +35,8 @@ def attention(
     for name in ("softcap", "position_bias", "sliding_window", "s_aux"):
         if kwargs.get(name) is not None:
             raise UnsupportedError(f"attention over a KvcCache must be plain, got {name}")
+    # The layer will hold the keys; they must not hold the layer.
+    key = key.view_as(key)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     return layer.attention(module, query, key, value, attention_mask, scale, kwargs), None
 

@@ -11,12 +11,12 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from ..budget import Budget
 from ..errors import ArgumentError, UnsupportedError
-from ..plan import Plan
 from ..policy import Param, Policy, compile
 from .attention import NAME
 from .layer import KvcLayer
 from .ragged import held
 from .rope import Rotation
+from .shared import Shape, Shared
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -27,7 +27,7 @@ class KvcCache(Cache):
     model: on the CPU, its attention set to "kvc".
     policy: as for `kvc.compile`, or a compiled policy.
     budget: tokens of a KV head, or a share of the prompt (see `kvc.Budget`).
-    table: [layers, q_heads], for policies that read the importance of heads.
+    table: [layers, q_heads] f32, for policies that read the importance of heads.
     params, cache_dir: as for `kvc.compile`.
 
     Layers with sliding windows keep the library's own cache, and do not count as layers that
@@ -44,7 +44,6 @@ class KvcCache(Cache):
         params: Mapping[str, Param] | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._state: torch.Tensor | None = None
         config = model.config.get_text_config(decoder=True)
         if config._attn_implementation != NAME:
             raise ArgumentError(
@@ -68,15 +67,12 @@ class KvcCache(Cache):
         evicting = [number for number, layer in enumerate(layers) if type(layer) is DynamicLayer]
         if not evicting:
             raise UnsupportedError("the model must have layers with full attention, got none")
+        shape = Shape(kv_heads, q_heads, head_dim, _DTYPES[model.dtype])
+        shared = Shared(policy, budget, table, shape, Rotation(model))
         for order, number in enumerate(evicting):
-            layers[number] = KvcLayer(self, order, len(evicting))
+            layers[number] = KvcLayer(shared, order, len(evicting))
         super().__init__(layers=layers)
         self.policy = policy
-        self.budget = budget
-        self.table = table
-        self._kv_heads, self._q_heads = kv_heads, q_heads
-        self.rotation = Rotation(model)
-        self._plans: dict[int, Plan] = {}
 
     def finish(self) -> None:
         """Says that the prompt is complete: every layer evicts now."""
@@ -96,20 +92,3 @@ class KvcCache(Cache):
         """Of all that is held: keys, values, kept tokens, and what merged rows stand for."""
         layers: list[Any] = self.layers
         return sum(layer.bytes() if isinstance(layer, KvcLayer) else held(layer.keys, layer.values) for layer in layers)
-
-    # What the layers share.
-
-    def plan(self, tokens: int) -> Plan:
-        """The policy for prompts of so many tokens."""
-        if tokens not in self._plans:
-            self._plans[tokens] = self.policy.plan(kv_heads=self._kv_heads, q_heads=self._q_heads, max_tokens=tokens)
-        return self._plans[tokens]
-
-    def state(self, sequence: int, batch: int, tokens: int) -> torch.Tensor:
-        """What layers leave for those that follow, of one sequence."""
-        if self._state is None:
-            self._state = torch.zeros(batch, tokens, dtype=torch.int32)
-        return self._state[sequence : sequence + 1]
-
-    def forget_state(self) -> None:
-        self._state = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers.cache_utils import CacheLayerMixin
@@ -11,9 +11,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from ..errors import ArgumentError, Error, UnsupportedError
 from ..policy import Policy
 from .ragged import Rows, Tail, attend, held
-
-if TYPE_CHECKING:
-    from .cache import KvcCache
+from .shared import Shared
 
 
 class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -25,9 +23,9 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     is_croppable = False
     supports_early_init = False
 
-    def __init__(self, cache: KvcCache, order: int, layers: int) -> None:
+    def __init__(self, shared: Shared, order: int, layers: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._cache = cache
+        self._shared = shared
         self._order, self._layers = order, layers
         self.reset()
 
@@ -37,7 +35,7 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._dense: _Prompt | None = None
         self.rows: list[list[Rows]] | None = None
         self._tail: Tail | None = None
-        self._cache.forget_state()
+        self._shared.forget_state()
 
     # What transformers asks of a layer.
 
@@ -99,7 +97,7 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             self.evict()
         if self.rows is None:
             if self._dense is None:
-                self._dense = _Prompt(self._cache.policy)
+                self._dense = _Prompt(self._shared.policy)
             return self._dense.attention(module, q, k, v, mask, scale, kwargs)
         new = q.shape[2]
         visible = _causal(len(q), new) if mask is None else mask[:, 0, :, -new:].expand(len(q), -1, -1)
@@ -110,17 +108,17 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         else:
             visible = torch.cat([self._tail.real[:, None].expand(-1, new, -1), visible], dim=-1)
             self._tail = self._tail.and_then(k, v, real)
-        return attend(q, self.rows, self._tail, visible, scale, self._cache.rotation)
+        return attend(q, self.rows, self._tail, visible, scale, self._shared.rotation)
 
     def evict(self) -> None:
         """Once: runs the policy, sequence by sequence, and drops what it has not kept."""
-        prompt, cache = self._dense, self._cache
+        prompt, shared = self._dense, self._shared
         if prompt is None:
             return
-        reads = cache.policy.manifest.reads
+        reads = shared.policy.manifest.reads
         k, v = prompt.k, prompt.v
         batch, tokens = len(k), k.shape[2]
-        plan = cache.plan(tokens)
+        plan = shared.plan(tokens)
         rows = []
         for b, start in enumerate(prompt.starts):
             one = slice(b, b + 1)
@@ -129,17 +127,17 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             if "wo" in reads:
                 inputs["wo"] = prompt.module.o_proj.weight
             if "k_raw" in reads:
-                inputs["k_raw"] = cache.rotation.unrotate(k[one, :, start:], positions)
+                inputs["k_raw"] = shared.rotation.unrotate(k[one, :, start:], positions)
             if "table" in reads:
-                inputs["table"] = cache.table
+                inputs["table"] = shared.table
             if "state" in reads:
-                inputs["state"] = cache.state(b, batch, tokens)
+                inputs["state"] = shared.state(b, batch, tokens)
             queries = prompt.q[one, :, max(0, prompt.q.shape[2] - (tokens - start)) :] if prompt.q is not None else None
             kept = plan.evict(
                 queries,
                 k[one, :, start:],
                 v[one, :, start:],
-                budget=cache.budget,
+                budget=shared.budget,
                 layer=self._order,
                 layers=self._layers,
                 scale=prompt.scale,

@@ -1,7 +1,9 @@
 """kvc.transformers inside generate() of unmodified models."""
 
 import contextlib
+import gc
 import unittest
+import weakref
 
 import torch
 import transformers
@@ -12,7 +14,7 @@ from transformers.masking_utils import sdpa_mask
 import kvc
 from kvc.transformers import KvcCache
 
-from ..support import Case
+from ..support import Case, compiled
 
 TOKENS = 96
 BUDGET = 44  # beyond the windows of policies, so that they rank
@@ -233,6 +235,10 @@ class TestRefused(Generate):
             self.model(ids, attention_mask=behind, past_key_values=new())
         with self.refused(kvc.ArgumentError, "policy 'headkv' reads the importance of heads: give table, got None"):
             new_tokens(self.model, ids, mask, KvcCache(self.model, "headkv", BUDGET))
+        with self.refused(kvc.ArgumentError, "a budget must be a whole number of 1 to 2147483647, got 0"):
+            KvcCache(self.model, "snapkv", 0)
+        with self.refused(kvc.ArgumentError, "policy 'snapkv' is compiled for (head_dim=32,group=2,dtype=f32)"):
+            KvcCache(self.model, compiled("snapkv", head_dim=32), BUDGET)
         with self.refused(kvc.ArgumentError, "layer must be one that has evicted, got 1"):
             new().kept(1)
 
@@ -263,6 +269,20 @@ class TestOthers(Generate):
         wanted = new_tokens(self.model, ids, mask)
         self.model.set_attn_implementation("sdpa")
         self.assertEqual(new_tokens(self.model, ids, mask), wanted)
+
+    def test_a_cache_that_is_dropped_is_freed(self):
+        ids, mask = prompts(0)
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for finish in (False, True):
+            cache = KvcCache(self.model, "snapkv", BUDGET)
+            out = self.model(ids, past_key_values=cache)
+            if finish:
+                cache.finish()
+                out = self.model(ids[:, :3], past_key_values=cache)
+            layer = weakref.ref(cache.layers[0])
+            del cache, out
+            self.assertIsNone(layer())
 
     def test_reset(self):
         ids, mask = prompts(0)
