@@ -2,8 +2,8 @@
 
 A *home* is a folder that holds them: the prefix of an installation, or a build folder. The
 environment variable KVC_HOME names one and then is the only one; a missing part is an error
-and never taken from elsewhere. Without it: the package's own folder, where wheels with
-binaries put them, then the home of the kvc-opt that PATH finds.
+and never taken from elsewhere. Without it: a folder of the package's own, where a wheel may
+carry them, then the home of the kvc-opt that PATH finds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _homes() -> Iterator[Path]:
     if named:
         yield Path(named)
         return
-    yield Path(__file__).parent / "_home"
+    yield Path(__file__).parent / "native"
     found = shutil.which(_COMPILER)
     if found:
         yield Path(os.path.realpath(found)).parent.parent

@@ -102,7 +102,7 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         new = q.shape[2]
         visible = _causal(len(q), new) if mask is None else mask[:, 0, :, -new:].expand(len(q), -1, -1)
         # Padding among new tokens is seen by none of them, the last one included.
-        real = visible[:, -1]
+        real = visible[:, -1].clone()
         if self._tail is None:
             self._tail = Tail(k, v, real)
         else:
@@ -190,7 +190,8 @@ class _Prompt:
         self.scale = scale
         if self._queries:
             recent = q if self.q is None else torch.cat([self.q, q], dim=2)
-            self.q = recent if self._queries == "all" else recent[:, :, -self._queries :]
+            # A copy: a slice would hold them all.
+            self.q = recent if self._queries == "all" else recent[:, :, -self._queries :].clone()
         self.starts = _padding(mask, len(k), self.length)
         out, _ = sdpa_attention_forward(module, q, k, v, mask, scaling=scale, **kwargs)
         return out

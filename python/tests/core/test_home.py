@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import kvc
 from kvc import _home
@@ -56,6 +57,14 @@ class TestHome(Case):
             with environment(KVC_HOME=None, PATH=links):
                 self.assertTrue(_home.compiler().samefile(real))
                 self.assertTrue(_home.library().samefile(library))
+
+    def test_carried_by_the_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = pathlib.Path(folder, "native/lib/libkvc.so")
+            library.parent.mkdir(parents=True)
+            library.touch()
+            with environment(KVC_HOME=None), mock.patch.object(_home, "__file__", f"{folder}/_home.py"):
+                self.assertEqual(_home.library(), library)
 
     def test_nowhere(self):
         with environment(KVC_HOME=None, PATH="/nonexistent"):

@@ -271,7 +271,7 @@ class TestOthers(Generate):
         self.assertEqual(new_tokens(self.model, ids, mask), wanted)
 
     def test_a_cache_that_is_dropped_is_freed(self):
-        ids, mask = prompts(0)
+        ids, _ = prompts(0)
         gc.disable()
         self.addCleanup(gc.enable)
         for finish in (False, True):
