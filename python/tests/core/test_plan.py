@@ -106,10 +106,17 @@ class TestResults(Case):
         more = np.concatenate([normal(2, 4, 3, 16, seed=9), self.q], axis=2)
         self.assertEqual(indices(self.evict(q=more)), indices(self.evict()))
         # A prompt shorter than what is read: in front of it are rows of zeros.
-        plan = planned("expected_attention")
-        short = {"k": self.k[:, :, :20], "v": self.v[:, :, :20], "budget": 10, "plan": plan}
-        padded = np.concatenate([np.zeros((2, 4, 12, 16), np.float32), self.q[:, :, 12:]], axis=2)
-        self.assertEqual(indices(self.evict(q=self.q[:, :, 12:], **short)), indices(self.evict(q=padded, **short)))
+        # It must rank them all the same: SnapKV, its window not protected.
+        text = kvc.policies()["snapkv"].read_text().replace(" protect_last(%window)", "")
+        plan = compiled(text).plan(kv_heads=2, max_tokens=256, max_batch=2)
+        short = {"k": self.k[:, :, :20], "v": self.v[:, :, :20], "budget": 10, "plan": plan, "scores": True}
+        padded, behind = np.zeros((2, 2, 4, 32, 16), np.float32)
+        padded[:, :, 12:] = behind[:, :, :20] = self.q[:, :, :20]
+        by_few, by_padded, by_behind = (
+            self.evict(q=q, **short)[0, 0].scores.tolist() for q in (self.q[:, :, :20], padded, behind)
+        )
+        self.assertEqual(by_few, by_padded)
+        self.assertNotEqual(by_few, by_behind)
 
     def test_log_sum_exp(self):
         logits = np.einsum("bhqd,bhtd->bhqt", self.q, self.k.repeat(2, axis=1)) / 4

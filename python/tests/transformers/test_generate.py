@@ -53,6 +53,13 @@ def new_tokens(model, ids, mask, cache=None, count=10, **more):
     return out[:, ids.shape[1] :].tolist()
 
 
+def new_logits(model, ids, mask, cache=None):
+    """Logits of every step, and the tokens."""
+    more = {"max_new_tokens": 10, "do_sample": False, "return_dict_in_generate": True, "output_logits": True}
+    out = model.generate(ids, attention_mask=mask, past_key_values=cache, **more)
+    return torch.stack(out.logits), out.sequences[:, ids.shape[1] :].tolist()
+
+
 class Generate(Case):
     def setUp(self):
         torch.set_grad_enabled(False)
@@ -87,11 +94,13 @@ class TestGenerate(Generate):
             model = gemma(**more) if family == "Gemma3" else tiny(family, **more)
             for padding in ((0,), (0, 17, 40)):
                 ids, mask = prompts(*padding)
-                wanted = new_tokens(model, ids, mask)
+                wanted, tokens = new_logits(model, ids, mask)
                 # Merged rows are rotated again: what keeps all keeps its numbers but for rounding.
                 for policy in ("snapkv", "ems"):
                     with self.subTest(family, padding=padding, policy=policy, more=bool(more)):
-                        self.assertEqual(new_tokens(model, ids, mask, KvcCache(model, policy, 1000)), wanted)
+                        logits, same = new_logits(model, ids, mask, KvcCache(model, policy, 1000))
+                        self.assertEqual(same, tokens)
+                        torch.testing.assert_close(logits, wanted, rtol=1e-3, atol=1e-3)
 
     def test_every_policy(self):
         # Each sequence of a padded batch gets what it gets alone, by every shipped policy.
