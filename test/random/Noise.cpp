@@ -178,10 +178,12 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     if (!std::isfinite(x))
       continue;
     double error = grown * std::abs(x);
+    bool none = false; // a deviation of numbers that are all the same
     if (!ratio && std::isfinite(size.data[i])) {
       error = grown * size.data[i];
       // A mean that is off by e makes a deviation s off by e * e / 2s.
-      if (deviation && x > error)
+      none = deviation && x <= error;
+      if (deviation && !none)
         error = error * error / (2 * x) + grown * x;
     }
     // Equal sums of other terms are off by something else: deviations of 0.
@@ -199,6 +201,10 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
                        std::max<int64_t>(t - width / 2, 0));
     }
     double moved = error * draw(number, x, salt);
+    // What rounding alone leaves is often nothing, whatever the size: any of
+    // many may have most.
+    if (none)
+      moved *= std::exp2(-16 * std::abs(draw(~number, x, salt)));
     if (fine && !ratio && size.data[i] > 0)
       moved -= std::remainder(moved, unitOf(size.data[i]));
     x += moved;

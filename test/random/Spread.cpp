@@ -14,14 +14,18 @@ namespace {
 struct Round {
   size_t runs; // so many in all
   double amplitude;
+  /// Only runs that move each number for itself (Noise::draw, Noise::fine): of
+  /// many tokens that are alike but for rounding, any one may be the best.
+  bool apart;
 };
 constexpr Round rounds[] = {
-    {8, fewUnits}, {80, 4 * fewUnits}, {400, 4 * fewUnits}};
+    {8, fewUnits, false}, {80, 4 * fewUnits, false}, {400, 4 * fewUnits, true}};
 } // namespace
 
 void Spread::makeRuns(size_t round) {
   while (runs.size() < rounds[round].runs) {
-    auto kept = run(runs.size() + 1, rounds[round].amplitude);
+    uint64_t seed = rounds[round].apart ? 4 * runs.size() + 2 : runs.size() + 1;
+    auto kept = run(seed, rounds[round].amplitude);
     if (failed(kept))
       return;
     runs.push_back(std::move(*kept));
