@@ -198,7 +198,8 @@ def KVC_NormOp : KVC_TensorOp<"norm"> {
   let summary = "compute the norm of each past key or value";
   let description = [{
     `N[g, t] = ||k[g, t, :]||` (`key`: after RoPE, `raw_key`: before) or
-    `||v[g, t, :]||`, in fp32.
+    `||v[g, t, :]||` (`value`), in fp32: `l1` the sum of sizes, `l2` the root of
+    the sum of squares.
 
     Example: `%n = kvc.norm l2 key : tensor<?x?xf32>`
   }];
@@ -210,7 +211,8 @@ def KVC_NormOp : KVC_TensorOp<"norm"> {
 def KVC_VectorsOp : KVC_TensorOp<"vectors"> {
   let summary = "read the vectors of past keys or values, channel by channel";
   let description = [{
-    `X[g, c, t]`, heads x channels x past, in fp32. Never stored: a value of this
+    `X[g, c, t]`, heads x channels x past, in fp32: of `key` after RoPE, `raw_key`
+    before, or `value`. Never stored: a value of this
     kind is computed again wherever it is reduced, over channels or over tokens.
 
     Example: `%k = kvc.vectors key : tensor<?x?x?xf32>`
@@ -226,7 +228,7 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
   let description = [{
     `N[h, t] = ||v[h / G, t, :] . Wo_h||`, `Wo_h` the `d x D` slice of the layer's
     output projection that belongs to query head `h`: how much the token can
-    move the layer's output (Feng et al. 2025). fp32 sums; the product itself
+    move the layer's output (Feng et al. 2025). `l1` or `l2`; fp32 sums; the product itself
     is never stored. The engine must hand over the output projection.
 
     `where` computes the norm of marked tokens only; others have 0. `bound` makes
@@ -332,8 +334,8 @@ def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
     | `tokens` | heads (x channels) x past | heads (x channels) |
     | `channels` | heads x channels x past | heads x past |
 
-    `mean` divides by the number of values, `std` is the population standard
-    deviation. The order of accumulation is fixed. NaN propagates, also through
+    `sum`, `max` and `min` are what they say, `mean` divides by the number of
+    values, `std` is the population standard deviation. The order of accumulation is fixed. NaN propagates, also through
     `max` and `min`.
 
     Constraints:

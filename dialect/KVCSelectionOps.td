@@ -183,7 +183,8 @@ def KVC_NearestOp : KVC_TensorOp<"nearest", [AttrSizedOperandSegments],
   let summary = "find the most similar centre of each source token";
   let description = [{
     `D[g, i] = argmax over marked centres j of R[i, j]` for each marked source
-    `i`, `R` the cosine of one side's vectors, or with `times` the product of two
+    `i`, `R` the cosine of one side's vectors (`key` after RoPE, `raw_key` before,
+    `value`), or with `times` the product of two
     sides' cosines; -1 where both are negative. Ties go to the smaller token. `D`
     is -1 where the largest `R` is below `at_least`, and for tokens that are no
     source. A zero vector has cosine 0; a NaN is never the largest. Norms are

@@ -22,7 +22,9 @@ Expr reductionEnd(ReduceKind kind, Expr sum, Expr count);
 Expr reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
                       Expr count);
 
-/// Walks over all values and folds value(x) of each x.
+/// Walks over all values and folds value(x) of each x; the fold's start where
+/// there is none. All threads that share the walk must make it; it may stand in
+/// a loop whose bounds they share.
 using WalkValues = llvm::function_ref<Expr(
     ReduceKind fold, llvm::function_ref<Expr(Expr x)> value)>;
 /// A reduction of any kind over `count` values, f32.

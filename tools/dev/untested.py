@@ -1,7 +1,8 @@
 """untested.py: which labelled constraints, ops of level policy and messages no test names.
 
 A label (C1 ... in an op's description) is tested by a comment `// SomeOp C1` in test/, an
-op of level policy by its value in test/reference, a message by a text in test/ that has its
+op of level policy by its value in test/reference, each of its kinds by one there and by its
+name in the op's description, a message by a text in test/ that has its
 longest literal part, or five words of it in a row. What cannot be provoked is in `exceptions`,
 with the reason; an exception that is tested, or that no source has, is an error too."""
 import pathlib
@@ -118,23 +119,42 @@ def is_said(text, corpus):
     return any(" ".join(words[i:i + count]) in corpus for i in range(len(words) - count + 1))
 
 
+def enums():
+    """The words of each enumeration."""
+    return {name: re.findall(r'I32EnumAttrCase<"\w+", \d+, "(\w+)">', cases)
+            for name, cases in re.findall(r"^def KVC_(\w+) : KVC_Enum<([\s\S]*?)^\]>;",
+                                          (root / "dialect/KVCAttrs.td").read_text(), re.M)}
+
+
+def kinds(body):
+    """The words of an op's enumerations."""
+    known = enums()
+    return [word for name in re.findall(r"KVC_(\w+)Attr:\$", body) for word in known.get(name, [])]
+
+
 def ops():
-    """(op's class, its mnemonic, its labels, whether it is of level policy)"""
+    """(op's class, its mnemonic, its labels, whether it is of level policy, its text)"""
     for path in sorted((root / "dialect").glob("*.td")):
         for name, mnemonic, body in re.findall(
                 r'^def KVC_(\w+Op) : KVC_\w+<"(\w+)"([\s\S]*?)^}', path.read_text(), re.M):
-            yield name, mnemonic, re.findall(r"- (C\d+):", body), path.name != "KVCKernelOps.td"
+            yield (name, mnemonic, re.findall(r"- (C\d+):", body),
+                   path.name != "KVCKernelOps.td", body)
 
 
 def main():
     corpus = tests()
     missing = []
-    for name, mnemonic, labels, of_policy in ops():
+    reference = "\n".join(path.read_text() for path in (root / "test/reference").glob("*.mlir"))
+    for name, mnemonic, labels, of_policy, body in ops():
         missing += [f"{name} {label}" for label in labels
                     if not re.search(rf"// {name} {label}\b", corpus)]
-        if of_policy and not any(re.search(rf"(= |// |, )kvc\.{mnemonic}\b", path.read_text())
-                                 for path in (root / "test/reference").glob("*.mlir")):
+        if of_policy and not re.search(rf"(= |// |, )kvc\.{mnemonic}\b", reference):
             missing.append(f"test/reference has no kvc.{mnemonic}")
+        for kind in kinds(body) if of_policy else []:
+            if not re.search(rf"\bkvc\.{mnemonic}\b[^:\n]*\b{kind}\b", reference):
+                missing.append(f"test/reference has no kvc.{mnemonic} {kind}")
+            if not re.search(rf"\b{kind}\b", body):
+                missing.append(f"the description of {name} has no word of {kind}")
     said = messages()
     for text, path in said.items():
         if text not in exceptions and not is_said(text, corpus):
