@@ -1,25 +1,29 @@
 //===- Columns.h - what is parallel over past tokens ----------------------===//
 //
-// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens (fewer where rows of
-// all heads would not fit into shared memory); lane = token. Where rows are
-// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a
-// reduction over all heads the warp walks the heads itself: grid (.., 1,
-// batch).
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens; 8 warps where all
+// queries or norms behind the projection are computed, fewer where shared memory
+// does not suffice. Where rows are pooled, the tiles of neighbouring warps overlap
+// by the pool's reach. With a reduction over all heads the warp walks the heads
+// itself: grid (.., 1, batch).
 //
 //   for each KV head:
-//     for each step of 16 query rows (all queries: from the tile's first token
-//     on, since older ones do not see it):
-//                                         logits of the tile, then each lane
-//       accumulates its column            the policy's formula, row by row;
-//                                         rows without a step count once, with
-//                                         weights of 0
-//     for each step of 16 outputs of the projection: norms behind it
-//     the rest of the formula on the accumulated columns; store
+//     for each stage of 16 to 64 query rows (all queries: from the block's first
+//     token on, since older ones do not see it), copied ahead by the block:
+//       for each step of 16 rows:          a warp's products with its tokens, then
+//         rows that ask for one point      the policy's formula at each product,
+//                                          added up in registers
+//         others                           logits through the warp's part of
+//                                          shared memory, lane = token
+//     rows without a step count once, with weights of 0
+//     for each stage of outputs of the projection: norms behind it
+//     the rest of the formula on the accumulated columns, lane = token; store
 //   what has one row for all heads; store
 //
-// Reads K once per KV head (and V, if the policy does), writes only what other
-// kernels read. Warps do not meet: no block barrier. Sums run in ascending
-// order of query, then member of the group, then KV head.
+// Shared memory: two stages (StagedRows.h), and by warp a logit tile or the sums of
+// the group's members; one barrier a stage. fp32 has no stages: each warp reads the
+// rows for itself, and no barrier stands anywhere. Reads K once per KV head (and V,
+// if the policy does), queries and projection once a block; writes only what other
+// kernels read. The order of each sum is fixed by the shape.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 // G' query heads of the group, G' = G rounded up to a power of two, so that a
 // reduction over the group never crosses a step.
 //
-// The 32 keys stay in registers or L1 (see WarpProduct.h); queries are read
-// again by every warp, from L1.
+// The 32 keys stay in registers or L1 (see WarpProduct.h); queries come from L1 or
+// from where a block has staged them (StagedRows.h).
 //
 //===----------------------------------------------------------------------===//
 
