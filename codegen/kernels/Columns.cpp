@@ -41,7 +41,7 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
 int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)
-    bytes += inRegisters ? llvm::PowerOf2Ceil(site.shape.group) * warpSize * 4
+    bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
                          : LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   bytes += gathers() ? gatherTokens * 4 : 0;
@@ -55,15 +55,16 @@ void ColumnsBuilder::planSharedMemory() {
                 (attends || !projectedNorms.empty());
   inRegisters = stages && attends && rowsArePointwise();
   if (!stages) {
-    warps = warpsThatFit(bytesPerWarp(), 4);
+    warps = warpsThatFit(bytesPerWarp(), usualWarps);
     return;
   }
   for (warps = maxWarps();; warps /= 2) {
     stagedRows = StagedRows::rowsThatFit(
         site.shape, maxSharedBytes - warps * bytesPerWarp());
     if (stagedRows || warps == 1)
-      return;
+      break;
   }
+  assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
 }
 
 void ColumnsBuilder::build() {

@@ -47,9 +47,10 @@ public:
   void build();
 
 private:
+  static constexpr int64_t usualWarps = 4;
   /// More share what is staged where that is much more than the block's own.
   int64_t maxWarps() const {
-    return readsAll || !projectedNorms.empty() ? 8 : 4;
+    return readsAll || !projectedNorms.empty() ? 2 * usualWarps : usualWarps;
   }
 
   /// Shared memory that a warp needs for itself.
@@ -61,7 +62,7 @@ private:
   const KernelSite &site;
   YieldOp yield;
   /// The largest window, unless all queries are read.
-  int64_t fixedQueries = 0, warps = 4;
+  int64_t fixedQueries = 0, warps = usualWarps;
   bool attends = false, readsAll = false, readsLse = false, readsLogits = false;
   /// Tokens at either end of a warp's tile that only its neighbours store.
   int64_t halo = 0;
@@ -160,6 +161,11 @@ private:
     return window && (readsAll || window < fixedQueries);
   }
 
+  /// What a query makes of a sum over a window: nothing, where it is in front of
+  /// a smaller window, or, in `partial` steps, only pads them.
+  Expr guarded(Expr query, int64_t window, bool partial, Expr old,
+               Expr updated);
+
   /// Accumulators: one per window reduction and member of the group.
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
                       const SequenceScalars &s, Point point);
@@ -188,6 +194,8 @@ private:
                 llvm::ArrayRef<Expr> values,
                 llvm::function_ref<Expr(Expr, Expr)> guarded = nullptr);
 
+  llvm::SmallVector<Expr> lseAddress(KernelBuilder &k, const SequenceScalars &s,
+                                     Expr head, Expr query);
   /// Times log2(e), where all logits of a tile are for weights: subtracted as
   /// they are stored, once for all lanes that read them.
   Expr logSumExp(KernelBuilder &k, const SequenceScalars &s, Expr head,

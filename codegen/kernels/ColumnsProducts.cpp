@@ -51,7 +51,7 @@ bool ColumnsBuilder::rowsArePointwise() const {
 }
 
 Values ColumnsBuilder::startProducts(KernelBuilder &k) {
-  int64_t group = llvm::PowerOf2Ceil(k.shape.group);
+  int64_t group = LogitTile::paddedGroupOf(k.shape);
   Values starts;
   for (ReduceOp reduce : windows)
     starts.append(WarpProduct::columns / 8 * classesOf(group),
@@ -121,9 +121,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
       Expr &sum = next[column * classes + classOf(group, p.rowSlot)];
       Expr updated = reductionStep(ReduceOp(reduce).getKind(), sum,
                                    eval(ReduceOp(reduce).getValue(), 0));
-      if (!whole && isSmaller(window))
-        updated = (query >= queries - window).select(updated, sum);
-      sum = whole ? updated : (query < queries).select(updated, sum);
+      sum = whole ? updated
+                  : guarded(query, window, /*partial=*/true, sum, updated);
     }
   };
   tile.products().multiply(

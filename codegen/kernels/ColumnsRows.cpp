@@ -24,6 +24,23 @@ static bool isNoneWithoutWeight(Value value) {
   return none;
 }
 
+static Buffer lseBuffer(KernelBuilder &k) {
+  return k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+}
+
+SmallVector<Expr> ColumnsBuilder::lseAddress(KernelBuilder &k,
+                                             const SequenceScalars &s,
+                                             Expr head, Expr query) {
+  return {s.sequence, head, k.arg("lse_rows") - queries + query};
+}
+
+Expr ColumnsBuilder::guarded(Expr query, int64_t window, bool partial, Expr old,
+                             Expr updated) {
+  if (isSmaller(window))
+    updated = (query >= queries - window).select(updated, old);
+  return partial ? (query < queries).select(updated, old) : updated;
+}
+
 Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
                                  Expr skipped) {
   int64_t window = windowOf(reduce);
@@ -74,22 +91,15 @@ ColumnsBuilder::Values ColumnsBuilder::walkStages(
     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
   RowSource source = tile.rowSource();
   if (readsLse) {
-    source.numbers = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+    source.numbers = lseBuffer(k);
     source.number = [&](Expr row) {
       auto [head, query] = tile.queryOf(row);
-      return SmallVector<Expr>{s.sequence, head,
-                               k.arg("lse_rows") - queries + query};
+      return lseAddress(k, s, head, query);
     };
   }
   return staged->walk(source, from * tile.rows, carried,
                       [&](Expr first, Expr place, ArrayRef<Expr> values) {
-                        Expr count =
-                            (source.count - first).min(k.index(staged->rows));
-                        return k.loop(0, count, tile.rows, values,
-                                      [&](Expr done, ArrayRef<Expr> running) {
-                                        return body((first + done) / tile.rows,
-                                                    place + done, running);
-                                      });
+                        return body(first / tile.rows, place, values);
                       });
 }
 
@@ -174,15 +184,9 @@ void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
   };
   point.query = query;
   PointEval eval(k, s, leaf, point);
-  auto guarded = [&](int64_t window, Expr old, Expr updated) {
-    // Rows in front of a shorter window, and rows that pad the last step.
-    if (isSmaller(window))
-      updated = (query >= queries - window).select(updated, old);
-    return partial ? (query < queries).select(updated, old) : updated;
-  };
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
-    sum = guarded(windowOf(reduce), sum,
+    sum = guarded(query, windowOf(reduce), partial, sum,
                   reductionStep(reduce.getKind(), sum,
                                 eval(reduce.getValue(), slot.second)));
   }
@@ -194,7 +198,7 @@ void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
     forMembers(k, reduce.getValue(),
                [&](int j) { values.push_back(eval(reduce.getValue(), j)); });
     addToRow(k, reduce, point, row, values, [&](Expr old, Expr updated) {
-      return guarded(window, old, updated);
+      return guarded(query, window, partial, old, updated);
     });
   }
 }
@@ -215,8 +219,7 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
 
 Expr ColumnsBuilder::logSumExp(KernelBuilder &k, const SequenceScalars &s,
                                Expr head, Expr query) {
-  Buffer lse = k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
-  return k.load(lse, {s.sequence, head, k.arg("lse_rows") - queries + query}) *
+  return k.load(lseBuffer(k), lseAddress(k, s, head, query)) *
          k.arg("lse_scale");
 }
 

@@ -11,14 +11,17 @@ using namespace kvc;
 
 LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare,
                      WarpProduct::Stays stays)
-    : paddedGroup(llvm::PowerOf2Ceil(k.shape.group)), k(k),
-      product(k, spare, stays) {
+    : paddedGroup(paddedGroupOf(k.shape)), k(k), product(k, spare, stays) {
   if (warps)
     tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
                     {k.index(rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
   keys = sideBuffer(k, CacheSide::Key);
   scale = k.arg("logit_scale");
+}
+
+int64_t LogitTile::paddedGroupOf(const Shape &shape) {
+  return llvm::PowerOf2Ceil(shape.group);
 }
 
 void LogitTile::setQueries(Expr queries) { this->queries = queries; }

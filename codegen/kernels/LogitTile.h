@@ -60,7 +60,8 @@ public:
 
   Expr steps() const;
   int64_t queriesPerStep() const { return rows / paddedGroup; }
-  int64_t paddedGroup;
+  static int64_t paddedGroupOf(const Shape &shape);
+  const int64_t paddedGroup;
 
   /// Multiplies queries with the keys.
   WarpProduct &products() { return product; }

@@ -43,23 +43,15 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
     sums = staged->walk(
         source, k.index(0), zeros,
         [&](Expr first, Expr place, ArrayRef<Expr> carried) {
-          Expr count = (hidden - first).min(k.index(staged->rows));
-          return k.loop(
-              0, count, WarpProduct::rows, carried,
-              [&](Expr done, ArrayRef<Expr> values) {
-                auto add = [&](llvm::function_ref<Expr(Expr)> exists) {
-                  return addOutputs(
-                      k, product, staged->memory,
-                      [&](Expr row) {
-                        return SmallVector<Expr>{place + done + row};
-                      },
-                      l2, values, exists);
-                };
-                return k.choose(
-                    first + done + WarpProduct::rows <= hidden,
-                    [&] { return add(nullptr); },
-                    [&] { return add(rowsFrom(first + done)); });
-              });
+          auto add = [&](llvm::function_ref<Expr(Expr)> exists) {
+            return addOutputs(
+                k, product, staged->memory,
+                [&](Expr row) { return SmallVector<Expr>{place + row}; }, l2,
+                carried, exists);
+          };
+          return k.choose(
+              first + WarpProduct::rows <= hidden, [&] { return add(nullptr); },
+              [&] { return add(rowsFrom(first)); });
         });
   } else {
     sums = k.loop(0, hidden, WarpProduct::rows, zeros,

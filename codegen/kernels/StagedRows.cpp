@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/StagedRows.h"
 
+#include "codegen/kernels/WarpProduct.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -108,6 +110,12 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                   // The stage is there for all, and the last one is read.
                   k.barrier();
                   begin(first + rows);
-                  return body(first, placeOf(first), values);
+                  Expr place = placeOf(first);
+                  Expr count = (source.count - first).min(k.index(rows));
+                  return k.loop(0, count, WarpProduct::rows, values,
+                                [&](Expr done, ArrayRef<Expr> running) {
+                                  return body(first + done, place + done,
+                                              running);
+                                });
                 });
 }

@@ -48,9 +48,9 @@ public:
   /// At the top of a kernel: takes shared memory for two stages of `rows`.
   StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
 
-  /// Walks the source's rows from `from` on, a multiple of the stage: all
-  /// threads of the block, with the same bounds. body(first, place, carried) has
-  /// the stage of rows first, first + 1, ..., row first + i at place + i.
+  /// Walks the source's rows from `from` on, a multiple of the stage, 16 at a
+  /// time: all threads of the block, with the same bounds. body(first, place,
+  /// carried) has row first + i at place + i.
   Values
   walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>

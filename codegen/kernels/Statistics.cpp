@@ -80,7 +80,7 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   addOwnArgs(kernel, spec.args);
   spec.blockSize = maxWarps * warpSize;
   int64_t perBlock =
-      maxWarps * LogitTile::rows / llvm::PowerOf2Ceil(site.shape.group);
+      maxWarps * LogitTile::rows / LogitTile::paddedGroupOf(site.shape);
   spec.grid = {"ceildiv(tokens," + std::to_string(perBlock) + ")", "kv_heads",
                "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
@@ -122,7 +122,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   auto op = *kernel.getBody().getOps<RowStatisticsOp>().begin();
   int64_t queries = constantOf(op.getLast());
   int64_t rowCount = llvm::alignTo(
-      queries * llvm::PowerOf2Ceil(site.shape.group), LogitTile::rows);
+      queries * LogitTile::paddedGroupOf(site.shape), LogitTile::rows);
   int64_t warps =
       warpsThatFit(LogitTile::bytesPerWarp + rowCount * 8, maxWarps);
   std::string out = outputBuffers(kernel).front();
