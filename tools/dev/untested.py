@@ -126,9 +126,8 @@ def enums():
                                           (root / "dialect/KVCAttrs.td").read_text(), re.M)}
 
 
-def kinds(body):
+def kinds(body, known):
     """The words of an op's enumerations."""
-    known = enums()
     return [word for name in re.findall(r"KVC_(\w+)Attr:\$", body) for word in known.get(name, [])]
 
 
@@ -145,12 +144,13 @@ def main():
     corpus = tests()
     missing = []
     reference = "\n".join(path.read_text() for path in (root / "test/reference").glob("*.mlir"))
+    known = enums()
     for name, mnemonic, labels, of_policy, body in ops():
         missing += [f"{name} {label}" for label in labels
                     if not re.search(rf"// {name} {label}\b", corpus)]
         if of_policy and not re.search(rf"(= |// |, )kvc\.{mnemonic}\b", reference):
             missing.append(f"test/reference has no kvc.{mnemonic}")
-        for kind in kinds(body) if of_policy else []:
+        for kind in kinds(body, known) if of_policy else []:
             if not re.search(rf"\bkvc\.{mnemonic}\b[^:\n]*\b{kind}\b", reference):
                 missing.append(f"test/reference has no kvc.{mnemonic} {kind}")
             if not re.search(rf"\b{kind}\b", body):
