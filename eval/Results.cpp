@@ -154,9 +154,9 @@ std::string kvc::rt::formatTable(const std::string &text) {
     const json &any = cells.begin()->second;
     table +=
         formatted("{}, question-{}, n = {}, {}, full cache {}\n", group.first,
-                    group.second, any["n"].get<uint64_t>(),
-                    any["metric"] == "perplexity" ? "perplexity" : "per cent",
-                    number("full 100%"));
+                  group.second, any["n"].get<uint64_t>(),
+                  any["metric"] == "perplexity" ? "perplexity" : "per cent",
+                  number("full 100%"));
     table += formatted("  {:<{}}", "policy", width);
     for (const json &budget : results["budgets"])
       table += formatted(" {:>7}", budget.get<std::string>());
@@ -165,7 +165,7 @@ std::string kvc::rt::formatTable(const std::string &text) {
       table += formatted("  {:<{}}", policy, width);
       for (const json &budget : results["budgets"])
         table += formatted(" {:>7}",
-                             number(policy + " " + budget.get<std::string>()));
+                           number(policy + " " + budget.get<std::string>()));
       table += "\n";
     }
     table += "\n";

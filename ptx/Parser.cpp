@@ -13,6 +13,7 @@
 using namespace kvc::ptx;
 using kvc::rt::excerpt;
 using kvc::rt::fail;
+using kvc::rt::formatted;
 
 namespace {
 
@@ -55,8 +56,7 @@ public:
         Kernel kernel = entry();
         program.kernels[kernel.name] = std::move(kernel);
       } else {
-        throw unsupported(
-            kvc::rt::formatted("unknown directive '{}'", excerpt(peek())));
+        throw unsupported(formatted("unknown directive '{}'", excerpt(peek())));
       }
     }
     return program;
@@ -103,7 +103,7 @@ private:
   }
   void expect(std::string_view text) {
     if (!accept(text))
-      throw bad(kvc::rt::formatted("'{}' expected, got '{}'", text, excerpt(peek())));
+      throw bad(formatted("'{}' expected, got '{}'", text, excerpt(peek())));
   }
   void skipLine() {
     for (uint32_t start = line(); !peek().empty() && line() == start;)
@@ -128,7 +128,7 @@ private:
     auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), value, base);
     if (error != std::errc() || end != text.data() + text.size())
-      throw bad(kvc::rt::formatted("a number expected, got '{}'", excerpt(text)));
+      throw bad(formatted("a number expected, got '{}'", excerpt(text)));
     return int64_t(minus ? 0 - value : value);
   }
 
@@ -153,13 +153,13 @@ private:
     }
     expect(";");
     if (count > mostShared || count * bytes > mostShared)
-      throw unsupported(kvc::rt::formatted("a block has at most {} bytes of shared "
-                                    "memory, got {} elements",
-                                    mostShared, count));
+      throw unsupported(formatted("a block has at most {} bytes of shared "
+                                  "memory, got {} elements",
+                                  mostShared, count));
     if (alignment > 1024 || (alignment & (alignment - 1)))
-      throw bad(kvc::rt::formatted("an alignment must be a power of 2 up to 1024, got "
-                            "{}",
-                            alignment));
+      throw bad(formatted("an alignment must be a power of 2 up to 1024, got "
+                          "{}",
+                          alignment));
     variables.push_back(
         {name, uint32_t(count * bytes), std::max(alignment, bytes)});
   }
@@ -170,9 +170,9 @@ private:
     addresses[variable.name] = kernel.sharedBytes;
     kernel.sharedBytes += variable.bytes;
     if (kernel.sharedBytes > mostShared)
-      throw unsupported(kvc::rt::formatted("a block has at most {} bytes of shared "
-                                    "memory, got {}",
-                                    mostShared, kernel.sharedBytes));
+      throw unsupported(formatted("a block has at most {} bytes of shared "
+                                  "memory, got {}",
+                                  mostShared, kernel.sharedBytes));
   }
 
   /// .param .u64 .ptr .global .align 1 name
@@ -200,9 +200,9 @@ private:
     constexpr uint64_t most = 32764; // bytes, PTX ISA 8.1
     if (!bytes || !count || count > most ||
         kernel.parameterBytes + bytes * count > most)
-      throw unsupported(kvc::rt::formatted("a kernel has 1 to {} bytes of parameters "
-                                    "of 8 to 64 bits",
-                                    most));
+      throw unsupported(formatted("a kernel has 1 to {} bytes of parameters "
+                                  "of 8 to 64 bits",
+                                  most));
     uint32_t natural = bytes;
     bytes *= uint32_t(count);
     alignment = std::max(alignment, natural);
@@ -228,10 +228,9 @@ private:
       }
       constexpr uint32_t most = 1 << 16;
       if (count > most || kernel.registers + count > most)
-        throw unsupported(kvc::rt::formatted("a kernel has at most {} registers, got "
-                                      "{}",
-                                      most,
-                                      uint64_t(kernel.registers) + count));
+        throw unsupported(formatted("a kernel has at most {} registers, got "
+                                    "{}",
+                                    most, uint64_t(kernel.registers) + count));
       kernel.registers += count;
     } while (accept(","));
     expect(";");
@@ -299,7 +298,7 @@ private:
         auto [end, error] = std::from_chars(
             digits.data(), digits.data() + digits.size(), bits, 16);
         if (error != std::errc() || end != digits.data() + digits.size())
-          throw bad(kvc::rt::formatted("a number expected, got '{}'", excerpt(text)));
+          throw bad(formatted("a number expected, got '{}'", excerpt(text)));
         result.row = constant(bits);
       } else {
         result.row = constant(uint64_t(number()));
@@ -317,7 +316,7 @@ private:
     } else if (name == "_") { // a result that nobody reads
       result.row = registerRows + kernel.registers++;
     } else {
-      throw unsupported(kvc::rt::formatted("unknown operand '{}'", excerpt(name)));
+      throw unsupported(formatted("unknown operand '{}'", excerpt(name)));
     }
     return result;
   }
@@ -351,7 +350,7 @@ private:
   static std::string text(Count count) {
     return count.least == count.most
                ? std::to_string(count.least)
-               : kvc::rt::formatted("{} to {}", count.least, count.most);
+               : formatted("{} to {}", count.least, count.most);
   }
 
   void instruction() {
@@ -400,19 +399,18 @@ private:
     expect(";");
     if (!opcode->results.has(result.results.size()) ||
         !opcode->body.operands.has(result.operands.size()))
-      throw bad(
-          kvc::rt::formatted("'{}' has {} results and {} operands, got {} and {}",
-                      excerpt(result.opcode), text(opcode->results),
-                      text(opcode->body.operands), result.results.size(),
-                      result.operands.size()));
+      throw bad(formatted("'{}' has {} results and {} operands, got {} and {}",
+                          excerpt(result.opcode), text(opcode->results),
+                          text(opcode->body.operands), result.results.size(),
+                          result.operands.size()));
     for (const Operand &one : result.operands)
       if (one.negated && !opcode->negates)
         throw bad(
-            kvc::rt::formatted("'{}' has no negated operand", excerpt(result.opcode)));
+            formatted("'{}' has no negated operand", excerpt(result.opcode)));
     for (Row row : result.results)
       if (row < registerRows)
-        throw bad(kvc::rt::formatted("the result of '{}' must be a register",
-                              excerpt(result.opcode)));
+        throw bad(formatted("the result of '{}' must be a register",
+                            excerpt(result.opcode)));
     kernel.code.push_back(std::move(result));
   }
 
@@ -438,8 +436,7 @@ private:
       } else if (accept(".loc")) {
         skipLine();
       } else if (peek().starts_with(".")) {
-        throw unsupported(
-            kvc::rt::formatted("unknown directive '{}'", excerpt(peek())));
+        throw unsupported(formatted("unknown directive '{}'", excerpt(peek())));
       } else if (tokens[position + (peek().empty() ? 0 : 1)].text == ":") {
         if (!labels.try_emplace(std::string(next()), kernel.code.size()).second)
           throw bad("a label must stand once");
@@ -468,7 +465,7 @@ private:
       if (directive != ".maxntid" && directive != ".reqntid" &&
           directive != ".minnctapersm" && directive != ".maxnreg")
         throw unsupported(
-            kvc::rt::formatted("unknown directive '{}'", excerpt(directive)));
+            formatted("unknown directive '{}'", excerpt(directive)));
       int64_t value = number();
       while (accept(","))
         value *= number();
@@ -485,8 +482,8 @@ private:
     for (auto &[at, name] : branches) {
       auto label = labels.find(name);
       if (label == labels.end())
-        throw bad(kvc::rt::formatted("'{}' branches to '{}', which is no label",
-                              kernel.name, excerpt(name)));
+        throw bad(formatted("'{}' branches to '{}', which is no label",
+                            kernel.name, excerpt(name)));
       kernel.code[at].target = label->second;
     }
     Row firstSpecial = Row(kernel.constants.size());
@@ -507,7 +504,7 @@ private:
     // A kernel ends by ret; a text that does not would run past its end.
     if (kernel.code.empty() || kernel.code.back().flow == Flow::Next ||
         kernel.code.back().guarded)
-      throw bad(kvc::rt::formatted("'{}' must end in ret or bra", kernel.name));
+      throw bad(formatted("'{}' must end in ret or bra", kernel.name));
     findJoins(kernel);
   }
 };

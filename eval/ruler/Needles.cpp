@@ -68,15 +68,15 @@ std::string makeName(Name kind, Dice &dice) {
   if (kind == Name::Number)
     return std::to_string(1000000 + dice.below(9000000));
   return formatted("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-                     dice.below(1ull << 32), dice.below(1 << 16),
-                     dice.below(1 << 16), dice.below(1 << 16),
-                     dice.below(1ull << 48));
+                   dice.below(1ull << 32), dice.below(1 << 16),
+                   dice.below(1 << 16), dice.below(1 << 16),
+                   dice.below(1ull << 48));
 }
 
 std::string needle(Name value, const std::string &key,
                    const std::string &secret) {
   return formatted("The secret {} of {} is {}.",
-                     value == Name::Uuid ? "code" : "number", key, secret);
+                   value == Name::Uuid ? "code" : "number", key, secret);
 }
 
 } // namespace
@@ -102,11 +102,11 @@ Growing ruler::makeNeedles(const std::string &name, uint64_t seed,
   std::string of = join(keys, ", ");
   result.sample.question =
       several ? formatted("\nWhat are all the secret {0}s of {1}? The secret "
-                            "{0}s of {1} are",
-                            what, of)
+                          "{0}s of {1} are",
+                          what, of)
               : formatted("\nWhat is the secret {0} of {1}? The secret {0} "
-                            "of {1} is",
-                            what, of);
+                          "of {1} is",
+                          what, of);
   result.sample.metric = Metric::ContainsAll;
   result.sample.maxNewTokens = 128;
   uint64_t hay = dice.below(UINT64_MAX);
@@ -124,8 +124,8 @@ Growing ruler::makeNeedles(const std::string &name, uint64_t seed,
       lines.insert(lines.begin() + ptrdiff_t(places.below(lines.size() + 1)),
                    each);
     return formatted("Some secret {}s are hidden in the text below. Remember "
-                       "them; you will be asked about them.\n{}",
-                       what, join(lines, kind.hay == Hay::Prose ? " " : "\n"));
+                     "them; you will be asked about them.\n{}",
+                     what, join(lines, kind.hay == Hay::Prose ? " " : "\n"));
   };
   return result;
 }

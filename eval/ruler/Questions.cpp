@@ -91,8 +91,8 @@ Library Library::madeUp(uint64_t seed, bool twoHops) {
     if (twoHops)
       library.questions.push_back(
           {formatted("In which year was the bridge built in the town where "
-                       "{} lived?",
-                       name),
+                     "{} lived?",
+                     name),
            {bridge},
            {person, place}});
     else

@@ -181,8 +181,8 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
                       uint32_t(files[0].layers.size()));
     if (kept.nanScores)
       notes.push_back(formatted("warning: layer {}: some scores are NaN; "
-                                  "they rank below every number",
-                                  layer));
+                                "they rank below every number",
+                                layer));
     for (size_t s = 0; s < files.size(); ++s) {
       addOutputs(outputs[s], layer, files[s], kept.sequences[s]);
       if (!options.metrics.empty())

@@ -94,7 +94,7 @@ void LayerFile::readLayer(size_t index) {
   std::vector<uint64_t> cache{kvHeads, tokens, headDim};
   std::string type = layers.empty() ? layer.k->dtype : layers[0].k->dtype;
   std::string rule = formatted("{} [{}, {}, {}] as layers.0.k", type, kvHeads,
-                                 tokens, headDim);
+                               tokens, headDim);
   require(layer.k->shape == cache && layer.k->dtype == type, "k", *layer.k,
           rule);
   layer.v = &tensor(index, "v", 3);

@@ -92,7 +92,7 @@ TensorView parseTensor(const std::string &path, const std::string &name,
   range = {offsets[0].get<uint64_t>(), offsets[1].get<uint64_t>()};
   if (range.first > range.second || range.second > dataBytes)
     throw bad(formatted("data_offsets must lie within the {} bytes of data",
-                          dataBytes),
+                        dataBytes),
               offsets);
   if (range.second - range.first != bytes)
     throw bad(formatted("{} needs {} bytes", tensor.describe(), bytes),

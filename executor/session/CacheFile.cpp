@@ -174,11 +174,11 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
   }
   tensors["logits"] = TensorData::of("F32", {config.vocab}, session.logits);
   writeFiles({{path, formatSafetensors(
-                         tensors, {{"kvc_cache", format},
-                                   {"architecture", config.architecture},
-                                   {"layers", formatted("{}", config.layers)},
-                                   {"position",
-                                    formatted("{}", session.position)}})}});
+                         tensors,
+                         {{"kvc_cache", format},
+                          {"architecture", config.architecture},
+                          {"layers", formatted("{}", config.layers)},
+                          {"position", formatted("{}", session.position)}})}});
 }
 
 Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {

@@ -7,6 +7,7 @@
 #include "runtime/base/Format.h"
 
 using namespace kvc::ptx;
+using kvc::rt::formatted;
 
 namespace {
 
@@ -14,17 +15,17 @@ double orOne(double count) { return count > 0 ? count : 1; }
 
 std::string shapeLine(const LaunchProfile &p) {
   std::string line =
-      kvc::rt::formatted("{}\n  {} blocks ({} x {} x {}) of {} threads, ", p.kernel,
-                  p.blocks, p.grid[0], p.grid[1], p.grid[2], p.threads);
+      formatted("{}\n  {} blocks ({} x {} x {}) of {} threads, ", p.kernel,
+                p.blocks, p.grid[0], p.grid[1], p.grid[2], p.threads);
   if (p.ran < p.blocks)
-    line += kvc::rt::formatted("{} of them run, ", p.ran);
+    line += formatted("{} of them run, ", p.ran);
   line += p.assembled
-              ? kvc::rt::formatted("{} registers, {} bytes spilled, ",
-                            p.assembled->registers, p.assembled->spilledBytes)
-              : kvc::rt::formatted("no ptxas: {} registers taken for granted, ",
-                            Profiler::assumedRegisters);
-  return line + kvc::rt::formatted("{} bytes of shared memory, {} blocks on an SM\n",
-                            p.sharedBytes, p.resident);
+              ? formatted("{} registers, {} bytes spilled, ",
+                          p.assembled->registers, p.assembled->spilledBytes)
+              : formatted("no ptxas: {} registers taken for granted, ",
+                          Profiler::assumedRegisters);
+  return line + formatted("{} bytes of shared memory, {} blocks on an SM\n",
+                          p.sharedBytes, p.resident);
 }
 
 std::string workLines(const LaunchProfile &p) {
@@ -32,32 +33,32 @@ std::string workLines(const LaunchProfile &p) {
   std::string text = "  thousand instructions:";
   for (size_t i = 0; i < unitCount; ++i)
     if (n.issues[i] > 0)
-      text += kvc::rt::formatted(" {} {:.1f}", unitName(Unit(i)), n.issues[i] / 1e3);
-  text += kvc::rt::formatted(
+      text += formatted(" {} {:.1f}", unitName(Unit(i)), n.issues[i] / 1e3);
+  text += formatted(
       "\n  global: {:.1f} sectors a load (ideal {:.1f}), {:.2f} MB from L2, "
       "{:.2f} MB read from DRAM, {:.2f} MB written\n",
       n.loadSectors / orOne(n.loadRequests),
       n.loadIdeal / orOne(n.loadRequests), n.l2Bytes / 1e6, p.dramRead / 1e6,
       p.dramWritten / 1e6);
-  text += kvc::rt::formatted("  shared: {:.2f} passes a request (ideal {:.2f}); "
-                      "{:.0f} barriers a warp; longest warp {:.1f} kclk\n",
-                      n.sharedPasses / orOne(n.sharedRequests),
-                      n.sharedIdeal / orOne(n.sharedRequests),
-                      n.barriers / double(p.blocks) / ((p.threads + 31) / 32),
-                      p.longestPath / 1e3);
+  text += formatted("  shared: {:.2f} passes a request (ideal {:.2f}); "
+                    "{:.0f} barriers a warp; longest warp {:.1f} kclk\n",
+                    n.sharedPasses / orOne(n.sharedRequests),
+                    n.sharedIdeal / orOne(n.sharedRequests),
+                    n.barriers / double(p.blocks) / ((p.threads + 31) / 32),
+                    p.longestPath / 1e3);
   return text;
 }
 
 std::string timeLines(const Estimate &e) {
   std::string text = "  us:";
   for (size_t i = 0; i < resourceCount; ++i)
-    text += kvc::rt::formatted("{} {} {:.1f}", i ? "," : "", resourceName(Resource(i)),
-                        e.busy[i] * 1e6);
+    text += formatted("{} {} {:.1f}", i ? "," : "", resourceName(Resource(i)),
+                      e.busy[i] * 1e6);
   return text +
-         kvc::rt::formatted("\n  estimate {:.1f} us ({:.1f} to {:.1f}), floor {:.1f}, "
-                     "{:.1f} x, bound by {}\n",
-                     e.middle * 1e6, e.low * 1e6, e.high * 1e6, e.floor * 1e6,
-                     e.ratio(), resourceName(e.binding));
+         formatted("\n  estimate {:.1f} us ({:.1f} to {:.1f}), floor {:.1f}, "
+                   "{:.1f} x, bound by {}\n",
+                   e.middle * 1e6, e.low * 1e6, e.high * 1e6, e.floor * 1e6,
+                   e.ratio(), resourceName(e.binding));
 }
 
 } // namespace
@@ -71,10 +72,10 @@ std::string kvc::ptx::report(const Profiler &profiler) {
     low += e.low, high += e.high, middle += e.middle, floor += e.floor;
     text += shapeLine(launch) + workLines(launch) + timeLines(e);
   }
-  return text +
-         kvc::rt::formatted("{} launches on {}: estimate {:.1f} us ({:.1f} to "
-                     "{:.1f}), floor {:.1f}, {:.1f} x; an estimate, not a "
-                     "measurement\n",
-                     profiler.launches().size(), card.name, middle * 1e6,
-                     low * 1e6, high * 1e6, floor * 1e6, middle / orOne(floor));
+  return text + formatted("{} launches on {}: estimate {:.1f} us ({:.1f} to "
+                          "{:.1f}), floor {:.1f}, {:.1f} x; an estimate, not a "
+                          "measurement\n",
+                          profiler.launches().size(), card.name, middle * 1e6,
+                          low * 1e6, high * 1e6, floor * 1e6,
+                          middle / orOne(floor));
 }

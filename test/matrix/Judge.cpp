@@ -30,15 +30,16 @@ static void judgeScores(const rt::KeptSequence &got,
                         const reference::Kept &want, int64_t heads,
                         Margin &margin, Faults &faults) {
   if (int64_t(got.scores.size()) != want.past * heads)
-    return faults.add(
-        rt::formatted("{} scores, not {}", got.scores.size(), want.past * heads));
+    return faults.add(rt::formatted("{} scores, not {}", got.scores.size(),
+                                    want.past * heads));
   for (int64_t g = 0; g < heads; ++g)
     for (int64_t t = 0; t < want.past; ++t)
       if (float score = got.scores[g * want.past + t];
           !margin.scoreMayBe(g, t, score))
-        faults.add(rt::formatted("head {}: the score of token {} is {:.9g}, not "
-                               "{:.9g}",
-                               g, t, score, want.scores[g][t]));
+        faults.add(
+            rt::formatted("head {}: the score of token {} is {:.9g}, not "
+                          "{:.9g}",
+                          g, t, score, want.scores[g][t]));
 }
 
 /// One head: its tokens, in ascending order.
@@ -50,16 +51,16 @@ static void judgeTokens(const std::vector<int64_t> &kept,
     faults.add(rt::formatted("head {}: the tokens do not ascend", head));
   if (kept.size() != want.size() && !margin.keepsSoMany(head, kept.size()))
     faults.add(rt::formatted("head {}: {} tokens, not {}", head, kept.size(),
-                           want.size()));
+                             want.size()));
   std::vector<int64_t> differ;
   std::set_symmetric_difference(kept.begin(), kept.end(), want.begin(),
                                 want.end(), std::back_inserter(differ));
   for (int64_t t : differ)
     if (!margin.keepsEither(head, t))
       faults.add(rt::formatted("head {}: token {} is {}", head, t,
-                             std::binary_search(want.begin(), want.end(), t)
-                                 ? "dropped"
-                                 : "kept"));
+                               std::binary_search(want.begin(), want.end(), t)
+                                   ? "dropped"
+                                   : "kept"));
 }
 
 Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
@@ -90,8 +91,8 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
       for (auto [name, out, in] : {std::tuple("key", &got.k, &problem.k),
                                    std::tuple("value", &got.v, &problem.v)})
         if (std::memcmp(&(*out)[(at + i) * row], &(*in)[from], row) != 0)
-          faults.add(rt::formatted("head {}: row {} is not the {} of token {}", g,
-                                 i, name, kept[i]));
+          faults.add(rt::formatted("head {}: row {} is not the {} of token {}",
+                                   g, i, name, kept[i]));
     }
     at += kept.size();
   }
@@ -117,7 +118,7 @@ Faults kvc::test::judgeRanking(const std::vector<float> &scores,
                       std::back_inserter(differ));
   for (int64_t t : differ)
     faults.add(rt::formatted("token {} is among the {} best but is dropped", t,
-                           marked.size()));
+                             marked.size()));
   return faults;
 }
 

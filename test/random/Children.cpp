@@ -118,7 +118,7 @@ static Verdict verdictOf(const std::string &said, int status, bool late,
       late ? rt::formatted("longer than {} s in '{}'\n", seconds, phase)
       : WIFSIGNALED(status)
           ? rt::formatted("signal {} ({}) in '{}'\n", WTERMSIG(status),
-                        strsignal(WTERMSIG(status)), phase)
+                          strsignal(WTERMSIG(status)), phase)
           : rt::formatted("exit {} in '{}'\n", WEXITSTATUS(status), phase);
   return verdict;
 }

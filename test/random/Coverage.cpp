@@ -98,7 +98,7 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
         type = op.getResult(0).getType();
       cells.ops.insert(
           rt::formatted("{} | {} | {}", name, axesText(type),
-                      stringifyKernelKind(kernel.getKind()).str()));
+                        stringifyKernelKind(kernel.getKind()).str()));
       names.insert(name);
     }
     for (const std::string &a : names)
@@ -106,7 +106,7 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
         if (a < b)
           cells.pairs.insert(
               rt::formatted("{} + {} | {}", a, b,
-                          stringifyKernelKind(kernel.getKind()).str()));
+                            stringifyKernelKind(kernel.getKind()).str()));
   }
   return cells;
 }
@@ -217,8 +217,8 @@ void Coverage::print(std::ostream &stream) const {
   stream << "policies | op | axes | kernel\n";
   for (const auto &[cell, count] : ops)
     stream << rt::formatted("{:6} | {}\n", count, cell);
-  stream << rt::formatted("{} pairs of ops in one kernel; the ten most seldom:\n",
-                        pairs.size());
+  stream << rt::formatted(
+      "{} pairs of ops in one kernel; the ten most seldom:\n", pairs.size());
   std::vector<std::pair<int64_t, std::string>> seldom;
   for (const auto &[cell, count] : pairs)
     seldom.emplace_back(count, cell);

@@ -27,8 +27,8 @@ Value Generator::binary(const char *op, Value a, Value b, Type type) {
   result.reach = std::max(a.reach, b.reach);
   result.points = a.points + b.points;
   result.cut = std::max(a.cut, b.cut);
-  return out.add(rt::formatted("{} {}, {} : {}", op, a.name, b.name, type.text()),
-                 result);
+  return out.add(
+      rt::formatted("{} {}, {} : {}", op, a.name, b.name, type.text()), result);
 }
 
 /// What a logarithm or a root takes: mostly 0 or more, now and then anything.
@@ -167,7 +167,7 @@ Value Generator::elementwise(Type type, int spend) {
     result.points = a.points + b.points + c.points;
     result.cut = std::max({a.cut, b.cut, c.cut});
     return out.add(rt::formatted("math.fma {}, {}, {} : {}", a.name, b.name,
-                               c.name, type.text()),
+                                 c.name, type.text()),
                    result);
   }
   }
@@ -196,8 +196,8 @@ Value Generator::selectOf(Type type, int spend) {
   std::string types = mask.type.dims == Dims::Scalar
                           ? type.text()
                           : mask.type.text() + ", " + type.text();
-  return out.add(rt::formatted("arith.select {}, {}, {} : {}", mask.name, a.name,
-                             b.name, types),
+  return out.add(rt::formatted("arith.select {}, {}, {} : {}", mask.name,
+                               a.name, b.name, types),
                  result);
 }
 
@@ -226,8 +226,8 @@ Value Generator::intLeaf(Type type) {
   if (type.dims == Dims::Tokens && type.heads == Axis::OneHead &&
       random.chance(60))
     return out.add(rt::formatted("kvc.position{} : {}",
-                               random.chance(40) ? " from_end" : "",
-                               type.text()),
+                                 random.chance(40) ? " from_end" : "",
+                                 type.text()),
                    {.type = type, .most = 300});
   if (type.heads != Axis::OneHead)
     return makeInts(type, 1);
@@ -235,8 +235,8 @@ Value Generator::intLeaf(Type type) {
       intLeaf({random.of({Element::I32, Element::Index}), Dims::Scalar});
   std::string body =
       rt::formatted("kvc.broadcast {}{} : {} to {}", scalar.name,
-                  type.dims == Dims::Vectors ? " along channels" : "",
-                  scalar.type.text(), type.text());
+                    type.dims == Dims::Vectors ? " along channels" : "",
+                    scalar.type.text(), type.text());
   scalar.type = type;
   return out.add(body, scalar);
 }
@@ -264,8 +264,8 @@ Value Generator::makeInts(Type type, int spend) {
     Value result = count;
     result.most = over ? count.most * 2 : count.most;
     result.least = 0;
-    return out.add(rt::formatted("kvc.scale_count {} {}({}) : index", count.name,
-                               over ? "over" : "by", by),
+    return out.add(rt::formatted("kvc.scale_count {} {}({}) : index",
+                                 count.name, over ? "over" : "by", by),
                    result);
   }
   if (type.element == Element::Index)
@@ -289,8 +289,8 @@ Value Generator::makeInts(Type type, int spend) {
     result.reach = mask.reach;
     result.cut = mask.cut;
     return out.add(rt::formatted("arith.{} {} : {} to {}",
-                               sign ? "extsi" : "extui", mask.name,
-                               mask.type.text(), type.text()),
+                                 sign ? "extsi" : "extui", mask.name,
+                                 mask.type.text(), type.text()),
                    result);
   }
   if (random.chance(25)) {
@@ -305,8 +305,8 @@ Value Generator::makeInts(Type type, int spend) {
     Value x = floats(type.of(Element::F32), spend - 1);
     bool sign = random.chance(60);
     return out.add(rt::formatted("arith.{} {} : {} to {}",
-                               sign ? "fptosi" : "fptoui", x.name,
-                               x.type.text(), type.text()),
+                                 sign ? "fptosi" : "fptoui", x.name,
+                                 x.type.text(), type.text()),
                    {.type = type,
                     .least = INT32_MIN,
                     .most = INT32_MAX,
@@ -324,17 +324,17 @@ Value Generator::makeInts(Type type, int spend) {
   bool vectors = like.dims == Dims::Vectors;
   Value fifty =
       out.add(rt::formatted("kvc.broadcast {}{} : f32 to {}", number,
-                          vectors ? " along channels" : "", ty),
+                            vectors ? " along channels" : "", ty),
               {.type = like.with(vectors ? like.heads : Axis::OneHead)});
   Value scaled = binary("arith.mulf", wide, fifty, like);
   std::string valid = out.add(rt::formatted("arith.cmpf ord, {}, {} : {}",
-                                          scaled.name, scaled.name, ty),
+                                            scaled.name, scaled.name, ty),
                               {.type = like.of(Element::I1)})
                           .name;
   Value real = scaled;
   real = out.add(rt::formatted("arith.select {}, {}, {} : {}, {}", valid,
-                             scaled.name, fifty.name,
-                             like.of(Element::I1).text(), ty),
+                               scaled.name, fifty.name,
+                               like.of(Element::I1).text(), ty),
                  real);
   result.least = -50;
   result.most = 50;
@@ -436,11 +436,11 @@ Value Generator::makeMasks(Type type, int spend) {
       return param(random.of<std::string>({"true", "false"}), type, {});
     Type index{Element::Index, Dims::Scalar};
     Value a = ints(index, left), b = ints(index, right);
-    return out.add(
-        rt::formatted("arith.cmpi {}, {}, {} : index",
-                    random.of({"ult", "ule", "ugt", "uge", "eq", "ne", "slt"}),
-                    a.name, b.name),
-        {.type = type});
+    return out.add(rt::formatted("arith.cmpi {}, {}, {} : index",
+                                 random.of({"ult", "ule", "ugt", "uge", "eq",
+                                            "ne", "slt"}),
+                                 a.name, b.name),
+                   {.type = type});
   }
   bool more = spend > 1;
   switch (random.weighted({4, (heads || tokens) * (1 + taste[Integers]),
@@ -465,12 +465,12 @@ Value Generator::makeMasks(Type type, int spend) {
     result.cut = std::max(a.cut, b.cut);
     return out.add(
         rt::formatted("arith.cmpf {}, {}, {} : {}",
-                    random.chance(1)
-                        ? random.of({"true", "false"})
-                        : random.of({"oeq", "ogt", "oge", "olt", "ole", "one",
-                                     "ord", "ueq", "ugt", "uge", "ult", "ule",
-                                     "une", "uno", "ogt", "olt"}),
-                    a.name, b.name, a.type.text()),
+                      random.chance(1)
+                          ? random.of({"true", "false"})
+                          : random.of({"oeq", "ogt", "oge", "olt", "ole", "one",
+                                       "ord", "ueq", "ugt", "uge", "ult", "ule",
+                                       "une", "uno", "ogt", "olt"}),
+                      a.name, b.name, a.type.text()),
         result);
   }
   case 1: {
@@ -484,8 +484,8 @@ Value Generator::makeMasks(Type type, int spend) {
             ? random.of<std::string>({"ult", "ule", "ugt", "uge", "slt", "sle",
                                       "sgt", "sge", "eq", "ne"})
             : random.of<std::string>({"slt", "sle", "sgt", "sge", "eq", "ne"});
-    return out.add(rt::formatted("arith.cmpi {}, {}, {} : {}", predicate, a.name,
-                               b.name, a.type.text()),
+    return out.add(rt::formatted("arith.cmpi {}, {}, {} : {}", predicate,
+                                 a.name, b.name, a.type.text()),
                    {.type = type});
   }
   case 2: {
@@ -510,20 +510,20 @@ Value Generator::makeMasks(Type type, int spend) {
     Value count = random.chance(80) ? index(random.between(0, 3))
                                     : ints({Element::Index, Dims::Scalar}, 1);
     return out.add(rt::formatted("kvc.select_heads {} {} count({}) : {} -> {}",
-                               random.of({"lowest", "highest"}), value.name,
-                               count.name, value.type.text(), type.text()),
+                                 random.of({"lowest", "highest"}), value.name,
+                                 count.name, value.type.text(), type.text()),
                    {.type = type});
   }
   case 5: { // of a head, for each of its tokens
     Value head = masks({Element::I1, Dims::Heads, type.heads}, spend - 1);
     return out.add(rt::formatted("kvc.broadcast {} : {} to {}", head.name,
-                               head.type.text(), type.text()),
+                                 head.type.text(), type.text()),
                    {.type = type});
   }
   case 7: {
     Value value = ints(type.of(Element::I32), spend - 1);
     return out.add(rt::formatted("arith.trunci {} : {} to {}", value.name,
-                               value.type.text(), type.text()),
+                                 value.type.text(), type.text()),
                    {.type = type, .reach = value.reach, .cut = value.cut});
   }
   default: {

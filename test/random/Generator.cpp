@@ -23,8 +23,8 @@ Value Generator::param(const std::string &text, Type type, Value value) {
   if (type.element == Element::I1)
     return out.add("arith.constant " + text, value);
   if (type.element != Element::I32 && random.chance(20))
-    return out.add(rt::formatted("kvc.param \"p{}\" = {} : {}", out.size(), text,
-                               type.text()),
+    return out.add(rt::formatted("kvc.param \"p{}\" = {} : {}", out.size(),
+                                 text, type.text()),
                    value);
   return out.add("arith.constant " + text + " : " + type.text(), value);
 }
@@ -48,8 +48,8 @@ Value Generator::fraction(const std::string &text) {
   value.type = {Element::Index, Dims::Scalar};
   std::string body = random.chance(30)
                          ? rt::formatted("kvc.param \"p{}\" = \"{}\" : "
-                                       "!kvc.fraction",
-                                       out.size(), text)
+                                         "!kvc.fraction",
+                                         out.size(), text)
                          : "kvc.fraction \"" + text + "\"";
   // Nobody may take it for an index.
   value.type.window = 1;

@@ -32,7 +32,7 @@ Value Generator::tableCounts() {
       rt::formatted("arith.divui {}, {} : index", part.name, four.name), part);
   Value least = random.chance(40) ? index(0) : part;
   return out.add(rt::formatted("kvc.allocate_table base({}) shared({}) : {}",
-                             least.name, part.name, countType.text()),
+                               least.name, part.name, countType.text()),
                  {.type = countType, .most = 300, .withinPast = true});
 }
 
@@ -44,7 +44,7 @@ Value Generator::counts(int spend) {
   if (random.chance(8)) { // one number for all heads
     Value number = ints(indexType, 0);
     std::string body = rt::formatted("kvc.broadcast {} : index to {}",
-                                   number.name, countType.text());
+                                     number.name, countType.text());
     number.type = countType.with(Axis::OneHead);
     return out.add(body, number);
   }
@@ -79,9 +79,9 @@ Value Generator::makeCounts(Type type, int spend) {
     if (base.type != countType || base.least < 0)
       base = uniform();
     return out.add(rt::formatted("kvc.allocate_heads {} base({}) safeguard({}) "
-                               ": {}, {}",
-                               score.name, base.name, share().name,
-                               score.type.text(), type.text()),
+                                 ": {}, {}",
+                                 score.name, base.name, share().name,
+                                 score.type.text(), type.text()),
                    {.type = type, .most = 1200, .withinPast = false});
   }
   case 3:
@@ -99,7 +99,7 @@ Value Generator::makeCounts(Type type, int spend) {
     result.most *= over ? 2 : 1;
     result.withinPast &= !over;
     return out.add(rt::formatted("kvc.scale_count {} {}({}) : {}", count.name,
-                               over ? "over" : "by", by, type.text()),
+                                 over ? "over" : "by", by, type.text()),
                    result);
   }
   case 5: {
@@ -108,8 +108,8 @@ Value Generator::makeCounts(Type type, int spend) {
       score = positiveForm(score);
     Value rest = number(random.of({0.0, 0.01, 0.1, 0.5, 1.0, 5.0, 100.0}));
     return out.add(rt::formatted("kvc.count_mass {} all_but({}) : {} -> {}",
-                               score.name, rest.name, score.type.text(),
-                               type.text()),
+                                 score.name, rest.name, score.type.text(),
+                                 type.text()),
                    {.type = type, .most = 300, .withinPast = true});
   }
   case 6: {
@@ -133,7 +133,7 @@ Value Generator::makeCounts(Type type, int spend) {
     if (a.least < 0 || b.least < 0)
       return uniform();
     return out.add(rt::formatted("arith.select {}, {}, {} : {}, {}", mask.name,
-                               a.name, b.name, mask.type.text(), type.text()),
+                                 a.name, b.name, mask.type.text(), type.text()),
                    {.type = type,
                     .most = std::max(a.most, b.most),
                     .withinPast = a.withinPast && b.withinPast});
@@ -143,8 +143,8 @@ Value Generator::makeCounts(Type type, int spend) {
 
 Value Generator::topk(Value score, Value count) {
   return out.add(rt::formatted("kvc.topk {}, {} : {}, {} -> {}", score.name,
-                             count.name, score.type.text(), count.type.text(),
-                             maskType.text()),
+                               count.name, score.type.text(), count.type.text(),
+                               maskType.text()),
                  {.type = maskType});
 }
 
@@ -159,20 +159,22 @@ Value Generator::protectedTokens() {
                                    : random.between(0, 40));
   case 1:
     return add(rt::formatted("kvc.scale_count {} by({}) : index",
-                           add("kvc.budget").name, share().name));
+                             add("kvc.budget").name, share().name));
   case 2:
-    return add(rt::formatted("arith.divui {}, {} : index", add("kvc.length").name,
-                           index(random.between(2, 20)).name));
+    return add(rt::formatted("arith.divui {}, {} : index",
+                             add("kvc.length").name,
+                             index(random.between(2, 20)).name));
   case 3:
     return add(rt::formatted("arith.minui {}, {} : index",
-                           index(random.between(1, 40)).name,
-                           add("kvc.budget").name));
+                             index(random.between(1, 40)).name,
+                             add("kvc.budget").name));
   case 4: // below 0 where the budget is small: more than any sequence has
-    return add(rt::formatted("arith.subi {}, {} : index", add("kvc.budget").name,
-                           index(random.between(1, 100)).name));
+    return add(rt::formatted("arith.subi {}, {} : index",
+                             add("kvc.budget").name,
+                             index(random.between(1, 100)).name));
   default:
     return add(rt::formatted("arith.addi {}, {} : index", add("kvc.layer").name,
-                           index(random.between(1, 20)).name));
+                             index(random.between(1, 20)).name));
   }
 }
 
@@ -181,8 +183,8 @@ Value Generator::forced(Value mask, Value score) {
   Value infinity = out.add("kvc.fill 0x7F800000 : " + scoreType.text(),
                            {.type = scoreType.with(Axis::OneHead)});
   return out.add(rt::formatted("arith.select {}, {}, {} : {}, {}", mask.name,
-                             infinity.name, score.name, mask.type.text(),
-                             scoreType.text()),
+                               infinity.name, score.name, mask.type.text(),
+                               scoreType.text()),
                  {.type = scoreType});
 }
 
@@ -263,12 +265,13 @@ void Generator::keepMerged(int spend, const std::string &protect) {
         {" times value", " times key", " times raw_key"});
   Value least = number(random.of({-1.0, -0.5, 0.0, 0.2, 0.6, 0.95, 2.0}));
   Type ints = maskType.of(Element::I32);
-  Value to = out.add(rt::formatted("kvc.nearest {} in {} of {} at_least({}) : "
-                                 "{}, {} -> {}",
-                                 sources.name, open.name, side, least.name,
-                                 maskType.text(), maskType.text(), ints.text()),
-                     // Nothing else reads it.
-                     {.type = {Element::I32, Dims::Tokens, Axis::KVHeads, 1}});
+  Value to =
+      out.add(rt::formatted("kvc.nearest {} in {} of {} at_least({}) : "
+                            "{}, {} -> {}",
+                            sources.name, open.name, side, least.name,
+                            maskType.text(), maskType.text(), ints.text()),
+              // Nothing else reads it.
+              {.type = {Element::I32, Dims::Tokens, Axis::KVHeads, 1}});
   Value weight =
       random.chance(30)
           ? constantFloats(scoreType)

@@ -45,14 +45,14 @@ Value Generator::scalarFloat(int spend) {
   Value narrow = whole;
   narrow.type = type.of(Element::I32);
   narrow = out.add(rt::formatted("arith.{} {} : index to i32",
-                               random.of({"index_cast", "index_castui"}),
-                               whole.name),
+                                 random.of({"index_cast", "index_castui"}),
+                                 whole.name),
                    narrow);
   Value result;
   result.type = type;
   result.positive = true;
   return out.add(rt::formatted("arith.{} {} : i32 to f32",
-                             random.of({"uitofp", "sitofp"}), narrow.name),
+                               random.of({"uitofp", "sitofp"}), narrow.name),
                  result);
 }
 
@@ -78,8 +78,8 @@ Value Generator::constantFloats(Type type) {
   result.bounded = scalar.bounded;
   return out.add(
       rt::formatted("kvc.broadcast {}{} : f32 to {}", scalar.name,
-                  type.dims == Dims::Vectors ? " along channels" : "",
-                  type.text()),
+                    type.dims == Dims::Vectors ? " along channels" : "",
+                    type.text()),
       result);
 }
 
@@ -90,7 +90,7 @@ Value Generator::repeatedRows(Type type, int spend) {
   Value value =
       floats({Element::F32, Dims::Tokens, headsUpTo(type.heads)}, spend);
   std::string body = rt::formatted("kvc.broadcast {} : {} to {}", value.name,
-                                 value.type.text(), type.text());
+                                   value.type.text(), type.text());
   value.type = type.with(value.type.heads);
   value.type.window = Type::repeated;
   return out.add(body, value);
@@ -111,7 +111,7 @@ Value Generator::reduce(const std::string &axis, Value value, Type type) {
   if (kind == "sum")
     result.bounded = false;
   return out.add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis,
-                             value.name, value.type.text(), type.text()),
+                               value.name, value.type.text(), type.text()),
                  result);
 }
 
@@ -148,7 +148,7 @@ Value Generator::pool(Value value, bool ofRows) {
   value.reach += ofRows ? width / 2 : 0;
   value.points *= ofRows ? width : 1;
   return out.add(rt::formatted("kvc.pool {} {} width({}){} : {}", kind,
-                             value.name, size, padding, value.type.text()),
+                               value.name, size, padding, value.type.text()),
                  value);
 }
 
@@ -180,8 +180,8 @@ Value Generator::segment(Value value) {
   if (kind == "softmax" || kind == "rank")
     value.positive = true;
   return out.add(rt::formatted("kvc.segment {}{} {} length({}) from({}) : {}",
-                             kind, next ? " next" : "", value.name, size, first,
-                             value.type.text()),
+                               kind, next ? " next" : "", value.name, size,
+                               first, value.type.text()),
                  value);
 }
 
@@ -234,12 +234,12 @@ Value Generator::scores(Type type, int spend) {
     return reduce("queries", floats(rowsType(type.heads), spend - 1), type);
   case ProjectedNorm:
     return out.add(rt::formatted("kvc.projected_norm {} : {}",
-                               random.of({"l1", "l1", "l2"}), type.text()),
+                                 random.of({"l1", "l1", "l2"}), type.text()),
                    {.type = type, .positive = true});
   case Norm:
     return out.add(rt::formatted("kvc.norm {} {} : {}", random.of({"l1", "l2"}),
-                               random.of({"key", "value", "raw_key"}),
-                               type.text()),
+                                 random.of({"key", "value", "raw_key"}),
+                                 type.text()),
                    {.type = type, .positive = true});
   case Group:
     return reduce("group", floats(queryHeads, spend - 1), type);
@@ -256,7 +256,7 @@ Value Generator::scores(Type type, int spend) {
   case FromHeads: {
     Value value = floats({Element::F32, Dims::Heads, type.heads}, spend - 1);
     std::string body = rt::formatted("kvc.broadcast {} : {} to {}", value.name,
-                                   value.type.text(), type.text());
+                                     value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
   }
@@ -268,13 +268,13 @@ Value Generator::scores(Type type, int spend) {
                          ? "sitofp"
                          : random.of<std::string>({"uitofp", "sitofp"});
     return out.add(rt::formatted("arith.{} {} : {} to {}", op, value.name,
-                               value.type.text(), type.text()),
+                                 value.type.text(), type.text()),
                    {.type = type, .positive = value.least >= 0});
   }
   case FromMask: {
     Value value = masks(type.of(Element::I1), spend - 1);
     return out.add(rt::formatted("arith.uitofp {} : {} to {}", value.name,
-                               value.type.text(), type.text()),
+                                 value.type.text(), type.text()),
                    {.type = type, .positive = true, .bounded = true});
   }
   default:
@@ -292,15 +292,16 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
     bool end = random.chance(40);
     Value position =
         out.add(rt::formatted("kvc.position{} : {}", end ? " from_end" : "",
-                            type.of(Element::I32).text()),
+                              type.of(Element::I32).text()),
                 {.type = type.of(Element::I32), .most = 300});
     return out.add(rt::formatted("arith.uitofp {} : {} to {}", position.name,
-                               position.type.text(), type.text()),
+                                 position.type.text(), type.text()),
                    {.type = type, .positive = true});
   }
   case KeptLayers:
     return out.add(rt::formatted("kvc.kept_layers{} : {}",
-                               random.chance(50) ? " share" : "", type.text()),
+                                 random.chance(50) ? " share" : "",
+                                 type.text()),
                    {.type = type, .positive = true, .bounded = true});
   case Heads:
     return reduce("heads",
@@ -344,8 +345,8 @@ Value Generator::rows(Type type, int spend) {
   bool logits = random.chance(12 * taste[Logits]);
   bool rounded = !logits && random.chance(15 * taste[Rounded]);
   return out.add(rt::formatted("kvc.attention last({}){}{} : {}", last,
-                             rounded ? " rounded" : "", logits ? " logits" : "",
-                             type.text()),
+                               rounded ? " rounded" : "",
+                               logits ? " logits" : "", type.text()),
                  {.type = type, .positive = !logits, .bounded = !logits});
 }
 
@@ -357,8 +358,9 @@ Value Generator::vectors(Type type, int spend) {
     return elementwise(type, spend);
   if (spend > 1 && random.chance(12)) {
     Value value = floats({Element::F32, Dims::Tokens, type.heads}, spend - 1);
-    std::string body = rt::formatted("kvc.broadcast {} along channels : {} to {}",
-                                   value.name, value.type.text(), type.text());
+    std::string body =
+        rt::formatted("kvc.broadcast {} along channels : {} to {}", value.name,
+                      value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
   }
@@ -372,12 +374,12 @@ Value Generator::vectors(Type type, int spend) {
     Value value =
         floats({Element::F32, Dims::HeadChannels, Axis::KVHeads}, spend - 1);
     std::string body = rt::formatted("kvc.broadcast {} : {} to {}", value.name,
-                                   value.type.text(), type.text());
+                                     value.type.text(), type.text());
     value.type = type;
     return out.add(body, value);
   }
   return out.add(rt::formatted("kvc.vectors {} : {}",
-                             random.of({"key", "value", "raw_key"}),
-                             type.text()),
+                               random.of({"key", "value", "raw_key"}),
+                               type.text()),
                  {.type = type, .bounded = true});
 }

@@ -105,10 +105,10 @@ public:
       faults += verdict.kind != "ok";
       if (verdict.kind != "ok")
         std::cout << rt::formatted("{}: {}: {}\n", path.stem().string(),
-                                 verdict.kind, firstLine(verdict.message));
+                                   verdict.kind, firstLine(verdict.message));
     }
     std::cout << rt::formatted("{} policies: {} ok, {} faults\n", good + faults,
-                             good, faults);
+                               good, faults);
     return faults > 0 || good == 0;
   }
 
@@ -161,7 +161,7 @@ private:
     ++faults;
     kinds[verdict.kind].push_back(task.seed);
     std::cout << rt::formatted("seed {}: {}: {}\n", task.seed, verdict.kind,
-                             firstLine(verdict.message));
+                               firstLine(verdict.message));
     std::cout.flush();
     if (!options.save.empty())
       save(rt::formatted("seed-{}", task.seed), task.policy, task.c, verdict);
@@ -219,7 +219,7 @@ private:
         "seconds: compile {:.1f}, PTX {:.1f}, run {:.1f}, judge {:.1f}\n",
         compileSeconds, ptxSeconds, runSeconds, judgeSeconds);
     std::cout << rt::formatted("{} policies: {} ok, {} refused, {} faults\n",
-                             good + refused + faults, good, refused, faults);
+                               good + refused + faults, good, refused, faults);
   }
 };
 

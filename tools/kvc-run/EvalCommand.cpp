@@ -29,9 +29,8 @@ std::function<void(size_t, size_t)> progressBar() {
         done > *first ? spent / double(done - *first) * double(all - done) : 0;
     constexpr size_t width = 30;
     size_t filled = done * width / all;
-    std::cerr << formatted(
-                     "\r[{:#<{}}{:.<{}}] {} of {}, {:.0f} s left \033[K", "",
-                     filled, "", width - filled, done, all, left)
+    std::cerr << formatted("\r[{:#<{}}{:.<{}}] {} of {}, {:.0f} s left \033[K",
+                           "", filled, "", width - filled, done, all, left)
               << (done == all ? "\r\033[K" : "") << std::flush;
   };
 }

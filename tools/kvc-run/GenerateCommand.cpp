@@ -47,7 +47,7 @@ int runGenerate(Command &command) {
   if (isatty(STDERR_FILENO))
     options.progress = [](uint32_t done, uint32_t layers) {
       std::cerr << formatted("\rprefill: step {} of {}{}", done, layers,
-                               done == layers ? "\r\033[K" : "")
+                             done == layers ? "\r\033[K" : "")
                 << std::flush;
     };
   GenerateResult result = generate(options);
@@ -58,9 +58,8 @@ int runGenerate(Command &command) {
   for (const std::string &warning : result.warnings)
     std::cerr << "warning: " << warning << "\n";
   if (!result.policy.empty())
-    std::cerr << formatted(
-        "policy {}, budget {} tokens per head, target {}\n", result.policy,
-        result.budget, result.target);
+    std::cerr << formatted("policy {}, budget {} tokens per head, target {}\n",
+                           result.policy, result.budget, result.target);
   printSummary(result);
   return 0;
 }

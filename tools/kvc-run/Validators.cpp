@@ -16,8 +16,8 @@ CLI::Validator kvc::rt::wholeNumber(uint64_t least, uint64_t most) {
         if (error == std::errc() && rest == end && !text.empty() &&
             value >= least && value <= most)
           return "";
-        return kvc::rt::formatted("must be a whole number of {} to {}, got '{}'",
-                           least, most, text);
+        return kvc::rt::formatted(
+            "must be a whole number of {} to {}, got '{}'", least, most, text);
       },
       "");
 }
