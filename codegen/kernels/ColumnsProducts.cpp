@@ -96,12 +96,13 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     at.laneMember = p.row % group;
     if (group != k.shape.group) // heads that pad the group read the last one
       at.laneMember = at.laneMember.min(k.index(k.shape.group - 1));
+    // Here, and not where it is first asked for, which may be in a loop.
+    Expr &shift = shifts[p.rowSlot];
+    if (readsLse && !shift.valid())
+      shift = staged->number(place + p.row) * minusScale;
     auto weight = [&](AttentionOp op) {
       if (op.getLogits())
         return p.value * (tile.logitScale() * k.f32(0.6931471805599453));
-      Expr &shift = shifts[p.rowSlot];
-      if (!shift.valid())
-        shift = staged->number(place + p.row) * minusScale;
       Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
       if (!whole)
         value = (token <= s.length - queries + query).select(value, k.f32(0));

@@ -239,8 +239,10 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
     LeafReader reader = [&](Value value, const Point &p) {
       std::optional<Expr> known = leaf(value, p);
       auto vectors = value.getDefiningOp<VectorsOp>();
+      // A reduction over channels in this one asks for channels of its own.
       if (known || !vectors || Value(p.token) != Value(point.token) ||
-          Value(p.kvHead) != Value(point.kvHead))
+          Value(p.kvHead) != Value(point.kvHead) ||
+          Value(p.channel) != Value(at.channel))
         return known;
       Expr &chunk = chunks[vectors.getSide()];
       if (!chunk.valid())
@@ -273,6 +275,8 @@ Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
 /// Neighbours in ascending order; the pooled value must be stored.
 Expr PointEval::pool(PoolOp op, int member) {
   int64_t width = constantOf(op.getWidth()), half = width / 2;
+  if (width == 1)
+    return (*this)(op.getValue(), member);
   Expr from = (point.token - half).max(k.index(0));
   Expr to = (point.token + (half + 1)).min(s.past);
   bool mean = op.getKind() == PoolKind::Mean;

@@ -8,6 +8,7 @@
 #include "passes/PolicyPipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -83,16 +84,21 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
                               const CompileOptions &options) {
   Compiled result;
   Errors errors(context);
+  OwningOpRef<ModuleOp> module;
   auto refuse = [&](const std::string &fallback) {
     result.refused = errors.lines.empty() ? fallback : errors.lines.front();
+    // A pass that refuses leaves what it was given; what the verifier finds
+    // behind it is a pass's own fault, and no rule for policies.
+    if (module && failed(verify(*module)))
+      result.faults.push_back("verifier: a pass made what is not valid: " +
+                              result.refused);
     if (errors.lines.size() != 1)
       result.faults.push_back(
           "refusal: " + std::to_string(errors.lines.size()) +
           " errors for one: " + result.refused);
     return result;
   };
-  OwningOpRef<ModuleOp> module =
-      parseSourceString<ModuleOp>(policy, &context, "policy.mlir");
+  module = parseSourceString<ModuleOp>(policy, &context, "policy.mlir");
   if (!module)
     return refuse("does not parse");
   PassManager fuse(&context);

@@ -128,13 +128,22 @@ std::vector<std::string> kvc::random::reductions(const std::string &axis) {
   return kinds;
 }
 
+std::vector<std::string> kvc::random::segmentKinds(bool ofVectors) {
+  std::vector<std::string> kinds;
+  for (unsigned i = 0; i <= getMaxEnumValForSegmentKind(); ++i)
+    if (auto kind = symbolizeSegmentKind(i);
+        kind && !(ofVectors &&
+                  (kind == SegmentKind::Softmax || kind == SegmentKind::Rank)))
+      kinds.push_back(stringifySegmentKind(*kind).str());
+  return kinds;
+}
+
 static std::vector<std::string> expected() {
   std::vector<std::string> names;
   for (const char *axis : {"queries", "group", "heads", "tokens", "channels"})
     for (const std::string &kind : reductions(axis))
       names.push_back(rt::formatted("reduce {} {}", kind, axis));
-  for (const char *kind :
-       {"max", "min", "sum", "mean", "minmax", "softmax", "rank"})
+  for (const std::string &kind : segmentKinds(/*ofVectors=*/false))
     for (const char *next : {"", " next"})
       names.push_back(rt::formatted("segment {}{}", kind, next));
   for (const char *side : {"key", "value", "raw_key"}) {

@@ -15,6 +15,9 @@ namespace kvc::random {
 /// The kinds that kvc.reduce takes over an axis, as the dialect has them.
 std::vector<std::string> reductions(const std::string &axis);
 
+/// The kinds of kvc.segment, of tokens or of vectors.
+std::vector<std::string> segmentKinds(bool ofVectors);
+
 /// What one fused policy holds: "op kind axis | heads and axes | kernel", and
 /// pairs of ops of one kernel.
 struct Cells {

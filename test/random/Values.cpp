@@ -106,10 +106,18 @@ Value Generator::reduce(const std::string &axis, Value value, Type type) {
   }
   if (type.dims != Dims::Vectors)
     result.cut = 0;
-  if (kind == "std")
-    result.positive = true;
-  if (kind == "sum")
+  switch (*symbolizeReduceKind(kind)) {
+  case ReduceKind::Max:
+  case ReduceKind::Min:
+  case ReduceKind::Mean:
+    break;
+  case ReduceKind::Sum:
     result.bounded = false;
+    break;
+  case ReduceKind::Std:
+    result.positive = true;
+    break;
+  }
   return out.add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis,
                                value.name, value.type.text(), type.text()),
                  result);
@@ -159,9 +167,9 @@ Value Generator::segment(Value value) {
     length = random.of<int64_t>({1, 3, 8, 10, 32, 33, 50, 1024});
     from = random.of<int64_t>({0, 2, 5, 40, 1000});
   }
-  std::vector<std::string> kinds{"max", "min", "sum", "mean", "minmax"};
+  std::vector<std::string> kinds = segmentKinds(ofVectors);
   if (!ofVectors)
-    kinds.insert(kinds.end(), {"softmax", "rank", "rank"});
+    kinds.push_back("rank"); // twice as often
   std::string kind = random.of(kinds);
   bool next = random.chance(30) && !(ofVectors && value.cut);
   std::string size = index(length).name, first = index(from).name;
@@ -175,10 +183,24 @@ Value Generator::segment(Value value) {
                 .name;
   }
   value.cut = ofVectors;
-  value.positive &= kind != "minmax";
-  value.bounded = kind == "softmax" || (value.bounded && kind != "sum");
-  if (kind == "softmax" || kind == "rank")
+  switch (*symbolizeSegmentKind(kind)) {
+  case SegmentKind::Max:
+  case SegmentKind::Min:
+  case SegmentKind::Mean:
+    break;
+  case SegmentKind::Sum:
+    value.bounded = false;
+    break;
+  case SegmentKind::MinMax:
+    value.positive = false;
+    break;
+  case SegmentKind::Softmax:
+    value.positive = value.bounded = true;
+    break;
+  case SegmentKind::Rank:
     value.positive = true;
+    break;
+  }
   return out.add(rt::formatted("kvc.segment {}{} {} length({}) from({}) : {}",
                                kind, next ? " next" : "", value.name, size,
                                first, value.type.text()),
