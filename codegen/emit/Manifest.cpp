@@ -90,6 +90,11 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
         params[param.getName().getValue()] = integer.getInt();
       else if (auto real = dyn_cast<FloatAttr>(param.getValue()))
         params[param.getName().getValue()] = real.getValueAsDouble();
+      else {
+        auto [above, below] =
+            *parseFraction(cast<StringAttr>(param.getValue()).getValue());
+        params[param.getName().getValue()] = double(above) / double(below);
+      }
     }
 
   json::Array variants;

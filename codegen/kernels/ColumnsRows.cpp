@@ -65,7 +65,7 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
     // Only all queries are too many to walk, and only then are there fewer
     // than a window wants.
     if (!readsAll ||
-        (kind != ReduceKind::Min && isNoneWithoutWeight(reduce.getValue())))
+        (ignoresZeros(kind) && isNoneWithoutWeight(reduce.getValue())))
       continue;
     Expr rows = rowsLeftOut(k, reduce, skipped);
     Expr one = eval(reduce.getValue(), member);

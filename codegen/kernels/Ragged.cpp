@@ -3,13 +3,14 @@
 #include "codegen/kernels/Ragged.h"
 
 #include "codegen/kernels/Kernels.h"
+#include "kvc/artifact.h"
 
 using namespace mlir;
 using namespace kvc;
 
 void Ragged::addArgs(std::vector<std::string> &args) {
   for (const char *arg : {"kv_heads", "counts", "index_capacity", "k_out",
-                          "v_out", "offsets", "out_rows", "slack"})
+                          "v_out", "offsets", "out_rows", "slack", "status"})
     addArg(args, arg);
 }
 
@@ -38,6 +39,9 @@ Expr Ragged::has(Expr row) const {
 void Ragged::storeOffset() {
   k.store(offset.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
           {sequence, head});
+  k.when(offset + count > k.arg("out_rows"), [&] {
+    k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}), {k.index(0)});
+  });
 }
 
 void Ragged::store(int side, Expr row, Expr dim, Expr value) {

@@ -8,7 +8,8 @@
 namespace kvc {
 
 /// The rows of one KV head of one sequence in k_out and v_out: head after head,
-/// `slack` free rows behind each; what does not fit is dropped.
+/// `slack` free rows behind each; what does not fit is dropped, and the status
+/// word says so.
 class Ragged {
 public:
   static void addArgs(std::vector<std::string> &args);
@@ -17,7 +18,7 @@ public:
 
   /// True for rows that are kept and fit.
   Expr has(Expr row) const;
-  /// Writes the head's first row to `offsets`.
+  /// By one thread of a head: writes its first row to `offsets`.
   void storeOffset();
   /// Writes an element, or a vector of them, of k_out (side 0) or v_out (1).
   void store(int side, Expr row, Expr dim, Expr value);

@@ -69,6 +69,19 @@ Expr kvc::reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
   doesNotFold();
 }
 
+bool kvc::ignoresZeros(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Max:
+  case ReduceKind::Sum:
+  case ReduceKind::Mean:
+    return true;
+  case ReduceKind::Min:
+  case ReduceKind::Std:
+    return false;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
 Expr kvc::reduceAll(KernelBuilder &k, ReduceKind kind, Expr count,
                     WalkValues walk) {
   auto same = [](Expr x) { return x; };

@@ -22,6 +22,10 @@ Expr reductionEnd(ReduceKind kind, Expr sum, Expr count);
 Expr reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
                       Expr count);
 
+/// Whether zeros beside values of 0 or more change nothing: what is 0 need not be
+/// walked.
+bool ignoresZeros(ReduceKind kind);
+
 /// Walks over all values and folds value(x) of each x; the fold's start where
 /// there is none. All threads that share the walk must make it; it may stand in
 /// a loop whose bounds they share.

@@ -180,8 +180,7 @@ void GpuCompressor::settle() {
   elapsed += done.secondsSince(begun);
   int32_t status = values[3 * heads + 1];
   if (status & KVC_DATA_CAPACITY)
-    throw rt::fail(KVC_INTERNAL_ERROR,
-                   "a head kept more rows than it has tokens");
+    throw rt::fail(KVC_INTERNAL_ERROR, "kept rows do not fit their cache");
   nan |= status & KVC_DATA_NAN;
   auto list = [&](uint32_t which) {
     return std::vector<int32_t>(values + which * heads,

@@ -170,7 +170,7 @@ KeptLayer LayerCall::run(bool scores) {
   KeptLayer result;
   int32_t status = arena.download(args.status, 1)[0];
   if (status & KVC_DATA_CAPACITY)
-    throw fail(KVC_INTERNAL_ERROR, "a head kept more rows than it has tokens");
+    throw fail(KVC_INTERNAL_ERROR, "kept rows do not fit their cache");
   result.nanScores = status & KVC_DATA_NAN;
   for (size_t s = 0; s < batch.size(); ++s)
     result.sequences.push_back(read(s, scores));

@@ -23,7 +23,8 @@
 /* Bits that kernels set in the status word: faults in the data. */
 enum {
   KVC_DATA_NAN = 1,      /* a score was NaN; it ranks below every number */
-  KVC_DATA_CAPACITY = 2, /* a head kept more than index_capacity rows */
+  KVC_DATA_CAPACITY = 2, /* kept rows or members are more than index_capacity,
+                          * member_capacity or out_rows; the rest is dropped */
   KVC_DATA_TABLE = 4     /* an entry of the table is negative or not finite, or
                           * all are 0; such an entry counts as 0 */
 };

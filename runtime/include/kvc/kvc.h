@@ -181,7 +181,8 @@ typedef struct kvc_layer_args {
   float *member_norms;
   int32_t *member_counts; /* device [batch, kv_heads] */
   uint32_t member_capacity;
-  uint32_t out_rows; /* rows per sequence; what does not fit is dropped */
+  uint32_t out_rows; /* rows per sequence; what does not fit is dropped, and
+                      * KVC_DATA_CAPACITY set */
   uint32_t slack;    /* free rows left behind each head */
   void *workspace;
   size_t workspace_bytes;
