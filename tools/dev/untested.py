@@ -33,7 +33,7 @@ exceptions = {
     "cannot write a temporary file for ptxas": memory,
     "a layer of a cache must have at most": "2^31 rows of a layer",
     "merged rows go behind merged rows only": earlier,
-    "a head kept more rows than it has tokens": "a policy's kernel must have gone wrong",
+    "kept rows do not fit their cache": "a policy's kernel must have gone wrong",
     "reads a table of": earlier,
     "carries state: layers must come in order, got": earlier,
     "built without the GPU executor, whose kernels need clang with its NVPTX target; "
