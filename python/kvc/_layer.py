@@ -8,8 +8,8 @@ checked here; what the library checks itself (alignment, limits of the plan) is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import byref
-from typing import TYPE_CHECKING
+from ctypes import byref, c_void_p
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -17,16 +17,30 @@ from . import _abi, _library
 from ._tensors import Tensor, View, bits, expect, stride, view
 from .errors import ArgumentError
 
-if TYPE_CHECKING:
-    from .plan import Plan
-
 Shape = Sequence[tuple[str, "int | None"]]
+
+
+class Limits(Protocol):
+    """What a call must know of its plan."""
+
+    pointer: c_void_p
+    q_heads: int
+    kv_heads: int
+    head_dim: int
+    dtype: str
+
+    @property
+    def queries(self) -> int | Literal["all"]: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def workspace_alignment(self) -> int: ...
 
 
 class LayerCall:
     """Arguments of kvc_layer_* for one layer of a batch. Keeps the tensors alive."""
 
-    def __init__(self, plan: Plan, k: Tensor, layer: int, layers: int, scale: float, slack: int) -> None:
+    def __init__(self, plan: Limits, k: Tensor, layer: int, layers: int, scale: float, slack: int) -> None:
         self._plan = plan
         self._alive: list[object] = [plan]
         keys = self._tensor("k", k)

@@ -8,21 +8,19 @@ import warnings
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from . import _abi, _library
 from ._check import whole
 from ._layer import LayerCall
+from ._module import Module
 from ._tensors import Memory, Tensor
 from .budget import Budget, tokens_of
 from .errors import ArgumentError, DataWarning, InternalError
 from .kept import Kept, Members
-from .manifest import Variant
-
-if TYPE_CHECKING:
-    from .policy import Module, Policy
+from .manifest import Manifest, Variant
 
 _numbers = itertools.count(1)
 live: weakref.WeakValueDictionary[int, Plan] = weakref.WeakValueDictionary()
@@ -37,7 +35,6 @@ class Plan:
 
     def __init__(
         self,
-        policy: Policy,
         module: Module,
         variant: Variant,
         *,
@@ -47,7 +44,7 @@ class Plan:
         max_tokens: int,
         lse_given: bool,
     ) -> None:
-        self.policy = policy
+        self.manifest: Manifest = module.manifest
         self.head_dim, self.dtype = variant.head_dim, variant.dtype
         self.kv_heads, self.q_heads = kv_heads, q_heads
         self.max_batch, self.max_tokens = whole("max_batch", max_batch), whole("max_tokens", max_tokens)
@@ -77,7 +74,7 @@ class Plan:
     @property
     def queries(self) -> int | Literal["all"]:
         """How many of the last queries a call must bring."""
-        return self.policy.manifest.queries
+        return self.manifest.queries
 
     @property
     def launches(self) -> int:
@@ -168,7 +165,7 @@ class Plan:
         slack: free rows behind each head.
         scores: gives the scores that decided, too.
 
-        What the policy does not read (`policy.manifest.reads`) is not looked at. Results are
+        What the policy does not read (`plan.manifest.reads`) is not looked at. Results are
         torch tensors if k is one, else NumPy arrays.
         """
         call = _Call(self, q, k, v, budget, lengths, layer, layers, scale, slack)
@@ -177,7 +174,7 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"<kvc.Plan {self.policy.name} q_heads={self.q_heads} kv_heads={self.kv_heads} head_dim={self.head_dim} "
+            f"<kvc.Plan {self.manifest.policy} q_heads={self.q_heads} kv_heads={self.kv_heads} head_dim={self.head_dim} "
             f"dtype={self.dtype} max_batch={self.max_batch} max_tokens={self.max_tokens}>"
         )
 
@@ -198,7 +195,7 @@ class _Call:
         scale: float | None,
         slack: int,
     ) -> None:
-        manifest = plan.policy.manifest
+        manifest = plan.manifest
         if manifest.by_layer and (layer is None or layers is None):
             raise ArgumentError(
                 f"policy {manifest.policy!r} goes by layers: give layer and layers, got {layer} and {layers}"

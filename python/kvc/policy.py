@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Mapping, Sequence
-from ctypes import byref, c_void_p
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from . import _abi, _cache, _compiler, _home, _library
+from . import _cache, _compiler, _home
 from ._check import whole
+from ._module import Module
 from .errors import ArgumentError, NotFoundError
 from .manifest import Manifest, Variant
-
-if TYPE_CHECKING:
-    from .plan import Plan
+from .plan import Plan
 
 Param = int | float | str | Decimal | Fraction
 
@@ -104,22 +100,6 @@ def _number(name: str, value: Param) -> str:
         raise ArgumentError(f"parameter {name!r} must be a decimal number, got {value!r}") from None
 
 
-class Module:
-    """A library opened on a target; closed with the last object that holds it."""
-
-    def __init__(self, path: Path, threads: int = 0, seed: int = 0) -> None:
-        library = _library.load()
-        self.pointer = c_void_p()
-        target = _abi.Target(kind=_abi.HOST, threads=threads, seed=seed)
-        library.kvc_module_load(os.fsencode(path), byref(target), byref(self.pointer))
-        # At the end of the process everything is freed anyway.
-        weakref.finalize(self, library.kvc_module_close, self.pointer).atexit = False
-
-    def manifest(self) -> str:
-        text: bytes = _library.load().kvc_module_manifest(self.pointer)
-        return text.decode()
-
-
 class Policy:
     """A compiled policy. It may be used by several threads, and be dropped while plans of it
     are in use."""
@@ -129,7 +109,7 @@ class Policy:
         """The library: what kvc-run takes as --policy, too."""
         self._modules = {(0, 0): Module(path)}
         self._lock = threading.Lock()
-        self.manifest = Manifest.parse(self._modules[0, 0].manifest())
+        self.manifest: Manifest = self._modules[0, 0].manifest
 
     @property
     def name(self) -> str:
@@ -159,8 +139,6 @@ class Policy:
         threads: of the operating system, 0 for one per core.
         seed: shuffles the order of the kernels' threads; the result must not depend on it.
         """
-        from .plan import Plan
-
         if str(device) != "cpu":
             raise ArgumentError(
                 f"a plan's device must be 'cpu', the only one that this package runs on, got {device!r}"
@@ -173,7 +151,6 @@ class Policy:
             if module is None:
                 module = self._modules[threads, seed] = Module(self.path, threads, seed)
         return Plan(
-            self,
             module,
             variant,
             q_heads=kv_heads * variant.group,

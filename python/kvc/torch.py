@@ -69,7 +69,7 @@ def buffers(
     heads = (batch, plan.kv_heads)
     room = (batch, rows or plan.kv_heads * (tokens + slack), plan.head_dim)
     merged = []
-    if plan.policy.manifest.merges:
+    if plan.manifest.merges:
         merged = [torch.zeros(*heads, tokens, dtype=dtype) for dtype in (torch.int32, torch.int32, torch.float32)]
         merged.append(torch.zeros(heads, dtype=torch.int32))
     return Buffers(
@@ -177,7 +177,7 @@ def _prepare(  # type: ignore[no-untyped-def]
     plan = live.get(number)
     if plan is None:
         raise ArgumentError(f"plan must be the number of a kvc.Plan that is there, got {number}")
-    reads = plan.policy.manifest.reads
+    reads = plan.manifest.reads
     layers = whole("layers", layers)
     call = LayerCall(plan, k, whole("layer", layer, 0, layers - 1), layers, scale, slack)
     call.sequences(lengths, budgets)
@@ -197,7 +197,7 @@ def _prepare(  # type: ignore[no-untyped-def]
         call.state(state)
     call.workspace(workspace)
     call.selection(indices, counts, past, status)
-    if plan.policy.manifest.merges and all(member is not None for member in members):
+    if plan.manifest.merges and all(member is not None for member in members):
         call.members(*members)
     return call
 
