@@ -11,14 +11,13 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from ..budget import Budget
 from ..errors import ArgumentError, UnsupportedError
-from ..policy import Param, Policy, compile
+from ..policy import Param, Policy
 from .attention import NAME
 from .layer import KvcLayer
+from .model import compile_for
 from .ragged import held
 from .rope import Rotation
-from .shared import Shape, Shared
-
-_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+from .shared import Shared
 
 
 class KvcCache(Cache):
@@ -50,24 +49,11 @@ class KvcCache(Cache):
                 f"the model's attention must be {NAME!r}, got {config._attn_implementation!r}; "
                 f"call model.set_attn_implementation({NAME!r})"
             )
-        if model.device.type != "cpu" or model.dtype not in _DTYPES:
-            raise ArgumentError(f"the model must be f32, f16 or bf16 on the CPU, got {model.dtype} on {model.device}")
-        q_heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-        head_dim = getattr(config, "head_dim", None) or config.hidden_size // q_heads
-        if not isinstance(policy, Policy):
-            policy = compile(
-                policy,
-                head_dim=head_dim,
-                group=q_heads // kv_heads,
-                dtype=_DTYPES[model.dtype],
-                params=params,
-                cache_dir=cache_dir,
-            )
+        policy, shape = compile_for(model, policy, params, cache_dir)
         layers: list[Any] = DynamicCache(config=config).layers
         evicting = [number for number, layer in enumerate(layers) if type(layer) is DynamicLayer]
         if not evicting:
             raise UnsupportedError("the model must have layers with full attention, got none")
-        shape = Shape(kv_heads, q_heads, head_dim, _DTYPES[model.dtype])
         shared = Shared(policy, budget, table, shape, Rotation(model))
         for order, number in enumerate(evicting):
             layers[number] = KvcLayer(shared, order, len(evicting))

@@ -1,0 +1,40 @@
+"""A policy, compiled for a model's attention."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..errors import ArgumentError
+from ..policy import Param, Policy, compile
+from .shared import Shape
+
+_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+def compile_for(
+    model: Any,
+    policy: Policy | str | os.PathLike[str],
+    params: Mapping[str, Param] | None,
+    cache_dir: str | os.PathLike[str] | None,
+) -> tuple[Policy, Shape]:
+    """The policy in the model's shape, and the shape. A compiled policy stays what it is."""
+    config = model.config.get_text_config(decoder=True)
+    if model.device.type != "cpu" or model.dtype not in _DTYPES:
+        raise ArgumentError(f"the model must be f32, f16 or bf16 on the CPU, got {model.dtype} on {model.device}")
+    q_heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // q_heads
+    shape = Shape(kv_heads, q_heads, head_dim, _DTYPES[model.dtype])
+    if not isinstance(policy, Policy):
+        policy = compile(
+            policy,
+            head_dim=head_dim,
+            group=q_heads // kv_heads,
+            dtype=shape.dtype,
+            params=params,
+            cache_dir=cache_dir,
+        )
+    return policy, shape
