@@ -66,16 +66,22 @@ std::vector<double> kvc::rt::toDouble(const std::byte *from, size_t count,
   return values;
 }
 
-std::vector<std::byte> kvc::rt::narrow(const float *values, size_t count,
-                                       kvc_dtype dtype) {
-  std::vector<std::byte> bytes(count * dtypeBytes(dtype));
-  if (dtype == KVC_F32 && count) {
-    std::memcpy(bytes.data(), values, bytes.size());
-    return bytes;
+void kvc::rt::narrow(std::byte *to, const float *values, size_t count,
+                     kvc_dtype dtype) {
+  if (dtype == KVC_F32) {
+    if (count)
+      std::memcpy(to, values, count * sizeof(float));
+    return;
   }
   for (size_t i = 0; i < count; ++i) {
     uint16_t bits = dtype == KVC_F16 ? toF16(values[i]) : toBF16(values[i]);
-    std::memcpy(bytes.data() + i * 2, &bits, 2);
+    std::memcpy(to + i * 2, &bits, 2);
   }
+}
+
+std::vector<std::byte> kvc::rt::narrow(const float *values, size_t count,
+                                       kvc_dtype dtype) {
+  std::vector<std::byte> bytes(count * dtypeBytes(dtype));
+  narrow(bytes.data(), values, count, dtype);
   return bytes;
 }

@@ -28,7 +28,8 @@ std::vector<float> widened(const std::byte *from, size_t count,
                            kvc_dtype dtype);
 std::vector<double> toDouble(const std::byte *from, size_t count,
                              kvc_dtype dtype);
-/// To nearest even.
+/// To nearest even. `to` need not be aligned.
+void narrow(std::byte *to, const float *values, size_t count, kvc_dtype dtype);
 std::vector<std::byte> narrow(const float *values, size_t count,
                               kvc_dtype dtype);
 
