@@ -3,26 +3,13 @@
 #include "kvc/host.h"
 #include "runtime/base/Failure.h"
 #include "runtime/plan/Plan.h"
+#include "test/runtime/Allocations.h"
 #include "test/runtime/OneLayer.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 using namespace kvc::rt;
-
-static std::atomic<size_t> allocations = 0;
-
-void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+using kvc::test::allocations;
 
 namespace {
 
