@@ -1,0 +1,106 @@
+//===- CacheView.h - a view of the C ABI, checked -------------------------===//
+
+#ifndef KVC_RUNTIME_CACHE_CACHEVIEW_H
+#define KVC_RUNTIME_CACHE_CACHEVIEW_H
+
+#include "kvc/cache.h"
+
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+
+namespace kvc::rt {
+
+/// Where the rows of one head lie, of keys, of values or of numbers.
+class HeadPlane {
+public:
+  HeadPlane() = default;
+  HeadPlane(std::byte *base, int64_t rowBytes, int64_t first)
+      : base(base), rowBytes(rowBytes), first(first) {}
+  /// In pages of `pageRows`, a power of two.
+  HeadPlane(std::byte *base, int64_t rowBytes, int64_t first,
+            const int32_t *table, int64_t pageBytes, uint32_t pageRows)
+      : base(base), rowBytes(rowBytes), first(first), table(table),
+        pageBytes(pageBytes), shift(uint32_t(__builtin_ctz(pageRows))) {}
+
+  explicit operator bool() const { return base; }
+  /// The place of a row.
+  std::byte *operator[](uint32_t row) const {
+    int64_t slot = first + row;
+    if (!table)
+      return base + slot * rowBytes;
+    int64_t page = slot >> shift;
+    return base + table[page] * pageBytes + (slot - (page << shift)) * rowBytes;
+  }
+
+private:
+  std::byte *base = nullptr;
+  int64_t rowBytes = 0, first = 0;
+  const int32_t *table = nullptr;
+  int64_t pageBytes = 0;
+  uint32_t shift = 0;
+};
+
+class CacheView {
+public:
+  /// Copies the structs. Throws Failure where a number or a pointer is wrong; reads
+  /// none of the arrays.
+  explicit CacheView(const kvc_cache_view *view);
+
+  const kvc_cache_view &fields() const { return view; }
+  /// Of merged rows, else null.
+  const kvc_member_table *members() const { return table ? &*table : nullptr; }
+  /// Rows that a head has room for at most; of merged rows, members.
+  uint64_t mostKeys() const;
+
+  int32_t count(uint32_t sequence, uint32_t head) const;
+  void setCount(uint32_t sequence, uint32_t head, int32_t value) const;
+  /// T
+  int32_t length(uint32_t sequence) const;
+  /// Entries in front of a head's list of members.
+  size_t membersAt(uint32_t sequence, uint32_t head) const;
+
+  HeadPlane keys(uint32_t sequence, uint32_t head) const;
+  HeadPlane values(uint32_t sequence, uint32_t head) const;
+  /// Of int32; none where a row's position is its number.
+  HeadPlane positions(uint32_t sequence, uint32_t head) const;
+
+  /// The arrays, as far as reading all rows needs them: throws Failure where a count
+  /// or a table leads out of the memory, positions do not ascend, or a member has no
+  /// row.
+  void checkRows() const;
+  /// As far as writing `rows` rows behind those of every head needs them.
+  void checkRoom(uint32_t rows) const;
+
+private:
+  kvc_cache_view view;
+  std::optional<kvc_member_table> table;
+
+  bool paged() const { return view.kind == KVC_PAGED; }
+  HeadPlane plane(const kvc_plane &plane, const kvc_numbers &pages,
+                  size_t elementBytes, uint32_t sequence, uint32_t head) const;
+  int32_t offset(uint32_t sequence, uint32_t head) const;
+  /// Slots that an offset may lie among.
+  uint64_t slots() const;
+  /// The first slot behind those that a head may fill.
+  int64_t endOfSlots(uint32_t sequence, uint32_t head) const;
+  void checkShape() const;
+  void checkPointers() const;
+  void checkPlane(const kvc_plane &plane, size_t bytes, const char *name) const;
+  /// Of a head's first rows.
+  void checkPages(uint32_t sequence, uint32_t head, int64_t rows) const;
+  void checkPages(const kvc_numbers &pages, const char *name, uint32_t sequence,
+                  uint32_t head, int64_t from, int64_t to) const;
+  void checkPositions(uint32_t sequence, uint32_t head) const;
+  void checkMembers(uint32_t sequence, uint32_t head) const;
+  /// WrittenPages.cpp
+  void checkWrittenPages(uint32_t rows) const;
+  void checkPool(uint32_t rows,
+                 std::initializer_list<const kvc_numbers *> tables) const;
+  template <typename Visit>
+  void visitEntries(uint32_t rows, const kvc_numbers &pages, Visit visit) const;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_CACHE_CACHEVIEW_H

@@ -1,0 +1,91 @@
+//===- WrittenPages.cpp - a page that is written has one owner ------------===//
+//
+// Pages of older rows may stand in many tables: prefixes are shared. A page that gets
+// new rows must stand in one place alone, or a sequence would write over another's.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/base/Failure.h"
+#include "runtime/cache/CacheView.h"
+
+using namespace kvc::rt;
+
+namespace {
+
+/// Which pages may be among those that were added, in constant memory: page and
+/// page + 2^16 are one.
+class PageMarks {
+public:
+  void add(int32_t page) { word(page) |= bit(page); }
+  bool mayHave(int32_t page) { return word(page) & bit(page); }
+
+private:
+  uint64_t marks[1 << 10] = {};
+  uint64_t &word(int32_t page) {
+    return marks[uint32_t(page) / 64 % (1 << 10)];
+  }
+  static uint64_t bit(int32_t page) { return uint64_t(1) << (page % 64); }
+};
+
+struct Entry {
+  const int32_t *place;
+  uint32_t sequence, head;
+  bool written;
+};
+
+} // namespace
+
+template <typename Visit>
+void CacheView::visitEntries(uint32_t rows, const kvc_numbers &pages,
+                             Visit visit) const {
+  bool alike = pages.head_stride == 0 && view.counts.head_stride == 0 &&
+               (!view.offsets.data || view.offsets.head_stride == 0);
+  uint32_t heads = alike ? 1 : view.kv_heads;
+  for (uint32_t s = 0; s < view.batch; ++s)
+    for (uint32_t g = 0; g < heads; ++g) {
+      const int32_t *list =
+          pages.data + s * pages.batch_stride + g * pages.head_stride;
+      int64_t first = offset(s, g), written = first + count(s, g);
+      int64_t to = (written + rows - 1) / view.page_rows;
+      for (int64_t i = first / view.page_rows; i <= to; ++i)
+        visit(Entry{list + i, s, g, i >= written / view.page_rows});
+    }
+}
+
+/// The tables' page numbers are those of one pool, and have been checked.
+void CacheView::checkPool(
+    uint32_t rows, std::initializer_list<const kvc_numbers *> tables) const {
+  auto each = [&](auto visit) {
+    for (const kvc_numbers *pages : tables)
+      visitEntries(rows, *pages, visit);
+  };
+  PageMarks marks;
+  each([&](const Entry &entry) {
+    if (entry.written)
+      marks.add(*entry.place);
+  });
+  each([&](const Entry &entry) {
+    if (!marks.mayHave(*entry.place))
+      return;
+    each([&](const Entry &other) {
+      bool meet = other.head == entry.head || view.k.head_stride == 0;
+      if (other.written && meet && other.place != entry.place &&
+          *other.place == *entry.place)
+        throw fail(
+            KVC_BAD_ARGUMENT,
+            "page {} is written and must occur once, got it for sequence "
+            "{}, head {} and for sequence {}, head {}",
+            *entry.place, other.sequence, other.head, entry.sequence,
+            entry.head);
+    });
+  });
+}
+
+void CacheView::checkWrittenPages(uint32_t rows) const {
+  if (!view.v_table.data)
+    return checkPool(rows, {&view.table});
+  if (view.v.data == view.k.data)
+    return checkPool(rows, {&view.table, &view.v_table});
+  checkPool(rows, {&view.table});
+  checkPool(rows, {&view.v_table});
+}
