@@ -1,0 +1,288 @@
+// Attention over every view, against softmax(scale q k^T) v in double.
+
+#include "runtime/attend/Attend.h"
+#include "test/runtime/Allocations.h"
+#include "test/runtime/AttendCall.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace kvc::rt;
+using namespace kvc::test;
+
+namespace {
+
+constexpr double none = -std::numeric_limits<double>::infinity();
+
+/// Output and natural log-sum-exp of row i of the call, plainly.
+std::pair<std::vector<double>, double> judged(const Call &call,
+                                              const std::vector<Seen> &keys,
+                                              size_t i, int32_t length) {
+  int64_t position = int64_t(length) - call.n + int64_t(i % call.n);
+  double scale = call.args.scale != 0 ? double(call.args.scale)
+                                      : 1 / std::sqrt(double(call.dim));
+  std::vector<double> logits, out(call.dim);
+  double most = none, sum = 0;
+  for (const Seen &key : keys) {
+    double logit = 0;
+    for (uint32_t d = 0; d < call.dim; ++d)
+      logit += double(call.q[i][d]) * key.k[d];
+    logits.push_back(key.position <= position ? logit * scale : none);
+    most = std::max(most, logits.back());
+  }
+  if (most == none)
+    return {out, none};
+  for (size_t r = 0; r < keys.size(); ++r) {
+    double weight = std::exp(logits[r] - most);
+    sum += weight;
+    for (uint32_t d = 0; weight > 0 && d < call.dim; ++d)
+      out[d] += weight * keys[r].v[d];
+  }
+  for (double &x : out)
+    x /= sum;
+  return {out, most + std::log(sum)};
+}
+
+std::vector<Seen> rowsOf(const Head &head) {
+  std::vector<Seen> rows;
+  for (size_t r = 0; r < head.k.size(); ++r)
+    rows.push_back({head.positions[r],
+                    {head.k[r].begin(), head.k[r].end()},
+                    {head.v[r].begin(), head.v[r].end()}});
+  return rows;
+}
+
+double spacing(kvc_dtype dtype) {
+  return dtype == KVC_F32 ? 0x1p-23 : dtype == KVC_F16 ? 0x1p-10 : 0x1p-7;
+}
+
+/// All of a call's rows. `keysOf(s, g)` are what a head's queries may see.
+template <typename KeysOf>
+void expectRight(const Call &call, const Cache &cache, KeysOf keysOf) {
+  uint32_t group = call.qHeads / cache.heads;
+  for (uint32_t s = 0; s < cache.batch; ++s)
+    for (uint32_t g = 0; g < cache.heads; ++g) {
+      std::vector<Seen> keys = keysOf(s, g);
+      for (uint32_t row = 0; row < group * call.n; ++row) {
+        size_t i = (size_t(s) * call.qHeads + g * group) * call.n + row;
+        auto [want, lse] = judged(call, keys, i, cache.lengths[s]);
+        auto got = call.outRow(i);
+        double wantLse = call.args.lse_base_2 ? lse / std::log(2.0) : lse;
+        if (lse == none)
+          EXPECT_EQ(call.lse[i], float(none));
+        else
+          EXPECT_NEAR(call.lse[i], wantLse, 2e-6 * (1 + std::abs(wantLse)));
+        for (uint32_t d = 0; d < call.dim; ++d) {
+          double most = 5e-6 + spacing(call.args.out_dtype) * std::abs(want[d]);
+          ASSERT_NEAR(got[d], want[d], most)
+              << "sequence " << s << " head " << g << " row " << row << " of "
+              << keys.size() << " keys, dim " << d;
+        }
+      }
+    }
+}
+
+void expectRight(const Call &call, const Cache &cache) {
+  expectRight(call, cache,
+              [&](uint32_t s, uint32_t g) { return rowsOf(cache.head(s, g)); });
+}
+
+} // namespace
+
+TEST(Attend, IsSoftmaxOverTheRowsThatAreThere) {
+  Random random(1);
+  uint32_t number = 0;
+  for (uint32_t dim : {1, 8, 80, 128, 256})
+    for (kvc_dtype dtype : dtypes)
+      for (uint32_t group : {1, 4, 7}) {
+        uint32_t n = number++ % 5 + 1;
+        Cache cache = randomCache(random, 2, 2, dim, dtype, 150);
+        Call call(random, cache, group, n, number % 2 ? KVC_F32 : dtype,
+                  number % 3 == 0);
+        call.args.lse_base_2 = number % 2;
+        call.args.scale = number % 4 ? 0 : 0.3f;
+        Layout layout = layouts[number % std::size(layouts)];
+        Laid laid(cache, layout, 4);
+        SCOPED_TRACE(testing::Message()
+                     << "dim " << dim << " dtype " << dtype << " group "
+                     << group << " n " << n << " layout " << int(layout));
+        ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+        expectRight(call, cache);
+      }
+}
+
+// The kind of a view, its strides, the size of its pages: only where rows lie.
+TEST(Attend, GivesTheSameBytesInEveryView) {
+  Random random(2);
+  for (kvc_dtype dtype : dtypes)
+    for (uint32_t dim : {8, 80}) {
+      Cache cache = randomCache(random, 3, 2, dim, dtype, 200);
+      Call call(random, cache, 4, 3, dtype);
+      Laid first(cache, Layout::HeadsFirst);
+      ASSERT_EQ(call.run(first.view), KVC_OK) << lastError();
+      expectRight(call, cache);
+      auto out = call.out;
+      auto lse = call.lse;
+      for (Layout layout : layouts)
+        for (uint32_t pageRows : {1, 2, 16, 256}) {
+          if (pageRows > 1 && !isPaged(layout))
+            continue;
+          Laid laid(cache, layout, pageRows);
+          ASSERT_EQ(call.run(laid.view), KVC_OK)
+              << int(layout) << ": " << lastError();
+          EXPECT_EQ(call.out, out) << int(layout) << " pages of " << pageRows;
+          EXPECT_EQ(call.lse, lse) << int(layout) << " pages of " << pageRows;
+        }
+    }
+}
+
+// Keys are split: parts are put together by whoever is last, in one order.
+TEST(Attend, GivesTheSameBytesOnAnyNumberOfThreads) {
+  Random random(3);
+  Cache cache = randomCache(random, 2, 2, 64, KVC_F32, 8000);
+  cache.head(0, 1) = {}; // a head without rows beside heads of several splits
+  for (uint32_t n : {1, 3, 40}) { // 40 queries of 4 heads: not split
+    Call call(random, cache, 4, n, KVC_F32);
+    Laid laid(cache, Layout::Compacted);
+    call.args.threads = 1;
+    ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+    if (n == 1)
+      expectRight(call, cache);
+    auto out = call.out;
+    for (unsigned threads : {0u, 2u, 4u, 1000u}) {
+      call.args.threads = threads;
+      ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+      EXPECT_EQ(call.out, out) << threads;
+    }
+    // Nor does the size of the workspace.
+    call.args.max_rows = 8000;
+    ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+    EXPECT_EQ(call.out, out);
+  }
+}
+
+TEST(Attend, IsRightOnEveryVectorUnit) {
+  Random random(4);
+  ASSERT_FALSE(tileKernels().empty());
+  for (TileKernel kernel : tileKernels())
+    for (kvc_dtype dtype : dtypes)
+      for (uint32_t dim : {1, 3, 8, 20, 80, 128}) {
+        Cache cache = randomCache(random, 1, 2, dim, dtype, 150);
+        Call call(random, cache, 3, 2, KVC_F32);
+        Laid laid(cache, Layout::HeadsFirst);
+        ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+        std::fill(call.out.begin(), call.out.end(), std::byte{0xff});
+        Attend(call.args).run(kernel);
+        expectRight(call, cache);
+      }
+}
+
+TEST(Attend, WidensEveryHalf) {
+  Random random(5);
+  for (TileKernel kernel : tileKernels())
+    for (kvc_dtype dtype : {KVC_F16, KVC_BF16}) {
+      // One row: the output is its value, whatever the weight.
+      Cache cache = wholeCache(random, 1, 1, 256, dtype, 1);
+      Call call(random, cache, 1, 1, KVC_F32);
+      Laid laid(cache, Layout::HeadsFirst);
+      ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+      for (uint32_t high = 0; high < 256; ++high) {
+        auto *v = static_cast<uint16_t *>(laid.view.v.data);
+        for (uint32_t low = 0; low < 256; ++low)
+          v[low] = uint16_t(high * 256 + low);
+        Attend(call.args).run(kernel);
+        auto want =
+            widened(static_cast<std::byte *>(laid.view.v.data), 256, dtype);
+        auto got = call.outRow(0);
+        for (uint32_t i = 0; i < 256; ++i)
+          if (std::isnan(want[i]))
+            EXPECT_TRUE(std::isnan(got[i])) << high * 256 + i;
+          else
+            EXPECT_EQ(got[i], want[i]) << high * 256 + i;
+      }
+    }
+}
+
+TEST(Attend, GivesZeroWhereAQuerySeesNoRow) {
+  Random random(6);
+  Cache cache = wholeCache(random, 1, 2, 8, KVC_F32, 1);
+  cache.lengths[0] = 10;
+  cache.head(0, 0).positions = {8}; // of four queries, at 6 to 9, two see it
+  cache.head(0, 1) = {};
+  Call call(random, cache, 1, 4, KVC_F32);
+  Laid laid(cache, Layout::Compacted, 1, 1);
+  ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+  expectRight(call, cache);
+  for (size_t i : {0, 1, 4, 5, 6, 7}) {
+    EXPECT_EQ(call.outRow(i), std::vector<float>(8)) << i;
+    EXPECT_EQ(call.lse[i], float(none)) << i;
+  }
+  EXPECT_EQ(call.outRow(2), cache.head(0, 0).v[0]);
+}
+
+// A token that a query does not see does not reach it, whatever it holds.
+TEST(Attend, KeepsTheFutureOut) {
+  Random random(7);
+  Cache cache = wholeCache(random, 1, 1, 8, KVC_F32, 100);
+  Call call(random, cache, 2, 2, KVC_F32);
+  Cache before = cache;
+  cache.head(0, 0).v.back().assign(8, INFINITY);
+  cache.head(0, 0).k.back().assign(8, NAN);
+  Laid laid(cache, Layout::HeadsFirst);
+  ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+  for (size_t i : {0, 2}) { // the first of two queries
+    auto [want, lse] =
+        judged(call, rowsOf(before.head(0, 0)), i, cache.lengths[0]);
+    for (uint32_t d = 0; d < 8; ++d)
+      EXPECT_NEAR(call.outRow(i)[d], want[d], 5e-6);
+    EXPECT_TRUE(std::isnan(call.outRow(i + 1)[0])); // and NaN is not hidden
+  }
+}
+
+TEST(Attend, ReadsMembersOfMergedRows) {
+  Random random(8);
+  for (kvc_dtype dtype : dtypes)
+    for (Layout layout : {Layout::Compacted, Layout::PagesByHead}) {
+      Cache cache = randomCache(random, 2, 2, 16, dtype, 300);
+      Members members(random, cache, 250);
+      Call call(random, cache, 4, 5, KVC_F32);
+      Laid laid(cache, layout, 8);
+      laid.view.members = &members.table;
+      call.args.rope = members.rope.data();
+      call.args.rope_positions = 300;
+      ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+      expectRight(call, cache, [&](uint32_t s, uint32_t g) {
+        return members.keysOf(cache, s, g);
+      });
+    }
+}
+
+// Heads share a count, which is the length; there is nothing else.
+TEST(Attend, TakesAnUncompressedCacheByItsCountsAlone) {
+  Random random(9);
+  Cache cache = wholeCache(random, 3, 2, 16, KVC_BF16, 70);
+  Call call(random, cache, 2, 3, KVC_BF16);
+  Laid laid(cache, Layout::TokensFirst);
+  laid.view.counts = {laid.lengths.data(), 1, 0};
+  laid.view.lengths = nullptr;
+  laid.view.positions = {};
+  ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+  expectRight(call, cache);
+}
+
+TEST(Attend, AllocatesNothing) {
+  Random random(11);
+  Cache cache = randomCache(random, 2, 2, 64, KVC_F32, 8000);
+  Call call(random, cache, 4, 1, KVC_F32);
+  Laid laid(cache, Layout::PagesNHD, 16);
+  ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+  for (unsigned threads : {1u, 4u}) {
+    call.args.threads = threads;
+    size_t before = allocations;
+    kvc_status status = kvc_attend(&call.args);
+    EXPECT_EQ(allocations - before, 0u);
+    EXPECT_EQ(status, KVC_OK);
+  }
+}
