@@ -40,6 +40,10 @@ size_t Attend::workspaceBytes() const {
   return cut.workspaceBytes(cache.fields().head_dim);
 }
 
+size_t Attend::mostWorkspaceBytes() const {
+  return cut.mostWorkspaceBytes(cache.fields().head_dim);
+}
+
 void Attend::checkCall() const {
   const kvc_cache_view &view = cache.fields();
   notNull(args.q.data, "q");

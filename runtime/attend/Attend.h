@@ -16,6 +16,8 @@ public:
   explicit Attend(const kvc_attend_args &args);
 
   size_t workspaceBytes() const;
+  /// Of calls of as many queries and of fewer.
+  size_t mostWorkspaceBytes() const;
   /// Throws Failure before anything is written where an array is wrong. Else allocates
   /// nothing.
   void run(TileKernel kernel) const;

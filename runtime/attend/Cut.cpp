@@ -18,7 +18,7 @@ static uint64_t parts(uint64_t of, uint64_t size) {
 
 Cut::Cut(uint32_t sequences, uint32_t heads, uint32_t group, uint32_t queries,
          uint64_t mostKeys)
-    : sequences(sequences), heads(heads), group(group) {
+    : sequences(sequences), heads(heads), group(group), mostKeys(mostKeys) {
   if (uint64_t(group) * queries > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
                "queries * q_heads / kv_heads must be below 2^31, got {} * {}",
@@ -50,4 +50,12 @@ size_t Cut::workspaceBytes(uint32_t dim) const {
     return 0;
   size_t counters = parts(items() / splits * sizeof(uint32_t), 64) * 64;
   return counters + items() * partFloats(dim) * sizeof(float);
+}
+
+size_t Cut::mostWorkspaceBytes(uint32_t dim) const {
+  uint32_t queries =
+      fewBlocks * tileRows / group; // the most whose keys are split
+  if (blocks <= fewBlocks || queries == 0)
+    return workspaceBytes(dim);
+  return Cut(sequences, heads, group, queries, mostKeys).workspaceBytes(dim);
 }

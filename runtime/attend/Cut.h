@@ -33,9 +33,12 @@ struct Cut {
   /// Floats of what an item hands on: values of each row, their most, their weight.
   size_t partFloats(uint32_t dim) const { return tileRows * (size_t(dim) + 2); }
   size_t workspaceBytes(uint32_t dim) const;
+  /// Of calls of as many queries and of fewer.
+  size_t mostWorkspaceBytes(uint32_t dim) const;
 
   uint32_t sequences, heads, group, queryRows, blocks, splits;
   uint32_t splitKeys;
+  uint64_t mostKeys;
 };
 
 } // namespace kvc::rt

@@ -15,7 +15,7 @@ kvc_status kvc_append(const kvc_append_args *args) {
 kvc_status kvc_attend_workspace(const kvc_attend_args *args, size_t *bytes) {
   return guarded([&] {
     notNull(bytes, "bytes");
-    *bytes = Attend(received(args, "args")).workspaceBytes();
+    *bytes = Attend(received(args, "args")).mostWorkspaceBytes();
   });
 }
 

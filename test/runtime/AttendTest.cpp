@@ -272,6 +272,31 @@ TEST(Attend, TakesAnUncompressedCacheByItsCountsAlone) {
   expectRight(call, cache);
 }
 
+// Asked once, with the largest numbers, it is enough for all.
+TEST(Attend, NeedsMoreWorkspaceForMore) {
+  Random random(12);
+  Cache cache = randomCache(random, 2, 2, 8, KVC_F32, 30);
+  Laid laid(cache, Layout::HeadsFirst);
+  for (uint32_t group : {1, 7, 100}) {
+    Call call(random, cache, group, 1, KVC_F32);
+    call.args.cache = &laid.view;
+    size_t last = 0;
+    for (uint32_t queries : {1, 2, 3, 4, 8, 9, 10, 16, 17, 64, 65, 1000}) {
+      size_t bytes = 0;
+      call.args.queries = queries;
+      for (uint32_t rows : {1u, 2048u, 2049u, 100000u}) {
+        call.args.max_rows = rows;
+        size_t before = bytes;
+        ASSERT_EQ(kvc_attend_workspace(&call.args, &bytes), KVC_OK);
+        EXPECT_GE(bytes, before);
+        EXPECT_EQ(bytes == 0, rows <= 2048 || group == 100) << rows;
+      }
+      EXPECT_GE(bytes, last) << queries;
+      last = bytes;
+    }
+  }
+}
+
 TEST(Attend, AllocatesNothing) {
   Random random(11);
   Cache cache = randomCache(random, 2, 2, 64, KVC_F32, 8000);

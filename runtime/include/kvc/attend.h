@@ -18,11 +18,10 @@ typedef struct kvc_attend_args {
   size_t struct_size;
   kvc_target_kind target; /* KVC_HOST; others are refused yet */
   int device;             /* CUDA ordinal */
-  unsigned
-      threads;  /* host: operating-system threads at most, 0 = one per core */
-  void *stream; /* CUstream, not read on the host */
-  const kvc_cache_view
-      *cache;          /* the rows of the queries' own tokens are in it */
+  unsigned threads;       /* host: at most so many, 0 = one per core */
+  void *stream;           /* CUstream, not read on the host */
+  /* The rows of the queries' own tokens are in it (kvc_append). */
+  const kvc_cache_view *cache;
   uint32_t q_heads;    /* a multiple of kv_heads */
   uint32_t queries;    /* of each sequence, at least 1: the newest tokens */
   kvc_rows q;          /* [batch, q_heads, queries, d], the cache's dtype */
@@ -43,9 +42,9 @@ typedef struct kvc_attend_args {
   size_t workspace_bytes;
 } kvc_attend_args;
 
-/* Sets `bytes` to what kvc_attend needs as workspace for these numbers of heads,
- * queries, max_rows and capacities. Reads no array and no pointer but `cache`,
- * `members`. Grows with each of them: ask once, with the largest. */
+/* Sets `bytes` to what kvc_attend needs as workspace for these heads and at most so
+ * many sequences, queries, max_rows and, where that is 0, as much room: ask once, with
+ * the largest. Errors are those of kvc_attend; no array is read. */
 kvc_status kvc_attend_workspace(const kvc_attend_args *args, size_t *bytes);
 
 /* out = softmax(scale * q k^T) v over the rows that a query sees, sums in f32, and

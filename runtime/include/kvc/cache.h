@@ -112,9 +112,9 @@ typedef struct kvc_cache_view {
   uint32_t page_rows;     /* slots of a page, a power of two */
   uint32_t pages;         /* of the pool */
   /* int32: true position of each row, ascending, from 0 to T - 1. data null: the row
-   * number. Else of row r at s * batch_stride + g * head_stride + r * row_stride,
-   * whatever the kind, or, where positions_by_slot is not 0, at the place of the row's
-   * slot: the formula of K, with these strides. */
+   * number. Else that of row r lies at s * batch_stride + g * head_stride + r *
+   * row_stride, whatever the kind, or, where positions_by_slot is not 0, where the row
+   * does: the formula of K, with these strides. */
   kvc_plane positions;
   uint32_t positions_by_slot;
   /* Null: rows are not merged. */
@@ -142,10 +142,9 @@ typedef struct kvc_append_args {
  * On the host everything is checked before the first byte is written:
  * KVC_EXCEEDS_LIMITS where a head has too few free slots, or a list of members too few
  * entries; KVC_BAD_ARGUMENT where a page is outside the pool, one that is written
- * occurs twice, a newest position is not below T, or counts are negative; KVC_UNSUPPORTED for
- * a target without it. Allocates nothing. Pages that only hold older rows may be shared
- * (prefixes). Not checked: that rows, arrays and tables lie in memory as the view says.
- */
+ * occurs twice, or a newest position is not below T; KVC_UNSUPPORTED for a target
+ * without it. Allocates nothing. Pages that only hold older rows may be shared
+ * (prefixes). Not checked: that the arrays and the memory are as large as said. */
 kvc_status kvc_append(const kvc_append_args *args);
 
 #ifdef __cplusplus
