@@ -1,4 +1,4 @@
-"""The C ABI of kvc/kvc.h and kvc/host.h, as ctypes sees it.
+"""The C ABI of kvc/kvc.h, cache.h, attend.h and host.h, as ctypes sees it.
 
 Declarations and nothing else, in the header's order; python/tests/test_abi.py parses the
 headers and compares every struct, enumerator and function with what stands here.
@@ -34,6 +34,13 @@ CUDA = 1
 PTX = 2
 
 ALL_QUERIES = 2**32 - 1
+
+MAX_HEAD_DIM = 256
+
+# kvc_cache_kind
+DENSE = 0
+RAGGED = 1
+PAGED = 2
 
 # Bits of kvc_plan_info.inputs.
 READS_WO = 1
@@ -146,6 +153,99 @@ class LayerArgs(Struct):
     ]
 
 
+class Plane(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("batch_stride", c_int64),
+        ("head_stride", c_int64),
+        ("row_stride", c_int64),
+        ("page_stride", c_int64),
+    ]
+
+
+class Numbers(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("batch_stride", c_int64),
+        ("head_stride", c_int64),
+    ]
+
+
+class MemberTable(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rows", c_void_p),
+        ("positions", c_void_p),
+        ("norms", c_void_p),
+        ("counts", c_void_p),
+        ("capacity", c_uint32),
+    ]
+
+
+class CacheView(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("dtype", c_int),
+        ("batch", c_uint32),
+        ("kv_heads", c_uint32),
+        ("head_dim", c_uint32),
+        ("k", Plane),
+        ("v", Plane),
+        ("counts", Numbers),
+        ("lengths", c_void_p),
+        ("slots", c_uint32),
+        ("offsets", Numbers),
+        ("table", Numbers),
+        ("v_table", Numbers),
+        ("table_entries", c_uint32),
+        ("page_rows", c_uint32),
+        ("pages", c_uint32),
+        ("positions", Plane),
+        ("positions_by_slot", c_uint32),
+        ("members", POINTER(MemberTable)),
+    ]
+
+
+class AppendArgs(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("target", c_int),
+        ("device", c_int),
+        ("stream", c_void_p),
+        ("cache", POINTER(CacheView)),
+        ("k", Rows),
+        ("v", Rows),
+        ("rows", c_uint32),
+    ]
+
+
+class AttendArgs(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("target", c_int),
+        ("device", c_int),
+        ("threads", c_uint),
+        ("stream", c_void_p),
+        ("cache", POINTER(CacheView)),
+        ("q_heads", c_uint32),
+        ("queries", c_uint32),
+        ("q", Rows),
+        ("out", Plane),
+        ("out_dtype", c_int),
+        ("lse", c_void_p),
+        ("lse_batch_stride", c_int64),
+        ("lse_head_stride", c_int64),
+        ("lse_base_2", c_int),
+        ("scale", c_float),
+        ("rope", c_void_p),
+        ("rope_positions", c_uint32),
+        ("max_rows", c_uint32),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+    ]
+
+
 class Status(c_int):
     """kvc_status, told from other integers: what is negative becomes an exception."""
 
@@ -169,4 +269,7 @@ FUNCTIONS = {
     "kvc_layer_select": _layer_call,
     "kvc_compact": _layer_call,
     "kvc_layer_evict": _layer_call,
+    "kvc_append": (Status, [POINTER(AppendArgs)]),
+    "kvc_attend_workspace": (Status, [POINTER(AttendArgs), POINTER(c_size_t)]),
+    "kvc_attend": (Status, [POINTER(AttendArgs)]),
 }

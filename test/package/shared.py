@@ -17,7 +17,7 @@ exported = {line.split()[-1] for line in output("llvm-nm", "-D", "--defined-only
 strangers = {name for name in exported if not name.startswith("kvc_")}
 assert not strangers, f"exports {strangers}"
 declared = set()
-for header in ("kvc.h", "host.h"):
+for header in ("kvc.h", "cache.h", "attend.h", "host.h"):
     with open(f"{sys.path[0]}/../../runtime/include/kvc/{header}") as file:
         declared |= set(re.findall(r"\b(kvc_\w+)\((?!\*)", re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)))
 assert declared == exported, f"declared and exported differ in {declared ^ exported}"
