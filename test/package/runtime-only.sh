@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # runtime-only.sh BUILD SOURCE C CXX: what an engine links is built and installed without
-# the compiler, kvc-run and what those need, and a C program links it.
+# the compiler, kvc-run and what those need, and C programs link it, the one of
+# docs/attention.md among them.
 set -euo pipefail
 work=$1/test/runtime-only source=$2
 rm -rf "$work"
@@ -42,3 +43,5 @@ for program in static shared; do
   echo "$program: $output"
   grep -q '^ABI 2: .*nowhere/policy.so' <<<"$output"
 done
+KVC_HOME=$work/prefix CC=$3 python3 "$source/test/docs/run_blocks.py" \
+  "$source/docs/attention.md" "$source" "$work/docs"
