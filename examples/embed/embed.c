@@ -1,8 +1,10 @@
 /* embed.c - one layer of a cache, evicted by a policy that is linked in.
  *
  * What an engine does for each layer behind its attention: fill in where things
- * are, call one function. Here on the host target, so that it runs anywhere.
+ * are, call one function. Then the next token comes in and attends to what is left.
+ * Here on the host target, so that it runs anywhere.
  */
+#include "kvc/attend.h"
 #include "kvc/host.h"
 #include "kvc/kvc.h"
 #include "snapkv.h"
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 
 enum { heads = 2, group = 4, dim = 64, tokens = 512, budget = 96 };
+enum { slack = 8, rows_of_head = budget + slack };
 
 static void check(kvc_status status) {
   char text[256];
@@ -48,7 +51,7 @@ int main(void) {
   check(kvc_plan_query(plan, &info));
 
   int32_t length = tokens, room = budget, counts[heads], past, status = 0;
-  int32_t indices[heads * budget], offsets[heads];
+  int32_t indices[heads * rows_of_head], offsets[heads];
   size_t row = dim, rows = heads * tokens;
   kvc_layer_args layer = {
       .struct_size = sizeof layer,
@@ -64,22 +67,60 @@ int main(void) {
             heads * group * info.queries * row, info.queries * row, row},
       .q_rows = info.queries,
       .indices = indices,
-      .index_capacity = budget,
+      .index_capacity = rows_of_head,
       .counts = counts,
       .past = &past,
       .status = &status,
       .offsets = offsets,
-      .k_out = noise(heads * budget * row),
-      .v_out = noise(heads * budget * row),
-      .out_rows = heads * budget,
+      .k_out = noise(heads * rows_of_head * row),
+      .v_out = noise(heads * rows_of_head * row),
+      .out_rows = heads * rows_of_head,
+      .slack = slack,
       .workspace = aligned_alloc(256, info.workspace_bytes),
       .workspace_bytes = info.workspace_bytes};
   check(kvc_layer_evict(plan, &layer, NULL));
 
   for (int h = 0; h < heads; ++h)
     printf("head %d keeps %d of %d tokens, from row %d: %d %d ... %d\n", h,
-           counts[h], tokens, offsets[h], indices[h * budget],
-           indices[h * budget + 1], indices[h * budget + counts[h] - 1]);
+           counts[h], tokens, offsets[h], indices[h * rows_of_head],
+           indices[h * rows_of_head + 1],
+           indices[h * rows_of_head + counts[h] - 1]);
+
+  /* The outputs are a view already: of a whole prompt, indices are positions. */
+  kvc_cache_view cache = {
+      .struct_size = sizeof cache,
+      .kind = KVC_RAGGED,
+      .dtype = KVC_F32,
+      .batch = 1,
+      .kv_heads = heads,
+      .head_dim = dim,
+      .k = {.data = layer.k_out, .row_stride = dim},
+      .v = {.data = layer.v_out, .row_stride = dim},
+      .counts = {counts, heads, 1},
+      .lengths = &length,
+      .slots = layer.out_rows,
+      .offsets = {offsets, heads, 1},
+      .positions = {indices, heads * rows_of_head, rows_of_head, 1, 0}};
+  kvc_append_args append = {.struct_size = sizeof append,
+                            .cache = &cache,
+                            .k = {noise(heads * row), heads * row, row, row},
+                            .v = {noise(heads * row), heads * row, row, row},
+                            .rows = 1};
+  check(kvc_append(&append));
+  float out[heads * group * dim], lse[heads * group];
+  kvc_attend_args attend = {
+      .struct_size = sizeof attend,
+      .cache = &cache,
+      .q_heads = heads * group,
+      .queries = 1,
+      .q = {noise(heads * group * row), heads * group * row, row, row},
+      .out = {out, heads * group * row, row, row, 0},
+      .lse = lse,
+      .lse_batch_stride = heads * group,
+      .lse_head_stride = 1}; /* below 2048 rows a head: no workspace */
+  check(kvc_attend(&attend));
+  printf("token %d sees %d and %d rows, the last of token %d; %d tokens now\n",
+         length - 1, counts[0], counts[1], indices[counts[0] - 1], length);
   kvc_plan_destroy(plan);
   kvc_module_close(module);
   return status;

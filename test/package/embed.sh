@@ -13,4 +13,5 @@ cmake --build "$work/embed" >"$work/build.log" || { cat "$work/build.log"; exit 
 output=$("$work/embed/embed")
 echo "$output"
 grep -q 'head 0 keeps 96 of 512 tokens, from row 0:' <<<"$output"
-grep -q 'head 1 keeps 96 of 512 tokens, from row 96:.* 511$' <<<"$output"
+grep -q 'head 1 keeps 96 of 512 tokens, from row 104:.* 511$' <<<"$output"
+grep -q 'token 512 sees 97 and 97 rows, the last of token 512; 513 tokens now' <<<"$output"
