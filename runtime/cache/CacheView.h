@@ -41,6 +41,13 @@ private:
   uint32_t shift = 0;
 };
 
+/// The number of a sequence and head, or the first of a list.
+inline int32_t *placeOf(const kvc_numbers &numbers, uint32_t sequence,
+                        uint32_t head) {
+  return numbers.data + sequence * numbers.batch_stride +
+         head * numbers.head_stride;
+}
+
 class CacheView {
 public:
   /// Copies the structs. Throws Failure where a number or a pointer is wrong; reads
@@ -84,6 +91,8 @@ private:
   uint64_t slots() const;
   /// The first slot behind those that a head may fill.
   int64_t endOfSlots(uint32_t sequence, uint32_t head) const;
+
+  // CacheChecks.cpp
   void checkShape() const;
   void checkPointers() const;
   void checkPlane(const kvc_plane &plane, size_t bytes, const char *name) const;
@@ -93,7 +102,10 @@ private:
                   uint32_t head, int64_t from, int64_t to) const;
   void checkPositions(uint32_t sequence, uint32_t head) const;
   void checkMembers(uint32_t sequence, uint32_t head) const;
-  /// WrittenPages.cpp
+  void checkOverlaps() const;
+  void checkRoom(uint32_t sequence, uint32_t head, uint32_t rows) const;
+
+  // WrittenPages.cpp
   void checkWrittenPages(uint32_t rows) const;
   void checkPool(uint32_t rows,
                  std::initializer_list<const kvc_numbers *> tables) const;

@@ -43,8 +43,7 @@ void CacheView::visitEntries(uint32_t rows, const kvc_numbers &pages,
   uint32_t heads = alike ? 1 : view.kv_heads;
   for (uint32_t s = 0; s < view.batch; ++s)
     for (uint32_t g = 0; g < heads; ++g) {
-      const int32_t *list =
-          pages.data + s * pages.batch_stride + g * pages.head_stride;
+      const int32_t *list = placeOf(pages, s, g);
       int64_t first = offset(s, g), written = first + count(s, g);
       int64_t to = (written + rows - 1) / view.page_rows;
       for (int64_t i = first / view.page_rows; i <= to; ++i)

@@ -292,6 +292,29 @@ TEST_F(AppendErrors, Overlaps) {
                               "in front of slot 0, got 0 and 3");
 }
 
+// Where the next head begins, a head ends; but not behind the memory.
+TEST_F(AppendErrors, OffsetsOfOthers) {
+  Laid ragged(cache, Layout::PagesRagged, 2, 1);
+  ragged.view.positions = laid.view.positions;
+  ragged.view.positions_by_slot = 0;
+  ragged.offsets[1] = INT32_MAX;
+  ragged.counts[0] = 100;
+  EXPECT_EQ(rows.append(ragged.view), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(lastError(),
+            "sequence 0, head 0: offset, count and 1 new rows must be 0 "
+            "or more and end in front of slot 10, got 0 and 100");
+  ragged.counts[0] = 3;
+  EXPECT_EQ(rows.append(ragged.view), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(lastError(),
+            "sequence 0, head 1: offset, count and 1 new rows must be 0 "
+            "or more and end in front of slot 10, got 2147483647 and 3");
+  ragged.offsets[1] = 3; // no room in between
+  EXPECT_EQ(rows.append(ragged.view), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(lastError(),
+            "sequence 0, head 0: offset, count and 1 new rows must be 0 "
+            "or more and end in front of slot 3, got 0 and 3");
+}
+
 // Three entries a sequence; the next row lies in the page of the second.
 TEST_F(AppendErrors, SharedPages) {
   laid.table = {0, 1, 2, 3, 1, 5};
