@@ -34,7 +34,8 @@ def KVC_Axis : KVC_Enum<"Axis", "what one dimension of a tensor counts", [
   I32EnumAttrCase<"Kept", 5, "kept">,
   I32EnumAttrCase<"Split", 6, "split">,
   I32EnumAttrCase<"Pair", 7, "pair">,
-  I32EnumAttrCase<"Channel", 8, "channel">
+  I32EnumAttrCase<"Channel", 8, "channel">,
+  I32EnumAttrCase<"Bin", 9, "bin">
 ]>;
 
 def KVC_ReduceKind : KVC_Enum<"ReduceKind", "how values are combined", [
@@ -101,7 +102,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Nearest", 6, "nearest">,
   I32EnumAttrCase<"Gram", 7, "gram">,
   I32EnumAttrCase<"Segments", 8, "segments">,
-  I32EnumAttrCase<"Parts", 9, "parts">
+  I32EnumAttrCase<"Parts", 9, "parts">,
+  I32EnumAttrCase<"Spans", 10, "spans">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

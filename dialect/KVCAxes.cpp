@@ -29,6 +29,7 @@ RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
   SmallVector<int64_t> shape;
   for (Axis axis : axes)
     shape.push_back(axis == Axis::Pair              ? 2
+                    : axis == Axis::Bin             ? digitBins
                     : axis == Axis::Query && window ? window
                     : axis == Axis::OneHead         ? 1
                                                     : ShapedType::kDynamic);
@@ -292,6 +293,20 @@ LogicalResult ListKeptOp::inferAxes(ArrayRef<AxisList>,
 LogicalResult ListMembersOp::inferAxes(ArrayRef<AxisList>,
                                        MutableArrayRef<AxisList> results) {
   results[0] = {Axis::KVHeads, Axis::Kept};
+  return success();
+}
+
+LogicalResult CountDigitsOp::inferAxes(ArrayRef<AxisList>,
+                                       MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Bin};
+  return success();
+}
+
+LogicalResult ListCandidatesOp::inferAxes(ArrayRef<AxisList>,
+                                          MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads};
+  results[1] = {Axis::KVHeads, Axis::Bin};
+  results[2] = results[3] = {Axis::KVHeads, Axis::Kept};
   return success();
 }
 

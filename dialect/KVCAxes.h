@@ -27,6 +27,9 @@ AxisList axesOf(mlir::Type type);
 /// The head axis of a value; OneHead for scalars.
 Axis headsOf(mlir::Type type);
 
+/// Values of a digit of a score's key, 11 bits: the extent of the axis `bin`.
+constexpr int64_t digitBins = 2048;
+
 /// `type` with the axes as encoding. Dimensions of static extent (the window,
 /// a pair) are given in `window`, which is 0 when there is none.
 mlir::RankedTensorType withAxes(mlir::RankedTensorType type,

@@ -93,6 +93,76 @@ LogicalResult ProjectedNormOp::verifyFused() {
   return success();
 }
 
+/// Whether an op reads, as arguments of its kernel, what makeCandidates makes.
+static bool readsCandidates(ValueRange made) {
+  return made.size() == 5 && isInput(made[0], {Axis::KVHeads, Axis::Bin}) &&
+         isInput(made[1], {Axis::KVHeads}) &&
+         isInput(made[2], {Axis::KVHeads, Axis::Bin}) &&
+         isInput(made[3], {Axis::KVHeads, Axis::Kept}) &&
+         isInput(made[4], {Axis::KVHeads, Axis::Kept});
+}
+
+static constexpr const char *needsCandidates =
+    "needs the counts of first digits and the candidates (their number, second "
+    "digits, tokens and keys) as arguments of the kernel";
+
+/// First digits of `score`, counted once, and what `count` makes of them.
+static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
+                                         Value score, Value count,
+                                         bool allHeads) {
+  auto i32 = RankedTensorType::get({1}, builder.getI32Type());
+  CountDigitsOp digits;
+  for (Operation *user : score.getUsers())
+    if (auto known = dyn_cast<CountDigitsOp>(user))
+      digits = known;
+  if (!digits)
+    digits = CountDigitsOp::create(
+        builder, loc, withAxes(i32, {Axis::KVHeads, Axis::Bin}, 0), score);
+  Type list = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
+  auto candidates = ListCandidatesOp::create(
+      builder, loc, withAxes(i32, {Axis::KVHeads}, 0), digits.getType(), list,
+      list, score, count, digits, allHeads);
+  SmallVector<Value> made{digits};
+  made.append(candidates->result_begin(), candidates->result_end());
+  return made;
+}
+
+LogicalResult ListCandidatesOp::verifyFused() {
+  if (!isInput(getDigits(), {Axis::KVHeads, Axis::Bin}))
+    return emitOpError("must read what kvc.count_digits has made");
+  return success();
+}
+
+MutableOperandRange AllocateHeadsOp::getPreparedMutable() {
+  return getCandidatesMutable();
+}
+
+void AllocateHeadsOp::prepare(OpBuilder &builder) {
+  getCandidatesMutable().assign(
+      makeCandidates(builder, getLoc(), getScore(), getBase(), true));
+}
+
+LogicalResult AllocateHeadsOp::verifyFused() {
+  if (!readsCandidates(getCandidates()))
+    return emitOpError(needsCandidates);
+  return success();
+}
+
+MutableOperandRange TopkOp::getPreparedMutable() {
+  return getCandidatesMutable();
+}
+
+void TopkOp::prepare(OpBuilder &builder) {
+  getCandidatesMutable().assign(
+      makeCandidates(builder, getLoc(), getScore(), getCount(), false));
+}
+
+LogicalResult TopkOp::verifyFused() {
+  if (!readsCandidates(getCandidates()))
+    return emitOpError(needsCandidates);
+  return success();
+}
+
 MutableOperandRange NearestOp::getPreparedMutable() {
   unsigned first = getODSOperandIndexAndLength(3).first;
   return MutableOperandRange(*this, first, (*this)->getNumOperands() - first);

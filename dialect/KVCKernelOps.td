@@ -32,7 +32,8 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     | `parts` | splits of the tokens | a reduction of vectors over tokens, for a rows kernel to combine |
     | `columns` | past tokens | attention, norms, and what is pointwise in tokens |
     | `segments` | segments of the past | tokens against their segment or the next |
-    | `rows` | KV heads | pooling, statistics over tokens, selection |
+    | `rows` | KV heads | statistics over tokens, tables of members |
+    | `spans` | spans of the past of a KV head | pooling, selection, lists |
     | `sequence` | sequences | what looks at all heads' rows at once: allocation |
     | `nearest` | past tokens | the most similar centre of each source |
     | `compact` | kept rows | the gather of K and V, or their means |
@@ -180,8 +181,9 @@ def KVC_StoreOp : KVC_FusedOp<"store", [Pure, KVC_ScratchOpInterface,
   let summary = "write a value to scratch before the kernel goes on";
   let description = [{
     Inserted by `kvc-form-kernels` where an op of a `rows` or `segments` kernel
-    reads a value at more than one token (`Needs::rows`): `kvc.pool`, `kvc.topk`,
-    `kvc.count_mass` and `kvc.segment`.
+    reads a value at more than one token (`Needs::rows`): `kvc.count_mass` and
+    `kvc.segment`. In a `spans` kernel it is there for callers, who may read what
+    a `kvc.topk` ranked.
 
     Example: `%r = kvc.store %s : tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
   }];
@@ -192,6 +194,45 @@ def KVC_StoreOp : KVC_FusedOp<"store", [Pure, KVC_ScratchOpInterface,
   let extraClassDeclaration = [{
     /// What is ranked last is such a value.
     bool outlivesPolicy() { return true; }
+  }];
+}
+
+def KVC_CountDigitsOp : KVC_FusedOp<"count_digits", [Pure]> {
+  let summary = "count the first digits of each KV head's scores";
+  let description = [{
+    The first step of an exact selection. A score's key is 32 bits whose unsigned
+    order is that of the scores, NaN lowest; its first digit is the highest 11 of
+    them. Blocks add their counts to the result, which a kernel in front has set to
+    0 (`Needs::accumulates`); counts are integers, so their order changes nothing.
+
+    Example: `%d = kvc.count_digits %s : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>`
+  }];
+  let arguments = (ins KVC_Scores:$score);
+  let results = (outs KVC_TokenLists:$digits);
+  let assemblyFormat = "$score attr-dict `:` type($score) `->` type($digits)";
+}
+
+def KVC_ListCandidatesOp : KVC_FusedOp<"list_candidates", [Pure],
+                                       ["verifyFused"]> {
+  let summary = "list the tokens among which a selection's threshold lies";
+  let description = [{
+    Of each KV head, the tokens whose first digit is that of the head's
+    `count`-th largest score; with `all_heads`, that of the `sum(count)`-th largest
+    score of all heads together. How many there are, counts of their keys' second
+    digits (the next 11 bits), the tokens, and their keys. Nothing where the count
+    selects nothing or everything. Blocks append what they find, so the order is
+    that of their arrival; whoever reads the lists depends on what is in them only.
+
+    Example: `%n, %d2, %t, %k = kvc.list_candidates %s, %c digits(%d) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x2048xi32, #kvc.axes<kv_heads, bin>> -> tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>`
+  }];
+  let arguments = (ins KVC_Scores:$score, KVC_Counts:$count,
+                       KVC_TokenLists:$digits, UnitAttr:$all_heads);
+  let results = (outs KVC_Counts:$found, KVC_TokenLists:$second,
+                      KVC_TokenLists:$tokens, KVC_TokenLists:$keys);
+  let assemblyFormat = [{
+    (`all_heads` $all_heads^)? $score `,` $count `digits` `(` $digits `)`
+    attr-dict `:` type($score) `,` type($count) `,` type($digits) `->`
+    type($found) `,` type($second) `,` type($tokens) `,` type($keys)
   }];
 }
 

@@ -10,6 +10,12 @@ Needs kvc::needsOf(Operation *op) {
   return known ? known.getNeeds() : Needs();
 }
 
+bool kvc::isAddedTo(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  return result &&
+         result.getResultNumber() < needsOf(result.getOwner()).accumulates;
+}
+
 static EngineInput inputOf(CacheSide side) {
   switch (side) {
   case CacheSide::Key:
@@ -97,12 +103,10 @@ Needs ReduceOp::getNeeds() {
 }
 
 Needs PoolOp::getNeeds() {
-  // Attention rows are pooled where they are computed, all others in memory.
+  // Attention rows are pooled where they are computed.
   if (cast<RankedTensorType>(getType()).getRank() == 3)
     return {.otherTokens = true};
-  return {.kernel = KernelKind::Rows,
-          .rows = {&getValueMutable()},
-          .otherTokens = true};
+  return {.kernel = KernelKind::Spans, .otherTokens = true};
 }
 
 Needs SegmentOp::getNeeds() {
@@ -141,12 +145,14 @@ Needs CountMassOp::getNeeds() {
 Needs ScaleCountOp::getNeeds() { return {}; }
 
 Needs SelectHeadsOp::getNeeds() {
-  return {.kernel = KernelKind::Rows, .otherBlocks = true};
+  return {.kernel = KernelKind::Spans, .otherBlocks = true};
 }
 
 Needs TopkOp::getNeeds() {
-  return {
-      .kernel = KernelKind::Rows, .rows = {&getScoreMutable()}, .ranks = true};
+  return {.kernel = KernelKind::Spans,
+          .rows = {&getScoreMutable()},
+          .otherBlocks = true,
+          .ranks = true};
 }
 
 Needs NearestOp::getNeeds() {
@@ -159,7 +165,10 @@ Needs NearestOp::getNeeds() {
   return needs;
 }
 
-Needs KeepOp::getNeeds() { return {.kernel = KernelKind::Rows}; }
+Needs KeepOp::getNeeds() {
+  // A table of members is made by one block, behind the list.
+  return {.kernel = getDestination() ? KernelKind::Rows : KernelKind::Spans};
+}
 
 //===----------------------------------------------------------------------===//
 // Level fused
@@ -193,12 +202,26 @@ Needs GramOp::getNeeds() {
 
 Needs StoreOp::getNeeds() { return {}; }
 
+Needs CountDigitsOp::getNeeds() {
+  return {.kernel = KernelKind::Spans, .accumulates = 1, .writesResults = true};
+}
+
+Needs ListCandidatesOp::getNeeds() {
+  return {.kernel = KernelKind::Spans,
+          .otherBlocks = true,
+          .accumulates = 2,
+          .writesResults = true};
+}
+
 Needs ListOp::getNeeds() {
-  return {.kernel = KernelKind::Rows, .writesResults = true};
+  return {.kernel = KernelKind::Spans, .writesResults = true};
 }
 
 Needs ListKeptOp::getNeeds() {
-  return {.kernel = KernelKind::Rows, .writesResults = true};
+  bool merges =
+      llvm::any_of(getMask().getUsers(), llvm::IsaPred<ListMembersOp>);
+  return {.kernel = merges ? KernelKind::Rows : KernelKind::Spans,
+          .writesResults = true};
 }
 
 Needs ListMembersOp::getNeeds() {

@@ -66,6 +66,9 @@ struct Needs {
   /// How many of its results, from the first on, are stored in the model's
   /// type.
   unsigned inModelType = 0;
+  /// How many of its results, from the first on, blocks add to: a kernel in
+  /// front has set them to 0.
+  unsigned accumulates = 0;
   /// Writes its results itself, beside each other: a value of them is not known
   /// at a point of the kernel, so they must be results of it.
   bool writesResults = false;
@@ -74,6 +77,9 @@ struct Needs {
 /// What any op needs; nothing for those of other dialects, which are
 /// elementwise, and for null, which makes a value of another kernel.
 Needs needsOf(mlir::Operation *op);
+
+/// True for a value to which blocks add (Needs::accumulates).
+bool isAddedTo(mlir::Value value);
 
 /// Marks ops of level fused.
 template <typename ConcreteOp>

@@ -38,7 +38,8 @@ def KVC_AllocateLayersOp : KVC_TensorOp<"allocate_layers", [], ["verifyBound"]> 
 }
 
 def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
-    [AllTypesMatch<["base", "result"]>], ["verifyBound"]> {
+    [AllTypesMatch<["base", "result"]>],
+    ["verifyBound", "verifyFused", "getPreparedMutable", "prepare"]> {
   let summary = "share the heads' budgets by where the best scores are";
   let description = [{
     `f[g]` is the number of KV head `g`'s entries among the `sum(base)` largest of
@@ -46,6 +47,9 @@ def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
     NaN below everything). Head `g` gets `(1 - s) * f[g] + s * base[g]`, `s` the
     safeguard, rounded by largest remainder (ties to the smaller head): the total
     stays `sum(base)`, unless that is more than all heads' past. Exact: integers over a common denominator (Feng et al. 2024).
+
+    At level `fused` the counts of first digits and the lists of candidates are
+    operands, made by other kernels (`kvc.count_digits`, `kvc.list_candidates`).
 
     Constraints:
     - C1: scores and base are per KV head (checked by `kvc-infer-axes`).
@@ -55,10 +59,12 @@ def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
     Example: `%n = kvc.allocate_heads %score base(%b) safeguard(%s) : tensor<?x?xf32>, tensor<?xi32>`
   }];
   let arguments = (ins KVC_Scores:$score, KVC_Counts:$base,
-                       KVC_Fraction:$safeguard);
+                       KVC_Fraction:$safeguard,
+                       Variadic<AnyRankedTensor>:$candidates);
   let results = (outs KVC_Counts:$result);
   let assemblyFormat = [{
-    $score `base` `(` $base `)` `safeguard` `(` $safeguard `)` attr-dict `:`
+    $score `base` `(` $base `)` `safeguard` `(` $safeguard `)`
+    (`candidates` `(` $candidates^ `:` type($candidates) `)`)? attr-dict `:`
     type($score) `,` type($result)
   }];
 }
@@ -156,7 +162,8 @@ def KVC_SelectHeadsOp : KVC_TensorOp<"select_heads"> {
   }];
 }
 
-def KVC_TopkOp : KVC_TensorOp<"topk"> {
+def KVC_TopkOp : KVC_TensorOp<"topk", [],
+    ["verifyFused", "getPreparedMutable", "prepare"]> {
   let summary = "mark the largest scores of each KV head";
   let description = [{
     `M[g, t]` is true for exactly `min(count[g], T - w')` tokens: those with the
@@ -164,17 +171,22 @@ def KVC_TopkOp : KVC_TensorOp<"topk"> {
     NaN ranks below -inf. A mask can be combined with others (`arith.ori`) or
     force tokens in a later stage (`arith.select` of +inf).
 
+    At level `fused` the counts of first digits and the lists of candidates are
+    operands, made by other kernels (`kvc.count_digits`, `kvc.list_candidates`).
+
     Constraints:
     - C1: scores and counts are per KV head (checked by `kvc-infer-axes`; scores
       of one head serve every KV head).
 
     Example: `%m = kvc.topk %score, %n : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>`
   }];
-  let arguments = (ins KVC_Scores:$score, KVC_Counts:$count);
+  let arguments = (ins KVC_Scores:$score, KVC_Counts:$count,
+                       Variadic<AnyRankedTensor>:$candidates);
   let results = (outs KVC_Mask:$result);
   let assemblyFormat = [{
-    $score `,` $count attr-dict `:` type($score) `,` type($count) `->`
-    type($result)
+    $score `,` $count
+    (`candidates` `(` $candidates^ `:` type($candidates) `)`)? attr-dict `:`
+    type($score) `,` type($count) `->` type($result)
   }];
 }
 

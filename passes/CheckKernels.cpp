@@ -7,6 +7,7 @@
 
 #include "dialect/Behind.h"
 #include "passes/CheckOp.h"
+#include "passes/Clearing.h"
 #include "passes/Passes.h"
 #include "passes/Stages.h"
 
@@ -201,6 +202,9 @@ LogicalResult checkStored(KernelOp kernel) {
       return yield.emitOpError("cannot store a value of a ")
              << stringifyKernelKind(kernel.getKind()) << " kernel, got "
              << value.getType();
+    if (isAddedTo(value) && !clearingKernel(kernel))
+      return op->emitOpError("adds to what a kernel in front must have set to "
+                             "0, and there is none");
   }
   if (kernel.getKind() == KernelKind::Segments &&
       llvm::none_of(kernel.getBody().getOps(),

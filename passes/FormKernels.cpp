@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Clearing.h"
 #include "passes/Passes.h"
 #include "passes/Stages.h"
 
@@ -298,6 +299,8 @@ private:
     SmallVector<Value> operands;
     for (Value input : inputs)
       operands.push_back(stored.lookup(input));
+    if (llvm::any_of(outputs, isAddedTo))
+      ensureCleared(ops.front()->getLoc());
 
     bool last = ops.back() == keep;
     SmallVector<Type> types(ValueRange(outputs.getArrayRef()).getTypes());
@@ -312,10 +315,9 @@ private:
     }
     const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
                                 KernelKind::Segments, KernelKind::Rows,
-                                KernelKind::Nearest};
+                                KernelKind::Spans,    KernelKind::Nearest};
     KernelKind kind = kinds[Stages::kindOf(stage)];
-    std::string name = stringifyKernelKind(kind).str() +
-                       std::to_string(numbers[Stages::kindOf(stage)]++);
+    std::string name = nameOf(kind, Stages::kindOf(stage));
     ListKeptOp kept;
     ListMembersOp members;
     auto fill = [&](ValueRange args) {
@@ -350,6 +352,19 @@ private:
     else if (kept)
       makeCompact({kernel.getResultOf(kept.getIndices()),
                    kernel.getResultOf(kept.getCounts())});
+  }
+
+  std::string nameOf(KernelKind kind, Stages::Kind stage) {
+    return stringifyKernelKind(kind).str() + std::to_string(numbers[stage]++);
+  }
+
+  /// What blocks add to is set to 0 by a kernel in front: one that does nothing
+  /// else, where there is no other.
+  void ensureCleared(Location loc) {
+    if (llvm::none_of(policy.getOps<KernelOp>(), canClear))
+      openKernel(loc, KernelKind::Spans,
+                 nameOf(KernelKind::Spans, Stages::Spans), {}, {},
+                 [](ValueRange) { return SmallVector<Value>(); });
   }
 
   void makeMerge(Value members) {

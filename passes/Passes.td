@@ -70,10 +70,11 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
   let summary = "fuse the policy into kernels";
   let description = [{
     Gives every op the earliest stage in which it can run. Stages come in
-    fives: `sequence` kernels, one block per sequence; `columns` kernels,
+    sixes: `sequence` kernels, one block per sequence; `columns` kernels,
     parallel over tokens; `segments` kernels, one block per segment of the past;
-    `rows` kernels, one block per KV head; `nearest` kernels, parallel over the
-    tokens that look for another:
+    `rows` kernels, one block per KV head; `spans` kernels, one block per 2048
+    tokens of a KV head; `nearest` kernels, parallel over the tokens that look
+    for another:
 
     - allocation among all heads, by scores or by a table: sequence;
     - norms, and what is reduced over queries or over channels: columns; a
@@ -81,12 +82,15 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     - what sets a token against its segment or the next one: segments; where the
       next segment's values are computed themselves, or the past is cut in
       another way, the segments stage after;
-    - pooling, statistics over tokens, heads chosen by such a statistic, top-k
-      and the list of kept tokens: rows;
+    - statistics over tokens, tables of members: rows;
+    - pooling, heads chosen by a statistic, top-k and the list of kept tokens:
+      spans. A selection takes three of them: first digits are counted where the
+      scores are, candidates listed in the next, and the threshold is found by
+      each block of the one after; allocation by scores is given the same;
     - similarity of tokens with tokens: nearest;
     - what is pointwise in tokens: where its operands are;
-    - a reduction over all heads of something made in a rows kernel: the next
-      columns stage.
+    - a reduction over all heads of something made in a rows or spans kernel:
+      the next columns stage.
 
     Ops of one stage are one kernel. What costs nothing to compute again
     (constants, positions, allocations) is cloned into its users' kernels.
@@ -96,7 +100,8 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     bytes saved. Values with a query or a channel axis have no stage: each
     kernel that reduces them computes them, so rows that wait for something made
     of themselves read K once more. Rows of one head that wait for the rows of
-    all heads are an error.
+    all heads are an error. What blocks add to is set to 0 by a kernel in front;
+    where there is none, one is made that does nothing else.
 
     Example: test/passes/kvc-form-kernels.mlir
   }];

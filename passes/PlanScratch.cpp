@@ -1,5 +1,6 @@
 //===- PlanScratch.cpp - kvc-plan-scratch ---------------------------------===//
 
+#include "passes/Clearing.h"
 #include "passes/Passes.h"
 #include "passes/RankedScores.h"
 
@@ -13,11 +14,15 @@ using namespace kvc;
 
 namespace {
 
-/// Results of the last rows kernel are the policy's outputs, not scratch.
-bool isOutput(KernelOp kernel, Value result) {
+/// What a kernel yields as one of its results.
+Value yielded(KernelOp kernel, Value result) {
   auto yield = cast<YieldOp>(kernel.getBody().front().getTerminator());
-  Value inner = yield.getValues()[cast<OpResult>(result).getResultNumber()];
-  return inner.getDefiningOp<ListKeptOp>() != nullptr;
+  return yield.getValues()[cast<OpResult>(result).getResultNumber()];
+}
+
+/// The lists of the last kernel but one are the policy's outputs, not scratch.
+bool isOutput(KernelOp kernel, Value result) {
+  return yielded(kernel, result).getDefiningOp<ListKeptOp>() != nullptr;
 }
 
 struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
@@ -38,7 +43,10 @@ struct PlanScratchPass : public kvc::impl::PlanScratchBase<PlanScratchPass> {
         unsigned last = result == ranked ? order.size() - 1 : at;
         for (Operation *user : result.getUsers())
           last = std::max(last, order.lookup(user));
-        buffers.push_back(BufferAttr::get(&getContext(), next++, at, last));
+        unsigned first = at;
+        if (isAddedTo(yielded(kernel, result)))
+          first = order.lookup(clearingKernel(kernel));
+        buffers.push_back(BufferAttr::get(&getContext(), next++, first, last));
       }
       kernel.setBuffersAttr(buffers.empty()
                                 ? ArrayAttr() // it may have been read

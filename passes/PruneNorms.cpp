@@ -113,7 +113,8 @@ void rewrite(Product &p) {
   // Where x is negative, 0 bounds x * N.
   upper = arith::MaximumFOp::create(builder, loc, upper, fill(0));
   upper = force(upper);
-  Value first = TopkOp::create(builder, loc, masks, upper, p.topk.getCount());
+  Value first = TopkOp::create(builder, loc, masks, upper, p.topk.getCount(),
+                               /*candidates=*/ValueRange());
   Value known = select(first, force(exact(first)), infinity);
   Value least = ReduceOp::create(builder, loc, perHead, ReduceKind::Min,
                                  ReduceAxis::Tokens, known);

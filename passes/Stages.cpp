@@ -20,6 +20,8 @@ std::optional<Stages::Kind> Stages::kindOf(KernelKind kernel) {
     return Segments;
   case KernelKind::Rows:
     return Rows;
+  case KernelKind::Spans:
+    return Spans;
   case KernelKind::Nearest:
     return Nearest;
   case KernelKind::Statistics:
@@ -137,7 +139,7 @@ LogicalResult Stages::verify(KernelOp kernel) {
     if (!staging && stages.computeCheap(&op))
       continue;
     stages.stageOf[&op] = *kind;
-    bool fits = staging ? *kind == Rows || *kind == Segments
+    bool fits = staging ? *kind == Rows || *kind == Spans || *kind == Segments
                         : stages.place(&op) == *kind;
     if (!fits)
       return op.emitOpError("and what it reads cannot be computed in one ")
@@ -230,9 +232,11 @@ int Stages::place(Operation *op) {
     return segmentsStage(stage, op);
   if (kind)
     return nextStage(stage, *kind);
-  if (makesHeadValue(op) || kindOf(stage) == Sequence ||
-      kindOf(stage) == Nearest)
-    return nextStage(stage, Rows);
+  // What is pointwise joins its operands, where that kernel has a loop for it.
+  bool joins = kindOf(stage) == Rows || kindOf(stage) == Spans;
+  if (!joins && (makesHeadValue(op) || kindOf(stage) == Sequence ||
+                 kindOf(stage) == Nearest))
+    return nextStage(stage, Spans);
   return stage;
 }
 
@@ -263,8 +267,15 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   // all heads: what it gives to each head comes after it.
   if (kind == Columns && widensHeads(op, value))
     return nextStage(stage, Rows);
-  // These look at what other blocks have stored.
-  if (needs.otherBlocks)
+  // These look at what other blocks have stored; a block of a spans kernel
+  // computes again what it stores for callers.
+  if (needs.otherBlocks && !value.getDefiningOp<StoreOp>())
+    return stage + 1;
+  // What near tokens have is computed again for each of them, but not pools of
+  // pools.
+  if (kind == Spans && needs.otherTokens &&
+      isComputedFrom(value, stage,
+                     [](Operation *op) { return needsOf(op).otherTokens; }))
     return stage + 1;
   // What another block of the kernel computes must have been stored.
   if (kind == Segments && (looksAhead(op) || reach.otherTokens))
@@ -338,7 +349,8 @@ LogicalResult Stages::checkSegments(Block &body) {
     SmallVector<std::pair<Operation *, Cut>> cuts;
     forCuts(&op, [&](Operation *at, Cut cut) { cuts.push_back({at, cut}); });
     Needs needs = needsOf(&op);
-    bool first = needs.kernel == KernelKind::Rows || needs.otherHeads;
+    bool first = needs.kernel == KernelKind::Rows ||
+                 needs.kernel == KernelKind::Spans || needs.otherHeads;
     if (!cuts.empty() && (first || needs.otherTokens))
       return op.emitOpError("vectors of segments must be reduced over channels "
                             "first");

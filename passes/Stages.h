@@ -1,8 +1,8 @@
 //===- Stages.h - when an op of a policy can run --------------------------===//
 //
 // Stages, not patterns: each op gets the earliest stage in which it can run.
-// They come in fives: sequence (what needs no scores comes first), columns,
-// segments, rows, nearest.
+// They come in sixes: sequence (what needs no scores comes first), columns,
+// segments, rows, spans, nearest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,8 @@ struct Reach {
 
 class Stages {
 public:
-  enum Kind { Sequence, Columns, Segments, Rows, Nearest };
-  static constexpr int kinds = 5;
+  enum Kind { Sequence, Columns, Segments, Rows, Spans, Nearest };
+  static constexpr int kinds = 6;
   static Kind kindOf(int stage) { return Kind(stage % kinds); }
   /// None for kernels of one op, which belong to no stage.
   static std::optional<Kind> kindOf(KernelKind kernel);

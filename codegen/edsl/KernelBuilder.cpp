@@ -212,10 +212,10 @@ void KernelBuilder::waitForCopies(int64_t pending) {
   simt::AsyncWaitOp::create(b, pending);
 }
 
-void KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
+Expr KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
                               ArrayRef<Expr> at) {
-  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, value,
-                              buffer.memref, address(buffer, at));
+  return {b, memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, value,
+                                         buffer.memref, address(buffer, at))};
 }
 
 void KernelBuilder::atomicOr(Expr value, const Buffer &buffer,

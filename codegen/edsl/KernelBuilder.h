@@ -99,7 +99,8 @@ public:
   void commitCopies();
   /// Waits for all of the thread's groups but the last `pending`.
   void waitForCopies(int64_t pending);
-  void atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// Returns what was there before.
+  Expr atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void atomicOr(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
 
   //===--- control --------------------------------------------------------===//

@@ -104,6 +104,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
   auto s = openSequence(k, k.block(gpu::Dimension::z), yield);
+  clearBuffers(k, kernel, s.sequence);
   queries = readsAll ? s.length : k.index(fixedQueries);
   if (tile)
     tile->setQueries(queries);

@@ -23,7 +23,8 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
     Expr d = k.index(k.shape.headDim);
     return k.buffer(name, {heads * d, d});
   }
-  Expr row = k.arg("max_tokens");
+  Expr row =
+      axes.back() == Axis::Bin ? k.index(digitBins) : k.arg("max_tokens");
   return k.buffer(name, {heads * row, row});
 }
 
@@ -39,6 +40,41 @@ SmallVector<std::string> kvc::outputBuffers(KernelOp kernel) {
     for (Attribute buffer : buffers)
       names.push_back(scratchName(cast<BufferAttr>(buffer)));
   return names;
+}
+
+SmallVector<ClearedBuffer> kvc::clearedBuffers(KernelOp kernel) {
+  auto kernels =
+      llvm::to_vector(kernel->getParentOfType<PolicyOp>().getOps<KernelOp>());
+  size_t own = llvm::find(kernels, kernel) - kernels.begin();
+  SmallVector<ClearedBuffer> cleared;
+  for (KernelOp later : ArrayRef(kernels).drop_front(own + 1)) {
+    ArrayAttr buffers = later.getBuffersAttr();
+    if (!buffers)
+      continue;
+    auto yield = cast<YieldOp>(later.getBody().front().back());
+    for (auto [value, attr] : llvm::zip(yield.getValues(), buffers))
+      if (auto buffer = cast<BufferAttr>(attr);
+          isAddedTo(value) && buffer.getFirst() == own)
+        cleared.push_back({scratchName(buffer), value.getType()});
+  }
+  return cleared;
+}
+
+void kvc::clearBuffers(KernelBuilder &k, KernelOp kernel, Expr sequence) {
+  auto grid = cast<ArrayAttr>(k.func->getAttr("kvc.grid"));
+  bool perHead = cast<StringAttr>(grid[1]).getValue() == "kv_heads";
+  int64_t threads = (*k.func.getKnownBlockSize())[0];
+  for (const ClearedBuffer &buffer : clearedBuffers(kernel)) {
+    int64_t row = axesOf(buffer.type).back() == Axis::Bin ? digitBins : 1;
+    Expr heads = k.arg("kv_heads");
+    Expr first = perHead ? k.block(gpu::Dimension::y) * row : k.index(0);
+    Expr count = perHead ? k.index(row) : heads * row;
+    Buffer memory = k.buffer(buffer.name, {heads * row});
+    k.when(k.block(gpu::Dimension::x) == 0, [&] {
+      k.loop(k.thread(), count, threads,
+             [&](Expr i) { k.store(k.i32(0), memory, {sequence, first + i}); });
+    });
+  }
 }
 
 void kvc::addArg(std::vector<std::string> &args, StringRef name) {
@@ -117,6 +153,8 @@ LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
   kernel.getBody().walk([&](ScratchOpInterface op) {
     addArg(spec.args, scratchName(op.getBufferAttr()));
   });
+  for (const ClearedBuffer &buffer : clearedBuffers(kernel))
+    addArg(spec.args, buffer.name);
   return spec;
 }
 

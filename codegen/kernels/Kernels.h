@@ -22,6 +22,7 @@ void buildStatistics(KernelOp kernel, const KernelSite &site);
 void buildCombine(KernelOp kernel, const KernelSite &site);
 void buildColumns(KernelOp kernel, const KernelSite &site);
 void buildSegments(KernelOp kernel, const KernelSite &site);
+/// Of kind rows or spans.
 void buildRows(KernelOp kernel, const KernelSite &site);
 void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildGram(KernelOp kernel, const KernelSite &site);
@@ -41,6 +42,18 @@ Buffer scratchBuffer(KernelBuilder &k, llvm::StringRef name, mlir::Type type);
 
 /// Arguments of the buffers that a kernel fills, in the order of its results.
 llvm::SmallVector<std::string> outputBuffers(KernelOp kernel);
+
+/// A buffer that blocks of a later kernel add to.
+struct ClearedBuffer {
+  std::string name;
+  mlir::Type type;
+};
+
+/// What a kernel sets to 0 before it does anything else: buffers that live from
+/// it on, though a later kernel makes what is in them.
+llvm::SmallVector<ClearedBuffer> clearedBuffers(KernelOp kernel);
+/// Does so for a sequence: the first block along x of each head, or of all.
+void clearBuffers(KernelBuilder &k, KernelOp kernel, Expr sequence);
 
 /// Appends an argument unless it is there.
 void addArg(std::vector<std::string> &args, llvm::StringRef name);

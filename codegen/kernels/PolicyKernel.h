@@ -24,6 +24,7 @@ protected:
   /// The block's sequence: grid axis z.
   void openBlock() {
     s = openSequence(k, k.block(mlir::gpu::Dimension::z), yield);
+    clearBuffers(k, kernel, s.sequence);
   }
   /// And its KV head: grid axis y.
   void openHeadBlock() {

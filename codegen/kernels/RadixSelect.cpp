@@ -1,12 +1,18 @@
-//===- RadixSelect.cpp - exact top-k of one row by one block --------------===//
+//===- RadixSelect.cpp - the threshold of an exact top-k, digit by digit --===//
 
 #include "codegen/kernels/RadixSelect.h"
 
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t digitBits[] = {11, 11, 10};
-static constexpr int64_t bins = 1 << 11;
+using Values = KernelBuilder::Values;
+
+static constexpr int64_t keyBits = 32;
+static constexpr int64_t digitBits = 11;
+static constexpr int64_t bins = digitBins;
+static_assert(bins == 1 << digitBits);
+/// Items that are ranked among each other, a thread each.
+static constexpr int64_t few = 256;
 
 Expr Selection::contains(Expr key, Expr item) const {
   return key.above(threshold) |
@@ -21,108 +27,224 @@ Expr kvc::orderedKey(KernelBuilder &k, Expr score) {
   return score.isNaN().select(k.i32(0), key);
 }
 
-RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
-    : k(k), block(block) {
-  histogram = k.shared(k.b.getI32Type(), bins);
-  found = k.shared(k.b.getI32Type(), 4);
+Expr RadixSelect::Place::has(Expr key) const {
+  return (key >> (keyBits - known)) == prefix;
 }
 
-Selection RadixSelect::select(Expr count, Expr wanted,
-                              llvm::function_ref<Expr(Expr)> key, Walk walk) {
-  auto inOrder = [&](Count counted) {
-    k.stream(
-        k.thread(), count, block.threads, {},
-        [&](Expr item) { return KernelBuilder::Values{key(item)}; },
-        [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr>) {
-          counted(made[0]);
-          return KernelBuilder::Values();
+Expr RadixSelect::Place::isBelow(Expr key) const {
+  return (key >> (keyBits - known)).above(prefix);
+}
+
+RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
+    : k(k), block(block) {
+  Type i32 = k.b.getI32Type();
+  histogram = k.shared(i32, bins);
+  found = k.shared(i32, 4);
+  fewKeys = k.shared(i32, few);
+  fewItems = k.shared(i32, few);
+}
+
+RadixSelect::Place RadixSelect::start(Expr wanted) const {
+  return {k.i32(0), wanted, {}, 0};
+}
+
+//===----------------------------------------------------------------------===//
+// Histograms
+//===----------------------------------------------------------------------===//
+
+void RadixSelect::clear() {
+  k.barrier(); // earlier readers are done
+  k.loop(k.thread(), bins, block.threads,
+         [&](Expr bin) { k.store(k.i32(0), histogram, {bin}); });
+  k.barrier(); // the histogram is empty
+}
+
+/// The bin of a key that has a place's digits: its next one.
+Expr RadixSelect::digitOf(const Place &place, Expr key) const {
+  int64_t digit = std::min(digitBits, keyBits - place.known);
+  Expr rest = key >> (keyBits - place.known - digit);
+  return (rest & ((1 << digit) - 1)).toIndex();
+}
+
+void RadixSelect::count(const Place &place, Walk keys, const Buffer &to,
+                        ArrayRef<Expr> row) {
+  clear();
+  keys([&](Expr key) {
+    k.atomicAdd(k.i32(1), histogram, {digitOf(place, key)});
+  });
+  k.barrier(); // the histogram is full
+  k.loop(k.thread(), bins, block.threads, [&](Expr bin) {
+    Expr count = k.load(histogram, {bin});
+    SmallVector<Expr> at(row);
+    at.push_back(bin);
+    k.when(count > 0, [&] { k.atomicAdd(count, to, at); });
+  });
+}
+
+RadixSelect::Place
+RadixSelect::descend(const Place &place, Expr rows,
+                     llvm::function_ref<Expr(Expr, Expr)> binsOf) {
+  constexpr int64_t width = 4;
+  k.barrier(); // earlier readers are done
+  k.loop(k.thread(), bins / width, block.threads, [&](Expr group) {
+    Expr first = group * width;
+    Values sums = k.stream(
+        k.index(0), rows, 1, Values(width, k.i32(0)),
+        [&](Expr row) {
+          Values four;
+          Expr vector = binsOf(row, first);
+          for (int64_t i = 0; i < width; ++i)
+            four.push_back(k.element(vector, i));
+          return four;
+        },
+        [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
+          Values next;
+          for (int64_t i = 0; i < width; ++i)
+            next.push_back(sums[i] + made[i]);
+          return next;
         });
+    for (int64_t i = 0; i < width; ++i)
+      k.store(sums[i], histogram, {first + i});
+  });
+  k.barrier(); // the histogram is full
+  return find(place);
+}
+
+/// From the largest digit down: which bin holds the item that we look for? Each
+/// thread owns a run of bins.
+RadixSelect::Place RadixSelect::find(const Place &place) {
+  Expr thread = k.thread();
+  int64_t run = bins / block.threads;
+  Values own;
+  Expr local = k.i32(0);
+  for (int64_t r = 0; r < run; ++r) {
+    Expr bin = k.index(bins - 1) - (thread * run + r);
+    own.push_back(k.load(histogram, {bin}));
+    local = local + own.back();
+  }
+  Expr before = block.exclusiveSum(local);
+  for (int64_t r = 0; r < run; ++r) {
+    Expr after = before + own[r];
+    k.when((before < place.remaining) & (place.remaining <= after), [&] {
+      Expr bin = k.index(bins - 1) - (thread * run + r);
+      k.store(bin.toI32(), found, {k.index(0)});
+      k.store(place.remaining - before, found, {k.index(1)});
+      k.store(own[r], found, {k.index(2)});
+    });
+    before = after;
+  }
+  k.barrier(); // the bin is found
+  int64_t digit = std::min(digitBits, keyBits - place.known);
+  return {(place.prefix << digit) | k.load(found, {k.index(0)}),
+          k.load(found, {k.index(1)}), k.load(found, {k.index(2)}),
+          place.known + digit};
+}
+
+/// All digits behind those of a place.
+RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
+  while (place.known < keyBits) {
+    clear();
+    walk([&](Expr value) {
+      auto count = [&] {
+        k.atomicAdd(k.i32(1), histogram, {digitOf(place, value)});
+      };
+      if (place.known == 0)
+        count();
+      else
+        k.when(place.has(value), count);
+    });
+    k.barrier(); // the histogram is full
+    place = find(place);
+  }
+  return place;
+}
+
+//===----------------------------------------------------------------------===//
+// The end of the search
+//===----------------------------------------------------------------------===//
+
+Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
+                              llvm::function_ref<void(Expr)> chosen) {
+  auto values = [](const Selection &s) {
+    return Values{s.threshold, s.lastTie};
   };
-  // Nothing and everything need no search; the whole block agrees on it.
-  auto constants = [&](int64_t threshold, Expr lastTie) {
-    return KernelBuilder::Values{k.i32(threshold), lastTie};
-  };
-  auto result = k.choose(
-      wanted < 1, [&] { return constants(-1, k.i32(-1)); },
-      [&] {
-        return k.choose(
-            wanted >= count, [&] { return constants(0, count.toI32()); },
-            [&] {
-              Selection s =
-                  search(count, wanted, key, walk ? walk : Walk(inOrder));
-              return KernelBuilder::Values{s.threshold, s.lastTie};
-            });
-      });
+  Values result = k.choose(
+      place.sharing <= k.i32(few),
+      [&] { return values(rank(place, walk, chosen)); },
+      [&] { return values(finishMany(place, items, walk, chosen)); });
   return {result[0], result[1]};
 }
 
-Selection RadixSelect::search(Expr count, Expr wanted,
-                              llvm::function_ref<Expr(Expr)> key, Walk walk) {
-  Expr zero = k.index(0), thread = k.thread();
-  Expr step = k.index(block.threads);
-  Expr prefix = k.i32(0), remaining = wanted.toI32(), ties;
-  int64_t shift = 32;
-  for (int64_t digit : digitBits) {
-    int64_t above = shift;
-    shift -= digit;
-    k.loop(thread, bins, step,
-           [&](Expr bin) { k.store(k.i32(0), histogram, {bin}); });
-    k.barrier(); // the histogram is empty
-    walk([&](Expr value) {
-      Expr bin = ((value >> shift) & ((1 << digit) - 1)).toIndex();
-      auto count1 = [&] { k.atomicAdd(k.i32(1), histogram, {bin}); };
-      if (above == 32)
-        count1();
-      else
-        k.when((value >> above) == prefix, count1);
+/// Few items are left: each thread counts how many come before its own. They are
+/// gathered in any order, and their ranks do not depend on it.
+Selection RadixSelect::rank(const Place &place, WalkItems walk,
+                            llvm::function_ref<void(Expr)> chosen) {
+  Expr zero = k.index(0), last = k.index(3);
+  k.barrier(); // what was found has been read
+  k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {last}); });
+  k.barrier(); // there are none yet
+  walk([&](Expr key, llvm::function_ref<Expr()> item) {
+    k.when(place.has(key), [&] {
+      Expr slot = k.atomicAdd(k.i32(1), found, {last}).toIndex();
+      k.store(key, fewKeys, {slot});
+      k.store(item().toI32(), fewItems, {slot});
     });
-    k.barrier(); // the histogram is full
-    // From the largest digit down: which bin holds the item we look for? Each
-    // thread owns a run of bins.
-    int64_t run = bins / block.threads;
-    SmallVector<Expr> own;
-    Expr local = k.i32(0);
-    for (int64_t r = 0; r < run; ++r) {
-      Expr bin = k.index(bins - 1) - (thread * run + r);
-      own.push_back(k.load(histogram, {bin}));
-      local = local + own.back();
-    }
-    Expr before = block.exclusiveSum(local);
-    for (int64_t r = 0; r < run; ++r) {
-      Expr after = before + own[r];
-      k.when((before < remaining) & (remaining <= after), [&] {
-        Expr bin = k.index(bins - 1) - (thread * run + r);
-        k.store(bin.toI32(), found, {zero});
-        k.store(remaining - before, found, {k.index(1)});
-        k.store(own[r], found, {k.index(2)});
-      });
-      before = after;
-    }
-    k.barrier(); // the bin is found
-    prefix = (prefix << digit) | k.load(found, {zero});
-    remaining = k.load(found, {k.index(1)});
-    ties = k.load(found, {k.index(2)});
-    k.barrier(); // it has been read
-  }
-  Expr lastTie = k.choose(
-      remaining == ties, [&] { return KernelBuilder::Values{count.toI32()}; },
-      [&] {
-        return KernelBuilder::Values{cutTies(count, prefix, remaining, key)};
-      })[0];
-  return {prefix, lastTie};
+  });
+  k.barrier(); // all are there
+  Expr count = place.sharing.toIndex();
+  k.when(k.thread() < count, [&] {
+    Expr key = k.load(fewKeys, {k.thread()});
+    Expr item = k.load(fewItems, {k.thread()});
+    // Eight are in flight together: alone, each would wait for the last.
+    Expr before = k.stream(
+        zero, count, 1, {k.i32(0)},
+        [&](Expr other) {
+          return Values{k.load(fewKeys, {other}), k.load(fewItems, {other})};
+        },
+        [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
+          Expr earlier =
+              theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
+          return Values{sum[0] + earlier.toI32()};
+        },
+        /*together=*/8)[0];
+    k.when(before + 1 == place.remaining, [&] {
+      k.store(key, found, {zero});
+      k.store(item, found, {k.index(1)});
+    });
+    if (chosen)
+      k.when(before < place.remaining, [&] { chosen(item.toIndex()); });
+  });
+  k.barrier(); // the last one that is selected is found
+  return {k.load(found, {zero}), k.load(found, {k.index(1)})};
 }
 
-/// The item that is tie number `wanted`, in ascending order.
-Expr RadixSelect::cutTies(Expr count, Expr threshold, Expr wanted,
-                          llvm::function_ref<Expr(Expr)> key) {
-  auto isTie = [&](Expr item) { return key(item) == threshold; };
-  Expr mine = walkMarked(k, block.threads, count, k.i32(0), isTie);
-  Expr before = block.warpSums(mine).first;
-  walkMarked(k, block.threads, count, before, isTie,
-             [&](Expr item, Expr tie, Expr number) {
-               k.when(tie & (number + 1 == wanted),
-                      [&] { k.store(item.toI32(), found, {k.index(3)}); });
-             });
-  k.barrier(); // the tie is found
-  return k.load(found, {k.index(3)});
+Selection RadixSelect::finishMany(const Place &place, Expr items,
+                                  WalkItems walk,
+                                  llvm::function_ref<void(Expr)> chosen) {
+  Place key = refine(place, [&](Count count) {
+    walk([&](Expr key, llvm::function_ref<Expr()>) { count(key); });
+  });
+  // Of more ties than are wanted the smaller items are selected: those whose
+  // complement is largest.
+  Expr last = k.choose(
+      key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
+      [&] {
+        Place first = start(key.remaining);
+        Place tie = refine(first, [&](Count count) {
+          walk([&](Expr other, llvm::function_ref<Expr()> item) {
+            k.when(other == key.prefix,
+                   [&] { count(item().toI32() ^ k.i32(-1)); });
+          });
+        });
+        return Values{tie.prefix ^ k.i32(-1)};
+      })[0];
+  Selection selection{key.prefix, last};
+  if (chosen)
+    walk([&](Expr key, llvm::function_ref<Expr()> item) {
+      k.when(place.has(key), [&] {
+        Expr number = item();
+        k.when(selection.contains(key, number), [&] { chosen(number); });
+      });
+    });
+  return selection;
 }

@@ -1,4 +1,4 @@
-//===- RadixSelect.h - exact top-k of one row by one block ----------------===//
+//===- RadixSelect.h - the threshold of an exact top-k, digit by digit ----===//
 
 #ifndef KVC_CODEGEN_KERNELS_RADIXSELECT_H
 #define KVC_CODEGEN_KERNELS_RADIXSELECT_H
@@ -18,30 +18,64 @@ struct Selection {
 /// +0.
 Expr orderedKey(KernelBuilder &k, Expr score);
 
-/// Selects the `wanted` largest of `count` keys, ties to the smaller item.
-/// Three passes of 11, 11 and 10 bits over the row, and one more only where the
-/// threshold is a tie that must be cut. Made at the top of a kernel: takes 8
-/// KiB of shared memory.
+/// Finds the key of the `wanted`-th largest item, and of equal keys the last
+/// item that is selected. Digits of 11 and 11 bits by histograms that many
+/// blocks have counted; those items that are left, which have both digits, by
+/// their rank among each other, or where they are many by two digits and three
+/// more of their numbers. Made at the top of a kernel of 512 threads: takes 10
+/// KiB of shared memory. The whole block calls each of these; all have barriers
+/// inside.
 class RadixSelect {
 public:
   RadixSelect(KernelBuilder &k, ThreadBlock &block);
-  /// Calls count(key) once for every item, in any order.
-  using Count = llvm::function_ref<void(Expr key)>;
+
+  using Count = llvm::function_ref<void(Expr value)>;
+  /// Calls count(value) once for every item of the block, in any order.
   using Walk = llvm::function_ref<void(Count count)>;
-  /// `walk`, where the items lie better in another order than their own.
-  Selection select(Expr count, Expr wanted,
-                   llvm::function_ref<Expr(Expr item)> key,
-                   Walk walk = nullptr);
+  /// Calls visit(key, item) likewise; the number of an item, an index, is made where it is
+  /// asked for.
+  using Visit = llvm::function_ref<void(Expr key, llvm::function_ref<Expr()>)>;
+  using WalkItems = llvm::function_ref<void(Visit visit)>;
+
+  /// Where in the order an item lies: the known digits of its key, the how
+  /// manyth of the items that have them it is, and how many those are. i32.
+  struct Place {
+    Expr prefix, remaining, sharing;
+    int64_t known = 0; // bits
+    /// True for keys that have these digits.
+    Expr has(Expr key) const;
+    /// True for keys with larger ones.
+    Expr isBelow(Expr key) const;
+  };
+  /// Of the `wanted`-th largest, i32, while no digit is known.
+  Place start(Expr wanted) const;
+
+  /// Adds to a row of bins how often each digit behind those of `place` occurs
+  /// among the keys, which have these.
+  void count(const Place &place, Walk keys, const Buffer &bins,
+             llvm::ArrayRef<Expr> row);
+  /// One digit on, by the sum of rows of bins: binsOf(row, first bin) of four.
+  Place descend(const Place &place, Expr rows,
+                llvm::function_ref<Expr(Expr, Expr)> binsOf);
+  /// The selection, of items below `items`. `walk` visits those of which some
+  /// have the digits of `place`; `chosen(item)` is called for each of the latter
+  /// that is selected.
+  Selection finish(const Place &place, Expr items, WalkItems walk,
+                   llvm::function_ref<void(Expr)> chosen = nullptr);
 
 private:
-  Selection search(Expr count, Expr wanted,
-                   llvm::function_ref<Expr(Expr item)> key, Walk walk);
-  Expr cutTies(Expr count, Expr threshold, Expr wanted,
-               llvm::function_ref<Expr(Expr item)> key);
+  void clear();
+  Expr digitOf(const Place &place, Expr key) const;
+  Place find(const Place &place);
+  Place refine(Place place, Walk walk);
+  Selection rank(const Place &place, WalkItems walk,
+                 llvm::function_ref<void(Expr)> chosen);
+  Selection finishMany(const Place &place, Expr items, WalkItems walk,
+                       llvm::function_ref<void(Expr)> chosen);
 
   KernelBuilder &k;
   ThreadBlock &block;
-  Buffer histogram, found;
+  Buffer histogram, found, fewKeys, fewItems;
 };
 
 } // namespace kvc

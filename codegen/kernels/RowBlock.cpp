@@ -75,15 +75,15 @@ void RowBlock::runStore(StoreOp store) {
   k.barrier(); // the block may read all of it
 }
 
-void RowBlock::storeOutputs() {
+void RowBlock::storeOutputs(llvm::function_ref<bool(Value)> isStored) {
   auto yield = cast<YieldOp>(kernel.getBody().front().back());
   for (auto [value, name] :
        llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-    if (needsOf(value.getDefiningOp()).writesResults)
-      continue; // these have been written
+    if (needsOf(value.getDefiningOp()).writesResults || isStored(value))
+      continue;
     Axis heads = headsOf(value.getType());
     Buffer memory = scratchBuffer(k, name, value.getType());
-    // One row for all heads: the first head's block writes it.
+    // One row for all heads: the first head's blocks write it.
     Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
     auto make = [&, value = value](Expr token) {
       PointEval eval = at(token);
@@ -101,7 +101,8 @@ void RowBlock::storeOutputs() {
       }
     };
     if (axesOf(value.getType()).size() == 1)
-      k.when(k.thread() == 0, [&] { storeAt({}, make(k.index(0))); });
+      k.when((k.thread() == 0) & (span == 0),
+             [&] { storeAt({}, make(k.index(0))); });
     else
       forTokens(make, [&](Expr token, ArrayRef<Expr> results) {
         storeAt({token}, results);

@@ -8,10 +8,12 @@
 
 namespace kvc {
 
-/// The block of a rows kernel: one KV head of one sequence. A segments kernel
-/// has one per segment.
+/// The block of a rows kernel: one KV head of one sequence. Spans and segments
+/// kernels have one per span of the past, or per segment.
 struct RowBlock {
   static constexpr int64_t threads = 512;
+  /// Tokens of a span: four for each thread.
+  static constexpr int64_t spanTokens = 4 * threads;
 
   KernelBuilder &k;
   ThreadBlock &block;
@@ -23,6 +25,8 @@ struct RowBlock {
   /// The tokens that it walks, and how many a thread has in flight.
   Expr begin, end;
   int64_t together = 4;
+  /// Which of its head's blocks it is; 0 where there is but one.
+  Expr span = k.index(0);
 
   /// The policy's values at a token of the block's head.
   PointEval at(Expr token, Expr channel = {}) {
@@ -46,8 +50,10 @@ struct RowBlock {
   Expr loadStored(StoreOp store, const Point &point) const;
   /// Stores a stored value; then the whole block may read it.
   void runStore(StoreOp store);
-  /// Stores what later kernels read, and no part of the block has written.
-  void storeOutputs();
+  /// Stores what later kernels read, and no part of the block has written:
+  /// neither an op of it, nor what `isStored`.
+  void storeOutputs(llvm::function_ref<bool(mlir::Value)> isStored =
+                        [](mlir::Value) { return false; });
 };
 
 } // namespace kvc

@@ -33,27 +33,33 @@ void RowLists::addArgs(KernelOp kernel, std::vector<std::string> &args) {
     add({"layer", "layers", "state", "state_rows"});
 }
 
-/// Calls `write(row, token)` for each of the first `count` tokens that
-/// `isMember` holds for, rows ascending; returns how many there are.
-Expr RowLists::listWhere(Expr count, llvm::function_ref<Expr(Expr)> isMember,
+/// Calls `write(row, token)` for each token of the block up to `end` that
+/// `isMember` holds for, rows ascending; returns how many there are up to there.
+Expr RowLists::listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
                          llvm::function_ref<void(Expr, Expr)> write) {
-  Expr mine = walkMarked(k, RowBlock::threads, count, k.i32(0), isMember);
-  auto [before, total] = r.block.warpSums(mine);
-  walkMarked(k, RowBlock::threads, count, before, isMember,
+  auto count = [&](Expr from, Expr to) {
+    return r.block.warpSums(
+        walkMarked(k, RowBlock::threads, from, to, k.i32(0), isMember));
+  };
+  Expr front = count(k.index(0), r.begin).second;
+  auto [before, total] = count(r.begin, end);
+  walkMarked(k, RowBlock::threads, r.begin, end, front + before, isMember,
              [&](Expr token, Expr listed, Expr number) {
                k.when(listed, [&] { write(number.toIndex(), token); });
              });
-  return total.toIndex();
+  return (front + total).toIndex();
 }
 
 /// Writes the selected tokens of the past, then the window.
 void RowLists::listKept(ListKeptOp list) {
   Expr first = listWhere(
-      s.past, [&](Expr token) { return r.at(token)(list.getMask()); },
+      r.end, [&](Expr token) { return r.at(token)(list.getMask()); },
       [&](Expr row, Expr token) { writeIndex(row, token); });
-  k.loop(k.thread(), s.window, RowBlock::threads,
-         [&](Expr i) { writeIndex(first + i, s.past + i); });
-  writeCount(first + s.window);
+  k.when(isLast, [&] {
+    k.loop(k.thread(), s.window, RowBlock::threads,
+           [&](Expr i) { writeIndex(first + i, s.past + i); });
+    writeCount(first + s.window);
+  });
 }
 
 /// Writes the marked tokens to the kernel's outputs.
@@ -61,11 +67,11 @@ void RowLists::listMarked(ListOp op) {
   Buffer indices = r.outputOf(op.getIndices()),
          counts = r.outputOf(op.getCounts());
   Expr count = listWhere(
-      s.past, [&](Expr token) { return r.at(token)(op.getMask()); },
+      r.end, [&](Expr token) { return r.at(token)(op.getMask()); },
       [&](Expr row, Expr token) {
         k.store(token.toI32(), indices, {s.sequence, r.head, row});
       });
-  k.when(k.thread() == 0,
+  k.when((k.thread() == 0) & isLast,
          [&] { k.store(count.toI32(), counts, {s.sequence, r.head}); });
 }
 
@@ -132,12 +138,12 @@ void RowLists::writeMemberCount(Expr count) {
   });
 }
 
-void RowLists::listAll() {
+void RowLists::listAll(Expr begin, Expr end) {
   if (!has<ListKeptOp>())
     return;
-  k.loop(k.thread(), s.length, RowBlock::threads,
+  k.loop(begin + k.thread(), end, RowBlock::threads,
          [&](Expr token) { writeIndex(token, token); });
-  writeCount(s.length);
+  k.when(r.span == 0, [&] { writeCount(s.length); });
   for (auto op : r.kernel.getBody().getOps<ListMembersOp>()) {
     k.loop(k.thread(), s.length, RowBlock::threads, [&](Expr token) {
       writeMember(op, token, token, token.toI32(), token);

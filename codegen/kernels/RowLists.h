@@ -1,7 +1,9 @@
 //===- RowLists.h - lists of tokens, and what rows represent --------------===//
 //
-// Ascending lists by two passes over a mask and a prefix sum. The whole block
-// calls each of these; all have barriers inside.
+// Ascending lists by two passes over a mask and a prefix sum. Where a head has
+// several blocks, each counts what is marked in front of its span, lists what is
+// in it, and the last one says how many there are. The whole block calls each of
+// these; all have barriers inside.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +19,8 @@ public:
   /// Adds the arguments that the kernel's lists write.
   static void addArgs(KernelOp kernel, std::vector<std::string> &args);
 
-  explicit RowLists(RowBlock &r) : r(r), k(r.k), s(r.s) {}
+  /// `isLast`: of the head's blocks.
+  RowLists(RowBlock &r, Expr isLast) : r(r), k(r.k), s(r.s), isLast(isLast) {}
 
   /// The kept tokens of the block's head, and their number.
   void listKept(ListKeptOp list);
@@ -25,18 +28,20 @@ public:
   void listMarked(ListOp op);
   /// The table of what kept rows represent; behind listKept.
   void listMembers(ListMembersOp op);
-  /// All of these for a sequence that keeps every token.
-  void listAll();
+  /// All of these for a sequence that keeps every token, of which the block has
+  /// those from `begin` to `end`.
+  void listAll(Expr begin, Expr end);
 
 private:
   RowBlock &r;
   KernelBuilder &k;
   const SequenceScalars &s;
+  Expr isLast;
 
   template <typename Op> bool has() {
     return !r.kernel.getBody().getOps<Op>().empty();
   }
-  Expr listWhere(Expr count, llvm::function_ref<Expr(Expr)> isMember,
+  Expr listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write);
   Buffer rankBuffer();
   void writeIndex(Expr row, Expr token);

@@ -1,17 +1,26 @@
-//===- Rows.cpp - what needs a whole row of tokens ------------------------===//
+//===- Rows.cpp - what needs a row of tokens, or a span of one ------------===//
 //
-// grid (1, Hkv, batch), 512 threads: one block per KV head and sequence. Walks
-// the body in order; stored values, statistics and top-k are loops of the whole
-// block with barriers between them, everything else is pulled in at the points
-// where it is needed. At the end the kept tokens are listed in ascending order:
-// two passes over the mask and a prefix sum, no sort.
+// 512 threads. Kernels of kind rows: grid (1, Hkv, batch), one block per KV head
+// and sequence, for what is known only of a whole row. Of kind spans: grid
+// (ceildiv(T, 2048), Hkv, batch), a block for 2048 tokens of the past.
+//
+// Walks the body in order; stored values, statistics and the steps of a selection
+// are loops of the whole block with barriers between them, everything else is
+// pulled in at the points where it is needed. At the end the kept tokens are
+// listed in ascending order: two passes over the mask and a prefix sum, no sort;
+// a span's block counts in front of it as well.
+//
+// Of what another block has computed in the same kernel, a span's block knows
+// nothing: values of other tokens it computes again, but for selections, which
+// it has for every token (Candidates.h). Shared memory: 8 KiB where something is
+// selected, and two numbers a warp.
 //
 // A sequence with T <= B keeps everything: nothing is computed.
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/Candidates.h"
 #include "codegen/kernels/PolicyKernel.h"
-#include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/RowLists.h"
 #include "codegen/kernels/TokenReductions.h"
 
@@ -29,7 +38,11 @@ LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
   addArg(spec.args, "status");
   RowLists::addArgs(kernel, spec.args);
   spec.blockSize = threads;
-  spec.grid = {"1", "kv_heads", "batch"};
+  bool spans = kernel.getKind() == KernelKind::Spans;
+  spec.grid = {spans ? "ceildiv(tokens," +
+                           std::to_string(RowBlock::spanTokens) + ")"
+                     : "1",
+               "kv_heads", "batch"};
   return spec;
 }
 
@@ -37,40 +50,60 @@ class RowsBuilder : PolicyKernel {
 public:
   RowsBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads),
-        radix(k, block) {}
+        ofSpan(kernel.getKind() == KernelKind::Spans) {}
 
   void build() {
+    if (selects())
+      radix.emplace(k, block);
     if (makesChannels())
       channelRuns = k.shared(k.b.getF32Type(), threads);
     openHeadBlock();
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
-    row.emplace(
-        RowBlock{k, block, kernel, s, head, reader, k.index(0), s.past});
-    lists.emplace(*row);
+    Expr span = ofSpan ? k.block(gpu::Dimension::x) : k.index(0);
+    Expr first = span * RowBlock::spanTokens,
+         behind = first + RowBlock::spanTokens;
+    Expr begin = ofSpan ? first.min(s.past) : k.index(0);
+    Expr end = ofSpan ? behind.min(s.past) : s.past;
+    row.emplace(RowBlock{k, block, kernel, s, head, reader, begin, end});
+    row->span = span;
+    lists.emplace(*row, ofSpan ? behind >= s.past : k.boolean(true));
     Expr keepAll = s.length <= s.budget;
+    // The first block has work without a past as well.
+    Expr hasSpan = (begin < end) | (span == 0);
     k.choose(
         keepAll,
         [&] {
-          lists->listAll();
+          lists->listAll(first, ofSpan ? behind.min(s.length) : s.length);
           return KernelBuilder::Values{};
         },
         [&] {
-          for (Operation &op : kernel.getBody().front())
-            run(&op);
-          row->storeOutputs();
+          k.when(hasSpan, [&] {
+            for (Operation &op : kernel.getBody().front())
+              run(&op);
+            row->storeOutputs(
+                [&](Value value) { return stored.contains(value); });
+          });
           return KernelBuilder::Values{};
         });
   }
 
 private:
   ThreadBlock block;
-  RadixSelect radix;
+  bool ofSpan;
+  std::optional<RadixSelect> radix;
   Buffer channelRuns;
   std::optional<RowBlock> row;
   std::optional<RowLists> lists;
   /// Statistics over tokens, per op and member.
   llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
   llvm::DenseMap<Operation *, Selection> selections;
+  /// What has been stored on the way.
+  llvm::DenseSet<Value> stored;
+
+  bool selects() {
+    return llvm::any_of(kernel.getBody().getOps(),
+                        llvm::IsaPred<CountDigitsOp, ListCandidatesOp, TopkOp>);
+  }
 
   bool makesChannels() {
     return llvm::any_of(kernel.getBody().getOps(), [](Operation &op) {
@@ -84,8 +117,13 @@ private:
     if (std::optional<Expr> operand = input(value, p))
       return operand;
     Operation *op = value.getDefiningOp();
-    if (auto store = dyn_cast<StoreOp>(op))
-      return row->loadStored(store, p);
+    if (auto store = dyn_cast<StoreOp>(op)) {
+      if (!ofSpan)
+        return row->loadStored(store, p);
+      // Other tokens are stored by other blocks.
+      PointEval eval(k, s, row->leaf, p);
+      return eval(store.getValue(), p.member);
+    }
     if (auto it = statistics.find({op, p.member}); it != statistics.end())
       return it->second;
     if (auto topk = dyn_cast<TopkOp>(op)) {
@@ -100,6 +138,14 @@ private:
     k.b.setLoc(op->getLoc());
     if (auto store = dyn_cast<StoreOp>(op))
       return row->runStore(store);
+    if (auto digits = dyn_cast<CountDigitsOp>(op))
+      return runDigits(digits);
+    if (auto candidates = dyn_cast<ListCandidatesOp>(op)) {
+      auto digits = cast<BlockArgument>(candidates.getDigits());
+      return listCandidates(*row, *radix, candidates,
+                            scratchBuffer(k, site.inputs[digits.getArgNumber()],
+                                          digits.getType()));
+    }
     if (auto topk = dyn_cast<TopkOp>(op))
       return runTopk(topk);
     if (auto list = dyn_cast<ListKeptOp>(op))
@@ -133,20 +179,21 @@ private:
     statistics[{op, member}] = value;
   }
 
+  /// Scores that later kernels read are stored as they are counted.
+  void runDigits(CountDigitsOp digits) {
+    Value score = digits.getScore();
+    std::optional<Buffer> to;
+    bool perHead = headsOf(score.getType()) == Axis::KVHeads;
+    if (perHead && llvm::is_contained(yield.getValues(), score) &&
+        stored.insert(score).second)
+      to = row->outputOf(score);
+    countDigits(*row, *radix, digits, to);
+  }
+
   void runTopk(TopkOp topk) {
-    auto score = [&](Expr token) { return row->at(token)(topk.getScore()); };
-    Buffer status = k.buffer("status", {});
-    row->forTokens(
-        [&](Expr token) { return KernelBuilder::Values{score(token)}; },
-        [&](Expr, ArrayRef<Expr> made) {
-          k.when(made[0].isNaN(), [&] {
-            k.atomicOr(k.i32(KVC_DATA_NAN), status, {k.index(0)});
-          });
-        });
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
-    selections[topk] = radix.select(s.past, wanted, [&](Expr token) {
-      return orderedKey(k, score(token));
-    });
+    Candidates candidates(k, site, s.sequence, topk.getCandidates());
+    selections[topk] = candidates.select(*radix, block, head, s.past, wanted);
   }
 };
 

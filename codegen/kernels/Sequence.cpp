@@ -1,15 +1,17 @@
 //===- Sequence.cpp - what looks at all heads' rows at once ---------------===//
 //
 // grid (1, 1, batch), 512 threads: one block per sequence. Allocation by a
-// table is in TableAllocation.cpp. Allocation by where the best scores are: a
-// radix select over all heads' scores, item t * Hkv + g, so that ties go to the
-// smaller token and then to the smaller head; a histogram over heads; the
-// blend, rounded by largest remainder. Reads Hkv * T scores four times.
+// table is in TableAllocation.cpp. Allocation by where the best scores are: what
+// lies above the candidates is in the histograms of first digits, which kernels in
+// front have made (Candidates.h); among the candidates of all heads a threshold,
+// item t * Hkv + g, so that ties go to the smaller token and then to the smaller
+// head; the blend, rounded by largest remainder. Reads no scores: two histograms
+// of 8 KiB per head, twice, and the candidates' keys.
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/Candidates.h"
 #include "codegen/kernels/PolicyKernel.h"
-#include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/TableAllocation.h"
 
 #include "kvc/artifact.h"
@@ -38,11 +40,11 @@ LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
 class SequenceBuilder : PolicyKernel {
 public:
   SequenceBuilder(KernelOp kernel, const KernelSite &site)
-      : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads),
-        radix(k, block) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads) {}
 
   void build() {
     if (has<AllocateHeadsOp>(kernel)) {
+      radix.emplace(k, block);
       // The runtime refuses plans with more KV heads.
       chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
       floors = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
@@ -74,7 +76,7 @@ public:
 
 private:
   ThreadBlock block;
-  RadixSelect radix;
+  std::optional<RadixSelect> radix;
   Buffer chosen, floors, remainders;
   Expr heads;
 
@@ -88,37 +90,17 @@ private:
     Expr total = k.fold(zero, heads, one, zero,
                         [&](Expr head, Expr acc) { return acc + base(head); });
     Expr items = s.past * heads;
-    auto key = [&](Expr item) {
-      return orderedKey(k, valueAt(op.getScore(), item % heads, item / heads));
-    };
     k.barrier(); // another allocation may still be read
+    // All heads' past may be less than what is shared.
+    Expr start = (total < items).select(zero, s.past).toI32();
     k.loop(thread, heads, step,
-           [&](Expr head) { k.store(k.i32(0), chosen, {head}); });
-    // Head by head: side by side in memory, and nothing to divide.
-    auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
-      k.loop(zero, heads, one, [&](Expr head) {
-        k.stream(
-            thread, s.past, threads, {},
-            [&](Expr token) {
-              return KernelBuilder::Values{
-                  orderedKey(k, valueAt(op.getScore(), head, token))};
-            },
-            [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
-              visit(head, token, made[0]);
-              return KernelBuilder::Values();
-            });
-      });
-    };
-    Selection best =
-        radix.select(items, total, key, [&](RadixSelect::Count count) {
-          walk([&](Expr, Expr, Expr key) { count(key); });
-        });
-    k.barrier(); // the histogram is empty
-    walk([&](Expr head, Expr token, Expr key) {
-      k.when(best.contains(key, token * heads + head),
-             [&] { k.atomicAdd(k.i32(1), chosen, {head}); });
+           [&](Expr head) { k.store(start, chosen, {head}); });
+    k.barrier(); // the counts are set
+    k.when((total > 0) & (total < items), [&] {
+      Candidates(k, site, s.sequence, op.getCandidates())
+          .countChosen(*radix, block, heads, items, total, chosen);
     });
-    k.barrier(); // the histogram is full
+    k.barrier(); // the counts are full
 
     // (1 - s) * f + s * base = value / denominator. Every thread of the warp
     // walks the same heads: base may be a computation of the whole warp.

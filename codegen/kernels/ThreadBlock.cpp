@@ -57,12 +57,20 @@ Expr ThreadBlock::exclusiveSum(Expr value) {
   return warpSums(total).first + inclusive - value;
 }
 
-Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr count, Expr start,
-                     llvm::function_ref<Expr(Expr)> isMarked,
+Expr ThreadBlock::fromLastThread(llvm::function_ref<Expr()> make) {
+  k.barrier(); // earlier readers of the shared slots are done
+  k.when(k.thread() == threads - 1,
+         [&] { k.store(make(), integers, {k.index(0)}); });
+  k.barrier();
+  return k.load(integers, {k.index(0)});
+}
+
+Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
+                     Expr start, llvm::function_ref<Expr(Expr)> isMarked,
                      llvm::function_ref<void(Expr, Expr, Expr)> visit) {
-  Expr segment = (count + (threads - 1)) / threads * warpSize;
-  Expr first = k.warp() * segment;
-  Expr last = (first + segment).min(count);
+  Expr segment = (to - from + (threads - 1)) / threads * warpSize;
+  Expr first = from + k.warp() * segment;
+  Expr last = (first + segment).min(to);
   // The warp's lanes stream together: none may leave before the last ballot.
   return k.stream(
       first, last, warpSize, {start},

@@ -20,6 +20,8 @@ public:
   Expr reduce(ReduceKind kind, Expr value);
   /// Sum of the values of the threads in front; i32.
   Expr exclusiveSum(Expr value);
+  /// What the last thread makes, i32; the others do not.
+  Expr fromLastThread(llvm::function_ref<Expr()> make);
   /// Sums of one i32 per warp (its lane 0's): of the warps in front, of all.
   std::pair<Expr, Expr> warpSums(Expr value);
 
@@ -28,12 +30,12 @@ private:
   Buffer floats, integers;
 };
 
-/// Walks `count` items in ascending order, each warp a contiguous segment, and
+/// Walks the items `from` to `to` in ascending order, each warp a contiguous segment, and
 /// counts those that are marked, from `start` on: visit(item, is marked, number)
 /// is called with the count so far. Returns the count behind the warp's segment.
 /// Every lane of a warp makes the same number of steps.
-Expr walkMarked(KernelBuilder &k, int64_t threads, Expr count, Expr start,
-                llvm::function_ref<Expr(Expr item)> isMarked,
+Expr walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
+                Expr start, llvm::function_ref<Expr(Expr item)> isMarked,
                 llvm::function_ref<void(Expr item, Expr marked, Expr number)>
                     visit = nullptr);
 

@@ -25,6 +25,7 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
   case KernelKind::Segments:
     return buildSegments(kernel, site);
   case KernelKind::Rows:
+  case KernelKind::Spans:
     return buildRows(kernel, site);
   case KernelKind::Sequence:
     return buildSequence(kernel, site);

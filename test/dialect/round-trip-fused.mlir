@@ -4,7 +4,7 @@
 // What is written here holds together: it passes the checks of level fused, and
 // every kernel but the last has its buffers numbered.
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(kvc.policy(kvc-check-kernels,kvc-plan-scratch,kvc-write-plan))" | FileCheck %s --check-prefix=PLAN
-// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 13 of kv_heads, phases = [score, score, score, score, score, score, score, score, select, compact],
+// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 8 of kv_heads, phases = [score, score, score, score, score, score, score, score, score, score, score, score, select, compact],
 
 !partial = tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
 !lse     = tensor<?x32xf32, #kvc.axes<query_heads, query>>
@@ -16,10 +16,12 @@
 !qscore  = tensor<?x?xf32, #kvc.axes<query_heads, past>>
 !score   = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
 !scores  = tensor<?x?xf32, #kvc.axes<one_head, past>>
+!marks   = tensor<?x?xi1, #kvc.axes<one_head, past>>
 !mask    = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
 !tokens  = tensor<?x?xi32, #kvc.axes<kv_heads, past>>
 !list    = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
 !count   = tensor<?xi32, #kvc.axes<kv_heads>>
+!bins    = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
 
 // Every op of level fused, in its own syntax.
 // CHECK-LABEL: kvc.policy @every_op
@@ -73,22 +75,54 @@ kvc.policy @every_op {
     %k = kvc.norm l2 raw_key : !score
     kvc.yield protect_last(%w) %b, %k : !score, !score
   }
-  // CHECK: kvc.kernel rows "rows0"
-  %6:5 = kvc.kernel rows "rows0"(%5#0) : (!score) -> (!mask, !list, !count, !list, !count) {
+  // CHECK: %[[SPANS:.*]]:2 = kvc.kernel spans "spans0"
+  %6:2 = kvc.kernel spans "spans0"(%5#0) : (!score) -> (!score, !bins) {
   ^bb0(%x: !score):
     %w = arith.constant 32 : index
     %width = arith.constant 7 : index
     %p = kvc.pool max %x width(%width) : !score
-    // CHECK: kvc.store %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-    %s = kvc.store %p : !score
-    %c = kvc.allocate uniform : !count
-    %m = kvc.topk %s, %c : !score, !count -> !mask
-    // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>
-    %i, %n = kvc.list %m : !mask -> !list, !count
-    %j, %o = kvc.list %m : !mask -> !list, !count
-    kvc.yield protect_last(%w) %m, %i, %n, %j, %o : !mask, !list, !count, !list, !count
+    // CHECK: kvc.count_digits %{{.*}} : tensor<?x?xf32, {{.*}}> -> tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
+    %d = kvc.count_digits %p : !score -> !bins
+    kvc.yield protect_last(%w) %p, %d : !score, !bins
   }
-  %7 = kvc.kernel nearest "nearest0"(%6#0, %6#1, %6#2, %6#3, %6#4, %5#1) : (!mask, !list, !count, !list, !count, !score) -> !tokens {
+  // CHECK: kvc.kernel spans "spans1"(%[[SPANS]]#0, %[[SPANS]]#1)
+  %7:4 = kvc.kernel spans "spans1"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !list, !list) {
+  ^bb0(%x: !score, %d: !bins):
+    %w = arith.constant 32 : index
+    %c = kvc.allocate uniform : !count
+    // CHECK: kvc.list_candidates %{{.*}}, %{{.*}} digits(%{{.*}}) : {{.*}} -> tensor<?xi32, {{.*}}>, tensor<?x2048xi32, {{.*}}>, tensor<?x?xi32, {{.*}}>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+    %n, %e, %t, %k = kvc.list_candidates %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !list, !list
+    kvc.yield protect_last(%w) %n, %e, %t, %k : !count, !bins, !list, !list
+  }
+  %all:4 = kvc.kernel spans "spans_of_all"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !list, !list) {
+  ^bb0(%x: !score, %d: !bins):
+    %w = arith.constant 32 : index
+    %c = kvc.allocate uniform : !count
+    // CHECK: kvc.list_candidates all_heads %{{.*}}, %{{.*}} digits(%{{.*}}) :
+    %n, %e, %t, %k = kvc.list_candidates all_heads %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !list, !list
+    kvc.yield protect_last(%w) %n, %e, %t, %k : !count, !bins, !list, !list
+  }
+  %share = kvc.kernel sequence "sequence0"(%6#0, %6#1, %all#0, %all#1, %all#2, %all#3) : (!score, !bins, !count, !bins, !list, !list) -> !count {
+  ^bb0(%x: !score, %d: !bins, %n: !count, %e: !bins, %t: !list, %k: !list):
+    %w = arith.constant 32 : index
+    %f = kvc.fraction "0.2"
+    %c = kvc.allocate uniform : !count
+    // CHECK: kvc.allocate_heads %{{.*}} base(%{{.*}}) safeguard(%{{.*}}) candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x2048xi32, {{.*}}>) :
+    %h = kvc.allocate_heads %x base(%c) safeguard(%f) candidates(%d, %n, %e, %t, %k : !bins, !count, !bins, !list, !list) : !score, !count
+    kvc.yield protect_last(%w) %h : !count
+  }
+  %lists:5 = kvc.kernel spans "spans2"(%6#0, %6#1, %7#0, %7#1, %7#2, %7#3) : (!score, !bins, !count, !bins, !list, !list) -> (!mask, !list, !count, !list, !count) {
+  ^bb0(%x: !score, %d: !bins, %n: !count, %e: !bins, %t: !list, %k: !list):
+    %w = arith.constant 32 : index
+    %c = kvc.allocate uniform : !count
+    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x2048xi32, {{.*}}>) :
+    %m = kvc.topk %x, %c candidates(%d, %n, %e, %t, %k : !bins, !count, !bins, !list, !list) : !score, !count -> !mask
+    // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>
+    %i, %o = kvc.list %m : !mask -> !list, !count
+    %j, %q = kvc.list %m : !mask -> !list, !count
+    kvc.yield protect_last(%w) %m, %i, %o, %j, %q : !mask, !list, !count, !list, !count
+  }
+  %near = kvc.kernel nearest "nearest0"(%lists#0, %lists#1, %lists#2, %lists#3, %lists#4, %5#1) : (!mask, !list, !count, !list, !count, !score) -> !tokens {
   ^bb0(%m: !mask, %i: !list, %n: !count, %j: !list, %o: !count, %k: !score):
     %w = arith.constant 32 : index
     %tau = arith.constant 0.5 : f32
@@ -96,7 +130,8 @@ kvc.policy @every_op {
     %d = kvc.nearest %m in %m of raw_key at_least(%tau) lists(%i, %n, %j, %o : !list, !count, !list, !count) norms(%k : !score) : !mask, !mask -> !tokens
     kvc.yield protect_last(%w) %d : !tokens
   }
-  %8:3 = kvc.kernel rows "rows1"(%6#0, %7) : (!mask, !tokens) -> (!list, !list, !count) {
+  // CHECK: kvc.kernel rows "rows0"
+  %8:3 = kvc.kernel rows "rows0"(%lists#0, %near) : (!mask, !tokens) -> (!list, !list, !count) {
   ^bb0(%m: !mask, %d: !tokens):
     %w = arith.constant 32 : index
     // CHECK: kvc.list_kept %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, {{.*}}>
@@ -126,13 +161,14 @@ kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unkn
     %n = kvc.reduce sum heads %k : !score -> !scores
     kvc.yield %n : !scores
   }
-  %1:2 = kvc.kernel rows "rows0"(%0) : (!scores) -> (!list, !count) {
+  %1:2 = kvc.kernel spans "spans0"(%0) : (!scores) -> (!list, !count) {
   ^bb0(%x: !scores):
     // CHECK: kvc.store %{{.*}} {buffer = #kvc.buffer<1, live = 1 to 1>} :
     %s = kvc.store %x {buffer = #kvc.buffer<1, live = 1 to 1>} : !scores
-    %c = kvc.allocate uniform : !count
-    %m = kvc.topk %s, %c : !scores, !count -> !mask
-    %i, %n = kvc.list_kept %m : !mask -> !list, !count
+    %one = arith.constant 1.0 : f32
+    %o = kvc.broadcast %one : f32 to !scores
+    %m = arith.cmpf ogt, %s, %o : !scores
+    %i, %n = kvc.list_kept %m : !marks -> !list, !count
     kvc.yield %i, %n : !list, !count
   }
   kvc.kernel compact "compact"(%1#0, %1#1) : (!list, !count) -> () {
@@ -172,10 +208,11 @@ kvc.policy @parts {
     %s = kvc.reduce sum channels %d : !vectors -> !score
     kvc.yield %s : !score
   }
-  %3:2 = kvc.kernel rows "rows1"(%2) : (!score) -> (!list, !count) {
+  %3:2 = kvc.kernel spans "spans0"(%2) : (!score) -> (!list, !count) {
   ^bb0(%s: !score):
-    %c = kvc.allocate uniform : !count
-    %m = kvc.topk %s, %c : !score, !count -> !mask
+    %one = arith.constant 1.0 : f32
+    %o = kvc.broadcast %one : f32 to !score
+    %m = arith.cmpf ogt, %s, %o : !score
     %i, %n = kvc.list_kept %m : !mask -> !list, !count
     kvc.yield %i, %n : !list, !count
   }

@@ -131,10 +131,9 @@ kvc.policy @computed_list {
     %n = kvc.norm l2 key : !s
     kvc.yield %n : !s
   }
-  %1:2 = kvc.kernel rows "b"(%0) : (!s) -> (!i, !c) {
+  %1:2 = kvc.kernel spans "b"(%0) : (!s) -> (!i, !c) {
   ^bb0(%x: !s):
-    %n = kvc.allocate uniform : !c
-    %m = kvc.topk %x, %n : !s, !c -> !m
+    %m = arith.cmpf ord, %x, %x : !s
     %i, %c = kvc.list %m : !m -> !i, !c
     kvc.yield %i, %c : !i, !c
   }
@@ -188,10 +187,9 @@ kvc.policy @lists_first {
     %n = kvc.norm l2 key : !s
     kvc.yield %n : !s
   }
-  %1:3 = kvc.kernel rows "b"(%0) : (!s) -> (!i, !c, !m) {
+  %1:3 = kvc.kernel spans "b"(%0) : (!s) -> (!i, !c, !m) {
   ^bb0(%x: !s):
-    %n = kvc.allocate uniform : !c
-    %m = kvc.topk %x, %n : !s, !c -> !m
+    %m = arith.cmpf ord, %x, %x : !s
     %i, %c = kvc.list_kept %m : !m -> !i, !c
     kvc.yield %i, %c, %m : !i, !c, !m
   }
@@ -240,6 +238,83 @@ kvc.policy @parts_of_the_kernel {
     // expected-error @+1 {{must read what a parts kernel has made}}
     %d = kvc.combine_parts mean %p : !p -> !d
     kvc.yield %d : !d
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+kvc.policy @no_candidates {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1 = kvc.kernel spans "b"(%0) : (!s) -> !m {
+  ^bb0(%x: !s):
+    %n = kvc.allocate uniform : !c
+    // expected-error @+1 {{'kvc.topk' op needs the counts of first digits and the candidates (their number, second digits, tokens and keys) as arguments of the kernel}}
+    %m = kvc.topk %x, %n : !s, !c -> !m
+    kvc.yield %m : !m
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+kvc.policy @no_candidates_of_all_heads {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1 = kvc.kernel sequence "b"(%0) : (!s) -> !c {
+  ^bb0(%x: !s):
+    %f = kvc.fraction "0.2"
+    %n = kvc.allocate uniform : !c
+    // expected-error @+1 {{'kvc.allocate_heads' op needs the counts of first digits and the candidates}}
+    %h = kvc.allocate_heads %x base(%n) safeguard(%f) : !s, !c
+    kvc.yield %h : !c
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!b = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+!l = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+kvc.policy @digits_of_the_kernel {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1:5 = kvc.kernel spans "b"(%0) : (!s) -> (!b, !c, !b, !l, !l) {
+  ^bb0(%x: !s):
+    %n = kvc.allocate uniform : !c
+    %d = kvc.count_digits %x : !s -> !b
+    // expected-error @+1 {{'kvc.list_candidates' op must read what kvc.count_digits has made}}
+    %f, %e, %t, %k = kvc.list_candidates %x, %n digits(%d) : !s, !c, !b -> !c, !b, !l, !l
+    kvc.yield %d, %f, %e, %t, %k : !b, !c, !b, !l, !l
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!b = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
+kvc.policy @never_cleared {
+  %0 = kvc.kernel spans "a"() : () -> !b {
+    %one = arith.constant 1.0 : f32
+    %x = kvc.broadcast %one : f32 to !s
+    // expected-error @+1 {{'kvc.count_digits' op adds to what a kernel in front must have set to 0, and there is none}}
+    %d = kvc.count_digits %x : !s -> !b
+    kvc.yield %d : !b
   }
   kvc.done
 }

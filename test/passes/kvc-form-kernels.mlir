@@ -1,8 +1,9 @@
 // RUN: kvc-opt %s --split-input-file --pass-pipeline="builtin.module(kvc.policy(kvc-infer-axes,kvc-form-kernels))" 2>/dev/null | FileCheck %s
 // RUN: kvc-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(kvc.policy(kvc-infer-axes,kvc-form-kernels))" >/dev/null
 
-// Everything before the pool is one columns kernel, everything behind it one rows
-// kernel; nothing with a window axis is stored. The pass is idempotent.
+// Everything before the pool is one columns kernel; behind it a selection takes three
+// spans kernels: pool and first digits, candidates, the selection with the list.
+// Nothing with a window axis is stored. The pass is idempotent.
 // CHECK-LABEL: kvc.policy @window_mean
 // CHECK: kvc.kernel statistics
 // CHECK: %[[LSE:.*]] = kvc.kernel combine
@@ -10,9 +11,12 @@
 // CHECK: kvc.attention
 // CHECK: kvc.reduce mean queries
 // CHECK: kvc.reduce mean group
-// CHECK: %[[K:.*]]:2 = kvc.kernel rows "rows0"(%[[S]])
-// CHECK: kvc.pool
-// CHECK: kvc.store
+// CHECK: %[[P:.*]]:2 = kvc.kernel spans "spans0"(%[[S]])
+// CHECK: %[[POOL:.*]] = kvc.pool
+// CHECK: kvc.count_digits %[[POOL]]
+// CHECK: %[[C:.*]]:4 = kvc.kernel spans "spans1"(%[[P]]#0, %[[P]]#1)
+// CHECK: kvc.list_candidates
+// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[P]]#1, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3)
 // CHECK: kvc.topk
 // CHECK: kvc.list_kept
 // CHECK: kvc.kernel compact "compact"(%[[K]]#0, %[[K]]#1)
@@ -27,7 +31,7 @@ kvc.policy @window_mean {
   %group = kvc.reduce mean group %mean : tensor<?x?xf32> -> tensor<?x?xf32>
   %pool = kvc.pool max %group width(%width) : tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
-  // expected-remark @+1 {{fused into rows0: 1*kv_heads*tokens bytes are neither written nor read}}
+  // expected-remark @+1 {{fused into spans2: 1*kv_heads*tokens bytes are neither written nor read}}
   %k = kvc.topk %pool, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k protect_last(%w) : tensor<?x?xi1>
 }
@@ -35,14 +39,17 @@ kvc.policy @window_mean {
 // -----
 
 // A mean over all heads of a pooled value is another block's work: it goes into a
-// second columns kernel, and the selection into a second rows kernel.
+// second columns kernel, and the selection behind it.
 // CHECK-LABEL: kvc.policy @heads_after_pool
 // CHECK: kvc.kernel columns "columns0"
-// CHECK: kvc.kernel rows "rows0"
+// CHECK: kvc.kernel spans "spans0"
 // CHECK: kvc.pool
 // CHECK: kvc.kernel columns "columns1"
 // CHECK: kvc.reduce max heads
-// CHECK: kvc.kernel rows "rows1"
+// CHECK: kvc.kernel spans "spans1"
+// CHECK: kvc.count_digits
+// CHECK: kvc.kernel spans "spans2"
+// CHECK: kvc.kernel spans "spans3"
 // CHECK: kvc.topk
 kvc.policy @heads_after_pool {
   %w = arith.constant 5 : index
@@ -50,18 +57,18 @@ kvc.policy @heads_after_pool {
   %p = kvc.pool mean %n width(%w) : tensor<?x?xf32>
   %all = kvc.reduce max heads %p : tensor<?x?xf32> -> tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
-  // expected-remark @+1 {{fused into rows1}}
+  // expected-remark @+1 {{fused into spans3}}
   %k = kvc.topk %all, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
 
 // -----
 
-// Without scores there is one rows kernel: positions are computed where they are
+// Without scores there is one spans kernel: positions are computed where they are
 // needed.
 // CHECK-LABEL: kvc.policy @no_scores
 // CHECK-NOT: kvc.kernel columns
-// CHECK: kvc.kernel rows "rows0"()
+// CHECK: kvc.kernel spans "spans0"()
 // CHECK: kvc.position
 kvc.policy @no_scores {
   %four = arith.constant 4 : i32
@@ -74,15 +81,22 @@ kvc.policy @no_scores {
 // -----
 
 // Allocation over heads looks at stored rows of all heads, in a kernel of its own:
-// five launches with the log-sum-exp given.
+// seven launches with the log-sum-exp given. The first digits of a score are counted
+// once for all that select by it.
 // CHECK-LABEL: kvc.policy @adaptive
 // CHECK: kvc.kernel columns "columns0"
-// CHECK: %[[POOLED:.*]] = kvc.kernel rows "rows0"
+// CHECK: %[[POOLED:.*]]:2 = kvc.kernel spans "spans0"
 // CHECK: kvc.pool
-// CHECK: %[[COUNT:.*]] = kvc.kernel sequence "sequence0"(%[[POOLED]])
+// CHECK: kvc.count_digits
+// CHECK: %[[ALL:.*]]:4 = kvc.kernel spans "spans1"(%[[POOLED]]#0, %[[POOLED]]#1)
+// CHECK: kvc.list_candidates all_heads
+// CHECK: %[[COUNT:.*]] = kvc.kernel sequence "sequence0"(%[[POOLED]]#0, %[[POOLED]]#1, %[[ALL]]#0,
 // CHECK: kvc.allocate uniform
 // CHECK: kvc.allocate_heads
-// CHECK: kvc.kernel rows "rows1"(%[[POOLED]], %[[COUNT]])
+// CHECK-NOT: kvc.count_digits
+// CHECK: kvc.kernel spans "spans2"(%[[POOLED]]#0, %[[COUNT]], %[[POOLED]]#1)
+// CHECK: kvc.list_candidates %
+// CHECK: kvc.kernel spans "spans3"(%[[POOLED]]#0, %[[COUNT]], %[[POOLED]]#1,
 // CHECK: kvc.topk
 // CHECK: kvc.kernel compact
 kvc.policy @adaptive {
@@ -92,7 +106,54 @@ kvc.policy @adaptive {
   %p = kvc.pool mean %n width(%w) : tensor<?x?xf32>
   %b = kvc.allocate uniform : tensor<?xi32>
   %c = kvc.allocate_heads %p base(%b) safeguard(%s) : tensor<?x?xf32>, tensor<?xi32>
-  // expected-remark @+1 {{fused into rows1}}
+  // expected-remark @+1 {{fused into spans3}}
   %k = kvc.topk %p, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// What blocks add to is set to 0 by a kernel in front: one that does nothing else,
+// where scores are computed from positions and there is no other. A pool of a pool is
+// another kernel's work, since near tokens' values are computed again.
+// CHECK-LABEL: kvc.policy @cleared
+// CHECK: kvc.kernel spans "spans0"() : () -> () {
+// CHECK-NEXT: kvc.yield
+// CHECK: kvc.kernel spans "spans1"() : () -> tensor<?x2048xi32
+// CHECK-NEXT: kvc.position
+// CHECK: kvc.count_digits
+// CHECK: kvc.kernel spans "spans2"
+// CHECK: kvc.kernel spans "spans3"
+// CHECK: kvc.store
+// CHECK: kvc.topk
+kvc.policy @cleared {
+  %t = kvc.position : tensor<?x?xi32>
+  %s = arith.sitofp %t : tensor<?x?xi32> to tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans3}}
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// CHECK-LABEL: kvc.policy @pool_of_pool
+// CHECK: kvc.kernel spans "spans0"
+// CHECK: kvc.pool mean
+// CHECK-NOT: kvc.pool
+// CHECK: kvc.kernel spans "spans1"
+// CHECK: kvc.pool max
+// CHECK: kvc.list_kept
+kvc.policy @pool_of_pool {
+  %w = arith.constant 5 : index
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %one = kvc.fill 1.0 : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %p = kvc.pool mean %n width(%w) : tensor<?x?xf32>
+  %q = arith.mulf %p, %n : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans1}}
+  %r = kvc.pool max %q width(%w) : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans1}}
+  %m = arith.cmpf ogt, %r, %one : tensor<?x?xf32>
+  kvc.keep %m : tensor<?x?xi1>
 }

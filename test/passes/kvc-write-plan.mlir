@@ -1,5 +1,6 @@
 // RUN: kvc-opt %policies/snapkv.mlir --emit=fused | FileCheck %s
 // RUN: kvc-opt %policies/h2o.mlir --emit=fused | FileCheck %s --check-prefix=ALL
+// RUN: kvc-opt %policies/lagkv.mlir --emit=fused | FileCheck %s --check-prefix=BLOCK
 // RUN: kvc-opt %policies/full.mlir --emit=fused | FileCheck %s --check-prefix=NONE
 // RUN: kvc-opt %S/../variants/pruned_product.mlir --prune-norms --emit=fused | FileCheck %s --check-prefix=MODEL
 
@@ -15,12 +16,15 @@
 // STALE: error: the plan must be written first (kvc-write-plan)
 // UNNUMBERED: error: 'kvc.kernel' op scratch must be numbered first (kvc-plan-scratch)
 
-// Scores that are ranked in the kernel that stores them are a block's own, one
-// row for each KV head.
+// Ranked scores live to the end, what blocks add to from the kernel in front on.
 // CHECK: plan = #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 3 of kv_heads,
-// CHECK-SAME: phases = [score, score, score, select, compact],
+// CHECK-SAME: phases = [score, score, score, score, score, select, compact],
 // CHECK-SAME: buffers = [0 to 1 : tensor<?x32x?x2xf32,
-// CHECK-SAME: 3 to 4 per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>]>
+// CHECK-SAME: 3 to 6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>,
+// CHECK-SAME: 2 to 5 : tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>,
+
+// What a kernel stores for itself is a block's own.
+// BLOCK: per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
 
 // ALL: #kvc.plan<queries = all, protect_last = unknown, lse = 0,
 

@@ -12,7 +12,7 @@
 // CHECK: kvc.kernel segments "segments1"(%[[A]])
 // CHECK-NOT: kvc.store
 // CHECK: kvc.segment max next
-// CHECK: kvc.kernel rows
+// CHECK: kvc.kernel spans
 kvc.policy @one_kernel {
   %l = arith.constant 64 : index
   %m = arith.constant 32 : index

@@ -1,0 +1,191 @@
+//===- Candidates.cpp - selection over blocks -----------------------------===//
+
+#include "codegen/kernels/Candidates.h"
+
+#include "kvc/artifact.h"
+
+using namespace mlir;
+using namespace kvc;
+
+using Values = KernelBuilder::Values;
+
+//===----------------------------------------------------------------------===//
+// A span's part
+//===----------------------------------------------------------------------===//
+
+void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
+                      const std::optional<Buffer> &stored) {
+  KernelBuilder &k = row.k;
+  Expr sequence = row.s.sequence;
+  Buffer status = k.buffer("status", {}), digits = row.outputOf(op.getDigits());
+  auto keys = [&](RadixSelect::Count count) {
+    row.forTokens(
+        [&](Expr token) { return Values{row.at(token)(op.getScore())}; },
+        [&](Expr token, ArrayRef<Expr> made) {
+          Expr score = made[0];
+          if (stored)
+            k.store(score, *stored, {sequence, row.head, token});
+          k.when(score.isNaN(), [&] {
+            k.atomicOr(k.i32(KVC_DATA_NAN), status, {k.index(0)});
+          });
+          count(orderedKey(k, score));
+        });
+  };
+  radix.count(radix.start(k.i32(0)), keys, digits, {sequence, row.head});
+}
+
+void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
+                         const Buffer &digits) {
+  KernelBuilder &k = row.k;
+  const SequenceScalars &s = row.s;
+  bool all = op.getAllHeads();
+  auto countOf = [&](Expr head) {
+    PointEval eval(k, s, row.leaf, Point{head, -1, {}, k.index(0)});
+    return atLeastNone(k, eval(op.getCount()).toIndex(), op.getCount());
+  };
+  Expr heads = k.arg("kv_heads");
+  Expr wanted =
+      all ? k.fold(0, heads, 1, k.index(0),
+                   [&](Expr head, Expr sum) { return sum + countOf(head); })
+          : countOf(row.head);
+  Expr items = all ? s.past * heads : s.past;
+  k.when((wanted > 0) & (wanted < items), [&] {
+    RadixSelect::Place place =
+        radix.descend(radix.start(wanted.toI32()), all ? heads : k.index(1),
+                      [&](Expr i, Expr first) {
+                        return k.loadVector(
+                            digits, {s.sequence, all ? i : row.head, first}, 4);
+                      });
+    // Every thread's candidates lie beside each other.
+    auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
+      return k.stream(
+          row.begin + k.thread(), row.end, RowBlock::threads, {k.i32(0)},
+          [&](Expr token) {
+            return Values{orderedKey(k, row.at(token)(op.getScore()))};
+          },
+          [&](Expr token, ArrayRef<Expr> key, ArrayRef<Expr> number) {
+            Expr candidate = place.has(key[0]);
+            if (visit)
+              k.when(candidate, [&] { visit(token, key[0], number[0]); });
+            return Values{number[0] + candidate.toI32()};
+          },
+          row.together)[0];
+    };
+    Expr mine = walk(nullptr);
+    Expr before = row.block.exclusiveSum(mine);
+    Expr first = before + row.block.fromLastThread([&] {
+      return k.atomicAdd(before + mine, row.outputOf(op.getFound()),
+                         {s.sequence, row.head});
+    });
+    Buffer tokens = row.outputOf(op.getTokens()),
+           keys = row.outputOf(op.getKeys());
+    auto list = [&](RadixSelect::Count count) {
+      walk([&](Expr token, Expr key, Expr number) {
+        SmallVector<Expr> at{s.sequence, row.head, (first + number).toIndex()};
+        k.store(token.toI32(), tokens, at);
+        k.store(key, keys, at);
+        count(key);
+      });
+    };
+    radix.count(place, list, row.outputOf(op.getSecond()),
+                {s.sequence, row.head});
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The threshold
+//===----------------------------------------------------------------------===//
+
+Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
+                       ValueRange made)
+    : k(k), sequence(sequence) {
+  auto buffer = [&](Value value) {
+    auto arg = cast<BlockArgument>(value);
+    return scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType());
+  };
+  digits = buffer(made[0]);
+  found = buffer(made[1]);
+  second = buffer(made[2]);
+  tokens = buffer(made[3]);
+  keys = buffer(made[4]);
+}
+
+void Candidates::walk(ThreadBlock &block, Expr head,
+                      RadixSelect::Visit visit) const {
+  Expr count = k.load(found, {sequence, head}).toIndex();
+  k.stream(
+      k.thread(), count, block.threads, {},
+      [&](Expr i) { return Values{k.load(keys, {sequence, head, i})}; },
+      [&](Expr i, ArrayRef<Expr> key, ArrayRef<Expr>) {
+        visit(key[0],
+              [&] { return k.load(tokens, {sequence, head, i}).toIndex(); });
+        return Values();
+      });
+}
+
+/// A histogram of a head, four bins at once.
+Expr Candidates::binsOf(const Buffer &histogram, Expr head, Expr bin) const {
+  return k.loadVector(histogram, {sequence, head, bin}, 4);
+}
+
+Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
+                             Expr count, Expr wanted) const {
+  auto constants = [&](int64_t threshold, Expr lastTie) {
+    return Values{k.i32(threshold), lastTie};
+  };
+  auto search = [&] {
+    RadixSelect::Place place = radix.start(wanted.toI32());
+    for (const Buffer &histogram : {digits, second})
+      place = radix.descend(place, k.index(1), [&](Expr, Expr bin) {
+        return binsOf(histogram, head, bin);
+      });
+    Selection s = radix.finish(place, count, [&](RadixSelect::Visit visit) {
+      walk(block, head, visit);
+    });
+    return Values{s.threshold, s.lastTie};
+  };
+  Values result = k.choose(
+      wanted < 1, [&] { return constants(-1, k.i32(-1)); },
+      [&] {
+        return k.choose(
+            wanted >= count, [&] { return constants(0, count.toI32()); },
+            search);
+      });
+  return {result[0], result[1]};
+}
+
+void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block, Expr heads,
+                             Expr items, Expr wanted,
+                             const Buffer &chosen) const {
+  RadixSelect::Place place = radix.start(wanted.toI32());
+  for (const Buffer &histogram : {digits, second}) {
+    place = radix.descend(place, heads, [&](Expr head, Expr bin) {
+      return binsOf(histogram, head, bin);
+    });
+    // What lies above is in the histogram: a warp for each head.
+    Expr bin = place.prefix & (digitBins - 1);
+    k.loop(k.warp(), heads, block.threads / warpSize, [&](Expr head) {
+      Expr above = k.stream(
+          bin.toIndex() + 1 + k.lane(), k.index(digitBins), warpSize,
+          {k.i32(0)},
+          [&](Expr other) {
+            return Values{k.load(histogram, {sequence, head, other})};
+          },
+          [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+            return Values{sum[0] + made[0]};
+          })[0];
+      k.when(above > 0, [&] { k.atomicAdd(above, chosen, {head}); });
+    });
+  }
+  // Behind the two digits some items are left, numbered across heads.
+  radix.finish(
+      place, items,
+      [&](RadixSelect::Visit visit) {
+        k.loop(0, heads, 1, [&](Expr head) {
+          walk(block, head, [&](Expr key, llvm::function_ref<Expr()> token) {
+            visit(key, [&] { return token() * heads + head; });
+          });
+        });
+      },
+      [&](Expr item) { k.atomicAdd(k.i32(1), chosen, {item % heads}); });
+}

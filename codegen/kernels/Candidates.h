@@ -1,0 +1,58 @@
+//===- Candidates.h - selection over blocks: digits, candidates, threshold ===//
+//
+// An exact selection in three kernels. Many blocks count the first digits of
+// their spans' scores (kvc.count_digits). Behind them every block knows the digit
+// of the threshold; many blocks list the tokens that have it, the candidates, and
+// count their second digits (kvc.list_candidates). Behind that every block that
+// asks finds the threshold for itself, in one walk over the candidates
+// (RadixSelect.h).
+//
+// The whole block calls each of these; all have barriers inside.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_CANDIDATES_H
+#define KVC_CODEGEN_KERNELS_CANDIDATES_H
+
+#include "codegen/kernels/RadixSelect.h"
+#include "codegen/kernels/RowBlock.h"
+
+namespace kvc {
+
+/// kvc.count_digits for the block's span; sets the NaN bit of the status. The
+/// scores go to `stored` as well, if that is a buffer.
+void countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
+                 const std::optional<Buffer> &stored);
+
+/// kvc.list_candidates for the block's span: reads the digits from `digits`.
+void listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
+                    const Buffer &digits);
+
+/// Where a kernel finds what the others have made for a selection.
+class Candidates {
+public:
+  /// `made`: the operands of kvc.topk or kvc.allocate_heads.
+  Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
+             mlir::ValueRange made);
+
+  /// kvc.topk for a head. Nothing and everything need no search.
+  Selection select(RadixSelect &radix, ThreadBlock &block, Expr head,
+                   Expr count, Expr wanted) const;
+  /// How many of each head are among the `wanted` largest of all heads, above 0
+  /// and below all `items`: adds them to `chosen`, which is 0.
+  void countChosen(RadixSelect &radix, ThreadBlock &block, Expr heads,
+                   Expr items, Expr wanted, const Buffer &chosen) const;
+
+private:
+  KernelBuilder &k;
+  Expr sequence;
+  Buffer digits, found, second, tokens, keys;
+
+  /// The candidates of a head.
+  void walk(ThreadBlock &block, Expr head, RadixSelect::Visit visit) const;
+  Expr binsOf(const Buffer &histogram, Expr head, Expr bin) const;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_CANDIDATES_H

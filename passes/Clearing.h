@@ -1,0 +1,52 @@
+//===- Clearing.h - who sets to 0 what blocks add to ----------------------===//
+//
+// A caller's workspace holds anything, and a plan launches nothing but kernels.
+// What blocks of a kernel add to (Needs::accumulates) is set to 0 by a kernel in
+// front of it; kvc-plan-scratch has the buffer live from that one on, and by this
+// its builder knows.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_PASSES_CLEARING_H
+#define KVC_PASSES_CLEARING_H
+
+#include "dialect/KVCDialect.h"
+
+namespace kvc {
+
+/// True for kernels that are run whenever the policy is, with blocks for every
+/// sequence.
+inline bool canClear(KernelOp kernel) {
+  switch (kernel.getKind()) {
+  case KernelKind::Columns:
+  case KernelKind::Segments:
+  case KernelKind::Rows:
+  case KernelKind::Spans:
+  case KernelKind::Sequence:
+  case KernelKind::Nearest:
+    return true;
+  case KernelKind::Statistics:
+  case KernelKind::Combine:
+  case KernelKind::Gram:
+  case KernelKind::Parts:
+  case KernelKind::Compact:
+    return false;
+  }
+  return false;
+}
+
+/// The last kernel in front of `kernel` that can clear; null without one.
+inline KernelOp clearingKernel(KernelOp kernel) {
+  KernelOp found;
+  for (auto other : kernel->getParentOfType<PolicyOp>().getOps<KernelOp>()) {
+    if (other == kernel)
+      return found;
+    if (canClear(other))
+      found = other;
+  }
+  return found;
+}
+
+} // namespace kvc
+
+#endif // KVC_PASSES_CLEARING_H
