@@ -202,6 +202,9 @@ void kvc::rt::profile(const ProfileOptions &options) {
   for (uint32_t tokens : options.tokens) {
     auto profiler =
         ptx::watchLaunches(*module.device, options.card, options.blocks);
+    for (const KernelSpec &kernel : variant.kernels)
+      if (kernel.kind == "spans")
+        profiler->runWhole(kernel.name);
     kvc_plan_options limits = {};
     limits.struct_size = sizeof limits;
     limits.head_dim = variant.headDim;

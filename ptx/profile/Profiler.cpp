@@ -134,7 +134,7 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.blocks = profile.ran = 1;
   for (uint32_t extent : shape.grid)
     profile.blocks *= extent;
-  bool whole = profile.blocks <= wholeGrid;
+  bool whole = profile.blocks <= wholeGrid || wholes.count(kernel.name);
   for (int i = 0; i < 3; ++i) {
     chosen[i] = spread(shape.grid[i], whole ? 0 : options.blocksPerDimension);
     runs[i] = uint32_t(chosen[i].size());
@@ -173,6 +173,15 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
           };
         });
   };
+  // The first blocks set to 0 what blocks of such kernels add to.
+  if (!whole && !wholes.empty())
+    rt::runBlocks(
+        {1, shape.grid[1], shape.grid[2]}, threads, [&]() -> rt::RunBlock {
+          return [&](uint32_t, uint32_t y, uint32_t z) {
+            Block(kernel, shape, arguments, memory, {0, y, z}, seed, nullptr)
+                .run();
+          };
+        });
   runBlocksFrom(0, 1);
   for (auto [line, sharing] : launch.reads)
     byFirst[line] = sharing.seen;

@@ -57,6 +57,10 @@ public:
 
   explicit Profiler(Options options) : options(std::move(options)) {}
 
+  /// All blocks of a kernel are to run: what they add up, kernels behind it
+  /// need. Of others the first along x run too, unwatched: they clear it.
+  void runWhole(const std::string &kernel) { wholes.insert(kernel); }
+
   /// Runs a launch instead of the machine.
   void run(const Kernel &kernel, const LaunchShape &shape,
            std::span<const std::byte> arguments, const GlobalView &memory,
@@ -68,6 +72,7 @@ public:
 private:
   struct Launch;
   Options options;
+  std::set<std::string> wholes;
   std::vector<LaunchProfile> done;
   /// First bytes of allocations that an earlier launch has read or written.
   std::set<uint64_t> known, written;
