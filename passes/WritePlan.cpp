@@ -61,8 +61,9 @@ private:
     auto yield = cast<YieldOp>(kernel.getBody().front().back());
     if (Value protect = yield.getProtectLast(); protect && lists) {
       protectLast.reset();
+      // As kernels take it: below 0 it is nothing, above every length all.
       if (protect.getDefiningOp<arith::ConstantOp>())
-        protectLast = constantOf(protect);
+        protectLast = std::clamp<int64_t>(constantOf(protect), 0, INT32_MAX);
     }
     if (kernel.getLse())
       lse = bufferOf(kernel.getLse());
