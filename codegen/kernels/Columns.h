@@ -202,6 +202,10 @@ private:
                  Expr query);
   bool storesShifted() const { return readsLse && !readsLogits; }
 
+  /// The natural logit of a product: 0 for queries in front of a sequence that is
+  /// shorter than the window, whatever the keys.
+  Expr finishLogit(KernelBuilder &k, const SequenceScalars &s, Expr query,
+                   Expr product);
   /// A weight as the op has it: 0 for what is not seen, rounded if it is so.
   Expr finishWeight(KernelBuilder &k, AttentionOp op, Expr weight);
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.

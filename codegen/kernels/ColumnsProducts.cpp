@@ -101,8 +101,11 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     if (readsLse && !shift.valid())
       shift = staged->number(place + p.row) * minusScale;
     auto weight = [&](AttentionOp op) {
-      if (op.getLogits())
-        return p.value * (tile.logitScale() * k.f32(0.6931471805599453));
+      if (op.getLogits()) {
+        Expr logit = p.value * tile.logitScale();
+        return whole ? logit * k.f32(0.6931471805599453)
+                     : finishLogit(k, s, query, logit);
+      }
       Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
       if (!whole)
         value = (token <= s.length - queries + query).select(value, k.f32(0));

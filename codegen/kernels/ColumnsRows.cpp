@@ -228,13 +228,21 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                             AttentionOp op, Expr query, int64_t local) {
   Expr logit =
       tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
-  if (op.getLogits()) // the tile's are base 2
-    return logit * k.f32(0.6931471805599453);
+  if (op.getLogits())
+    return finishLogit(k, s, query, logit);
   Expr row = query.min(queries - 1);
   if (!storesShifted())
     logit = logit - logSumExp(k, s, headIndex(k, Axis::QueryHeads, p), row);
   Expr seen = p.token <= s.length - queries + row;
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
+}
+
+Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
+                                 Expr query, Expr value) {
+  Expr logit = value * k.f32(0.6931471805599453); // the product's is base 2
+  if (readsAll)
+    return logit;
+  return (s.length - queries + query >= 0).select(logit, k.f32(0));
 }
 
 Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
