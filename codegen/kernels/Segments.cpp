@@ -65,8 +65,9 @@ private:
   Buffer channelRuns;
   std::optional<RowBlock> row, ahead;
 
-  /// What is known of a segment: for vectors in shared memory, a number per
-  /// channel; for scores a number per member of the group.
+  /// What is known of a segment, for each member of the group where it is of
+  /// query heads: for vectors in shared memory, a number per channel; for scores
+  /// a number.
   struct Statistics {
     llvm::SmallDenseMap<ReduceKind, Buffer> channels;
     llvm::DenseMap<std::pair<ReduceKind, int>, Expr> scores;
@@ -103,9 +104,12 @@ private:
         continue;
       if (!channelRuns.memref)
         channelRuns = k.shared(k.b.getF32Type(), threads);
+      int64_t members =
+          headsOf(op.getType()) == Axis::QueryHeads ? k.shape.group : 1;
       for (ReduceKind kind : reductionsOf(op.getKind()))
         statistics[op].channels[kind] =
-            k.shared(k.b.getF32Type(), k.shape.headDim);
+            k.shared(k.b.getF32Type(), members * k.shape.headDim,
+                     {k.index(k.shape.headDim)});
     }
   }
 
@@ -132,14 +136,17 @@ private:
   RowBlock &tokensOf(SegmentOp op) { return op.getNext() ? *ahead : *row; }
 
   void runVectors(SegmentOp op) {
-    for (auto [kind, memory] : statistics[op].channels) {
-      Expr result = overChannelTokens(
-          tokensOf(op), kind, channelRuns, [&](Expr token, Expr channel) {
-            return row->at(token, channel)(op.getValue());
-          });
-      k.when(k.thread() < k.shape.headDim,
-             [&] { k.store(result, memory, {k.thread()}); });
-    }
+    for (ReduceKind kind : reductionsOf(op.getKind()))
+      for (int member = 0; member < row->members(op); ++member) {
+        Expr result = overChannelTokens(
+            tokensOf(op), kind, channelRuns, [&](Expr token, Expr channel) {
+              return row->at(token, channel)(op.getValue(), member);
+            });
+        k.when(k.thread() < k.shape.headDim, [&] {
+          k.store(result, statistics[op].channels.lookup(kind),
+                  {k.index(member), k.thread()});
+        });
+      }
     k.barrier(); // the block may read all channels
   }
 
@@ -178,9 +185,9 @@ private:
   /// The value at a point, set against its segment.
   Expr against(SegmentOp op, const Point &p) {
     auto over = [&](ReduceKind kind) {
-      return ofVectors(op)
-                 ? k.load(statistics[op].channels.lookup(kind), {p.channel})
-                 : known(op, kind, p.member);
+      return ofVectors(op) ? k.load(statistics[op].channels.lookup(kind),
+                                    {k.index(std::max(p.member, 0)), p.channel})
+                           : known(op, kind, p.member);
     };
     auto own = [&] {
       return PointEval(k, s, row->leaf, p)(op.getValue(), p.member);
