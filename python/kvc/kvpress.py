@@ -119,18 +119,17 @@ class KvcPress(BasePress):  # type: ignore[misc]
         self._state = torch.zeros(batch, tokens, dtype=torch.int32)
         self.masks = False
 
-    def _queries(
-        self, module: Any, hidden_states: torch.Tensor, kwargs: dict[str, Any]
-    ) -> torch.Tensor | None:  # fmt: skip
+    def _queries(self, module: Any, hidden_states: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
         """kvpress has hidden states: the policy's last queries are projected from them again."""
         wanted = self._policy.manifest.queries
         if wanted == 0:
             return None
         last = slice(None) if wanted == "all" else slice(-wanted, None)
-        q = get_prerope_query_states(module, hidden_states[:, last])
+        q: torch.Tensor = get_prerope_query_states(module, hidden_states[:, last])
         cos, sin = (angles[:, last, None].transpose(1, 2) for angles in kwargs["position_embeddings"])
         first, second = q.chunk(2, dim=-1)
-        return (q * cos + torch.cat([-second, first], dim=-1) * sin).contiguous()
+        rotated: torch.Tensor = q * cos + torch.cat([-second, first], dim=-1) * sin
+        return rotated.contiguous()
 
     def _inputs(self, module: Any, keys: torch.Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
         """What only some policies read."""
