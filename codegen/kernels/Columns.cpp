@@ -107,7 +107,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   clearBuffers(k, kernel, s.sequence);
   queries = readsAll ? s.length : k.index(fixedQueries);
   if (tile)
-    tile->setQueries(queries);
+    tile->setQueries(queries, queriesMissing());
   if (gathers())
     return runGathered(k, s);
   Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();

@@ -194,6 +194,10 @@ private:
                 llvm::ArrayRef<Expr> values,
                 llvm::function_ref<Expr(Expr, Expr)> guarded = nullptr);
 
+  /// Who reads all queries hands over as many as there are tokens, which may be
+  /// fewer than this kernel's window. Those in front have weight and logit 0.
+  bool queriesMissing();
+
   llvm::SmallVector<Expr> lseAddress(KernelBuilder &k, const SequenceScalars &s,
                                      Expr head, Expr query);
   /// Times log2(e), where all logits of a tile are for weights: subtracted as

@@ -31,7 +31,13 @@ static Buffer lseBuffer(KernelBuilder &k) {
 SmallVector<Expr> ColumnsBuilder::lseAddress(KernelBuilder &k,
                                              const SequenceScalars &s,
                                              Expr head, Expr query) {
-  return {s.sequence, head, k.arg("lse_rows") - queries + query};
+  Expr given = k.arg("lse_rows") - queries + query;
+  return {s.sequence, head, queriesMissing() ? given.max(k.index(0)) : given};
+}
+
+bool ColumnsBuilder::queriesMissing() {
+  auto policy = kernel->getParentOfType<PolicyOp>();
+  return !readsAll && policy.getPlanAttr().readsAllQueries();
 }
 
 Expr ColumnsBuilder::guarded(Expr query, int64_t window, bool partial, Expr old,

@@ -24,7 +24,10 @@ int64_t LogitTile::paddedGroupOf(const Shape &shape) {
   return llvm::PowerOf2Ceil(shape.group);
 }
 
-void LogitTile::setQueries(Expr queries) { this->queries = queries; }
+void LogitTile::setQueries(Expr queries, bool someMissing) {
+  this->queries = queries;
+  queriesMissing = someMissing;
+}
 
 Expr LogitTile::steps() const {
   return (queries + (queriesPerStep() - 1)) / queriesPerStep();
@@ -49,12 +52,14 @@ std::pair<Expr, Expr> LogitTile::queryOf(Expr row) {
 
 SmallVector<Expr> LogitTile::rowAddress(Expr row) {
   auto [head, query] = queryOf(row);
-  return {sequence, head, k.arg("q_rows") - queries + query};
+  Expr given = k.arg("q_rows") - queries + query;
+  return {sequence, head, queriesMissing ? given.max(k.index(0)) : given};
 }
 
 RowSource LogitTile::rowSource() {
   return {q, [this](Expr row) { return rowAddress(row); },
-          queries * paddedGroup, paddedGroup, k.arg("q_row")};
+          queries * paddedGroup, queriesMissing ? 0 : paddedGroup,
+          k.arg("q_row")};
 }
 
 void LogitTile::compute(Expr step, Shift shift) {

@@ -33,7 +33,9 @@ public:
             WarpProduct::Stays stays = WarpProduct::Stays::Columns);
 
   /// The rows are those of the last `queries` queries.
-  void setQueries(Expr queries);
+  /// With `someMissing` there may be fewer rows of q than that; the first one is
+  /// read in their place.
+  void setQueries(Expr queries, bool someMissing = false);
 
   /// Points the tile at 32 tokens from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it, tokens in front of 0 as token 0.
@@ -74,6 +76,7 @@ private:
   KernelBuilder &k;
   WarpProduct product;
   Expr queries;
+  bool queriesMissing = false;
   Buffer tile, q, keys;
   Expr scale;
   Expr sequence, kvHead;

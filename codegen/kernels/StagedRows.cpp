@@ -43,7 +43,8 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole) {
   // Where the threads take whole periods at a time, each has one part of rows
   // that are apart by a constant.
   int64_t together = threads / perRow;
-  if (whole && threads % perRow == 0 && together % source.period == 0) {
+  if (whole && source.period && threads % perRow == 0 &&
+      together % source.period == 0) {
     Expr row = k.thread() / perRow, part = k.thread() % perRow * width;
     SmallVector<Expr> from = source.address(first + row);
     Expr step = source.distance * (together / source.period);

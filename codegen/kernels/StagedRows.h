@@ -24,7 +24,7 @@ struct RowSource {
   Buffer memory;
   Address address;
   Expr count; // rows behind it are read as the last one
-  /// Rows that are `period` rows apart are `distance` elements apart.
+  /// Rows that are `period` rows apart are `distance` elements apart; 0: none.
   int64_t period;
   Expr distance;
   Buffer numbers = {}; // f32, one a row
