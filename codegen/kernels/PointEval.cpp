@@ -275,8 +275,6 @@ Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
 /// Neighbours in ascending order; the pooled value must be stored.
 Expr PointEval::pool(PoolOp op, int member) {
   int64_t width = constantOf(op.getWidth()), half = width / 2;
-  if (width == 1)
-    return (*this)(op.getValue(), member);
   Expr from = (point.token - half).max(k.index(0));
   Expr to = (point.token + (half + 1)).min(s.past);
   bool mean = op.getKind() == PoolKind::Mean;
