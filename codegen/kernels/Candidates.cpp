@@ -51,11 +51,8 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   Expr items = all ? s.past * heads : s.past;
   k.when((wanted > 0) & (wanted < items), [&] {
     RadixSelect::Place place =
-        radix.descend(radix.start(wanted.toI32()), all ? heads : k.index(1),
-                      [&](Expr i, Expr first) {
-                        return k.loadVector(
-                            digits, {s.sequence, all ? i : row.head, first}, 4);
-                      });
+        radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
+                      all ? k.index(0) : row.head, all ? heads : k.index(1));
     // Every thread's candidates lie beside each other.
     auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
       return k.stream(
@@ -123,11 +120,6 @@ void Candidates::walk(ThreadBlock &block, Expr head,
       });
 }
 
-/// A histogram of a head, four bins at once.
-Expr Candidates::binsOf(const Buffer &histogram, Expr head, Expr bin) const {
-  return k.loadVector(histogram, {sequence, head, bin}, 4);
-}
-
 Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
                              Expr count, Expr wanted) const {
   auto constants = [&](int64_t threshold, Expr lastTie) {
@@ -136,9 +128,7 @@ Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
   auto search = [&] {
     RadixSelect::Place place = radix.start(wanted.toI32());
     for (const Buffer &histogram : {digits, second})
-      place = radix.descend(place, k.index(1), [&](Expr, Expr bin) {
-        return binsOf(histogram, head, bin);
-      });
+      place = radix.descend(place, histogram, sequence, head, k.index(1));
     Selection s = radix.finish(place, count, [&](RadixSelect::Visit visit) {
       walk(block, head, visit);
     });
@@ -159,9 +149,7 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block, Expr heads,
                              const Buffer &chosen) const {
   RadixSelect::Place place = radix.start(wanted.toI32());
   for (const Buffer &histogram : {digits, second}) {
-    place = radix.descend(place, heads, [&](Expr head, Expr bin) {
-      return binsOf(histogram, head, bin);
-    });
+    place = radix.descend(place, histogram, sequence, k.index(0), heads);
     // What lies above is in the histogram: a warp for each head.
     Expr bin = place.prefix & (digitBins - 1);
     k.loop(k.warp(), heads, block.threads / warpSize, [&](Expr head) {

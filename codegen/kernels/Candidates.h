@@ -50,7 +50,6 @@ private:
 
   /// The candidates of a head.
   void walk(ThreadBlock &block, Expr head, RadixSelect::Visit visit) const;
-  Expr binsOf(const Buffer &histogram, Expr head, Expr bin) const;
 };
 
 } // namespace kvc

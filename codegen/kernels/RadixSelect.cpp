@@ -81,18 +81,19 @@ void RadixSelect::count(const Place &place, Walk keys, const Buffer &to,
   });
 }
 
-RadixSelect::Place
-RadixSelect::descend(const Place &place, Expr rows,
-                     llvm::function_ref<Expr(Expr, Expr)> binsOf) {
+RadixSelect::Place RadixSelect::descend(const Place &place,
+                                        const Buffer &counted, Expr sequence,
+                                        Expr head, Expr heads) {
   constexpr int64_t width = 4;
   k.barrier(); // earlier readers are done
   k.loop(k.thread(), bins / width, block.threads, [&](Expr group) {
     Expr first = group * width;
     Values sums = k.stream(
-        k.index(0), rows, 1, Values(width, k.i32(0)),
-        [&](Expr row) {
+        k.index(0), heads, 1, Values(width, k.i32(0)),
+        [&](Expr other) {
           Values four;
-          Expr vector = binsOf(row, first);
+          Expr vector =
+              k.loadVector(counted, {sequence, head + other, first}, width);
           for (int64_t i = 0; i < width; ++i)
             four.push_back(k.element(vector, i));
           return four;

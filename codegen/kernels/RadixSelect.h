@@ -54,9 +54,10 @@ public:
   /// among the keys, which have these.
   void count(const Place &place, Walk keys, const Buffer &bins,
              llvm::ArrayRef<Expr> row);
-  /// One digit on, by the sum of rows of bins: binsOf(row, first bin) of four.
-  Place descend(const Place &place, Expr rows,
-                llvm::function_ref<Expr(Expr, Expr)> binsOf);
+  /// One digit on, by the bins of a sequence's heads from `head` on, `heads` of
+  /// them, added up.
+  Place descend(const Place &place, const Buffer &bins, Expr sequence,
+                Expr head, Expr heads);
   /// The selection, of items below `items`. `walk` visits those of which some
   /// have the digits of `place`; `chosen(item)` is called for each of the latter
   /// that is selected.
