@@ -198,18 +198,17 @@ private:
   /// fewer than this kernel's window. Those in front have weight and logit 0.
   bool queriesMissing();
 
-  llvm::SmallVector<Expr> lseAddress(KernelBuilder &k, const SequenceScalars &s,
-                                     Expr head, Expr query);
-  /// Times log2(e), where all logits of a tile are for weights: subtracted as
+  /// Where all logits of a tile are for weights, the log-sum-exp is subtracted as
   /// they are stored, once for all lanes that read them.
-  Expr logSumExp(KernelBuilder &k, const SequenceScalars &s, Expr head,
-                 Expr query);
   bool storesShifted() const { return readsLse && !readsLogits; }
 
-  /// The natural logit of a product: 0 for queries in front of a sequence that is
-  /// shorter than the window, whatever the keys.
+  /// A tile's logits and the scale of products are those of powers of two: times
+  /// this they are natural.
+  static constexpr double logitsInBase2 = 0.6931471805599453;
+  /// A logit as the op has it: 0 for queries in front of a sequence that is shorter
+  /// than the window, whatever the keys.
   Expr finishLogit(KernelBuilder &k, const SequenceScalars &s, Expr query,
-                   Expr product);
+                   Expr logit);
   /// A weight as the op has it: 0 for what is not seen, rounded if it is so.
   Expr finishWeight(KernelBuilder &k, AttentionOp op, Expr weight);
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.

@@ -102,9 +102,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
       shift = staged->number(place + p.row) * minusScale;
     auto weight = [&](AttentionOp op) {
       if (op.getLogits()) {
-        Expr logit = p.value * tile.logitScale();
-        return whole ? logit * k.f32(0.6931471805599453)
-                     : finishLogit(k, s, query, logit);
+        Expr logit = p.value * (tile.logitScale() * k.f32(logitsInBase2));
+        return whole ? logit : finishLogit(k, s, query, logit);
       }
       Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
       if (!whole)

@@ -28,11 +28,17 @@ static Buffer lseBuffer(KernelBuilder &k) {
   return k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
 }
 
-SmallVector<Expr> ColumnsBuilder::lseAddress(KernelBuilder &k,
-                                             const SequenceScalars &s,
-                                             Expr head, Expr query) {
-  Expr given = k.arg("lse_rows") - queries + query;
-  return {s.sequence, head, queriesMissing() ? given.max(k.index(0)) : given};
+static SmallVector<Expr> lseAddress(const LogitTile &tile,
+                                    const SequenceScalars &s, Expr head,
+                                    Expr query) {
+  return {s.sequence, head, tile.givenRow("lse_rows", query)};
+}
+
+/// Times log2(e).
+static Expr logSumExp(KernelBuilder &k, const LogitTile &tile,
+                      const SequenceScalars &s, Expr head, Expr query) {
+  return k.load(lseBuffer(k), lseAddress(tile, s, head, query)) *
+         k.arg("lse_scale");
 }
 
 bool ColumnsBuilder::queriesMissing() {
@@ -100,7 +106,7 @@ ColumnsBuilder::Values ColumnsBuilder::walkStages(
     source.numbers = lseBuffer(k);
     source.number = [&](Expr row) {
       auto [head, query] = tile.queryOf(row);
-      return lseAddress(k, s, head, query);
+      return lseAddress(tile, s, head, query);
     };
   }
   return staged->walk(source, from * tile.rows, carried,
@@ -143,7 +149,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     };
     auto ofRow = [&](Expr row) {
       auto [head, query] = tile.queryOf(row);
-      return logSumExp(k, s, head, query);
+      return logSumExp(k, tile, s, head, query);
     };
     if (staged)
       sums = walkStages(
@@ -223,29 +229,23 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
           {k.warp(), row, k.lane()});
 }
 
-Expr ColumnsBuilder::logSumExp(KernelBuilder &k, const SequenceScalars &s,
-                               Expr head, Expr query) {
-  return k.load(lseBuffer(k), lseAddress(k, s, head, query)) *
-         k.arg("lse_scale");
-}
-
 Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &p,
                             AttentionOp op, Expr query, int64_t local) {
   Expr logit =
       tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
   if (op.getLogits())
-    return finishLogit(k, s, query, logit);
+    return finishLogit(k, s, query, logit * k.f32(logitsInBase2));
   Expr row = query.min(queries - 1);
   if (!storesShifted())
-    logit = logit - logSumExp(k, s, headIndex(k, Axis::QueryHeads, p), row);
+    logit =
+        logit - logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row);
   Expr seen = p.token <= s.length - queries + row;
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
 }
 
 Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
-                                 Expr query, Expr value) {
-  Expr logit = value * k.f32(0.6931471805599453); // the product's is base 2
+                                 Expr query, Expr logit) {
   if (readsAll)
     return logit;
   return (s.length - queries + query >= 0).select(logit, k.f32(0));

@@ -50,10 +50,14 @@ std::pair<Expr, Expr> LogitTile::queryOf(Expr row) {
   return {kvHead * k.shape.group + member, row / paddedGroup};
 }
 
+Expr LogitTile::givenRow(StringRef rows, Expr query) const {
+  Expr row = k.arg(rows) - queries + query;
+  return queriesMissing ? row.max(k.index(0)) : row;
+}
+
 SmallVector<Expr> LogitTile::rowAddress(Expr row) {
   auto [head, query] = queryOf(row);
-  Expr given = k.arg("q_rows") - queries + query;
-  return {sequence, head, queriesMissing ? given.max(k.index(0)) : given};
+  return {sequence, head, givenRow("q_rows", query)};
 }
 
 RowSource LogitTile::rowSource() {

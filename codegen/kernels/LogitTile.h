@@ -33,14 +33,17 @@ public:
             WarpProduct::Stays stays = WarpProduct::Stays::Columns);
 
   /// The rows are those of the last `queries` queries.
-  /// With `someMissing` there may be fewer rows of q than that; the first one is
-  /// read in their place.
+  /// With `someMissing` the caller may have given fewer; the first one is read in
+  /// their place.
   void setQueries(Expr queries, bool someMissing = false);
 
   /// Points the tile at 32 tokens from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 
+  /// Where the row of a query stands in an array with so many rows, the argument
+  /// `rows`, of which the last is the last query's.
+  Expr givenRow(llvm::StringRef rows, Expr query) const;
   /// All rows, in order of query and member.
   RowSource rowSource();
   /// Query head and query of one of all rows.
