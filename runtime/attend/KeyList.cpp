@@ -21,7 +21,7 @@ KeyList::KeyList(const CacheView &cache, const kvc_attend_args &args,
   if (!members)
     return;
   firstMember = cache.membersAt(s, g);
-  count = uint32_t(members->counts[s * cache.fields().kv_heads + g]);
+  count = uint32_t(cache.memberCount(s, g));
 }
 
 void KeyList::load(uint64_t first, uint64_t end, KeyTile &tile) const {

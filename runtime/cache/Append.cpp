@@ -55,8 +55,6 @@ static void appendTo(const CacheView &cache, const kvc_append_args &args,
   NewRows newKeys(args.k, s, g, bytes), newValues(args.v, s, g, bytes);
   auto there = uint32_t(cache.count(s, g));
   const kvc_member_table *members = cache.members();
-  int32_t *memberCount =
-      members ? &members->counts[size_t(s) * view.kv_heads + g] : nullptr;
   for (uint32_t i = 0; i < args.rows; ++i) {
     uint32_t row = there + i;
     int32_t position = cache.length(s) + int32_t(i);
@@ -67,7 +65,7 @@ static void appendTo(const CacheView &cache, const kvc_append_args &args,
       std::memcpy(keys[row], newKeys[i], rowBytes);
       continue;
     }
-    size_t entry = cache.membersAt(s, g) + size_t((*memberCount)++);
+    size_t entry = cache.membersAt(s, g) + size_t(cache.memberCount(s, g)++);
     members->rows[entry] = int32_t(row);
     members->positions[entry] = position;
     members->norms[entry] =

@@ -120,7 +120,7 @@ void CacheView::checkPositions(uint32_t s, uint32_t g) const {
 void CacheView::checkMembers(uint32_t s, uint32_t g) const {
   size_t first = membersAt(s, g);
   int32_t rows = count(s, g), length = this->length(s);
-  int32_t entries = table->counts[size_t(s) * view.kv_heads + g];
+  int32_t entries = memberCount(s, g);
   if (entries < 0 || uint32_t(entries) > table->capacity)
     throw fail(KVC_EXCEEDS_LIMITS,
                "sequence {}, head {}: members must be 0 to {} (their "
@@ -211,7 +211,7 @@ void CacheView::checkRoom(uint32_t s, uint32_t g, uint32_t rows) const {
   }
   if (!table)
     return;
-  int64_t entries = table->counts[size_t(s) * view.kv_heads + g];
+  int64_t entries = memberCount(s, g);
   if (entries < 0 || entries + rows > table->capacity)
     throw fail(KVC_EXCEEDS_LIMITS,
                "sequence {}, head {}: members and {} new ones must be 0 to {} "

@@ -49,6 +49,10 @@ size_t CacheView::membersAt(uint32_t s, uint32_t g) const {
   return (size_t(s) * view.kv_heads + g) * table->capacity;
 }
 
+int32_t &CacheView::memberCount(uint32_t s, uint32_t g) const {
+  return table->counts[size_t(s) * view.kv_heads + g];
+}
+
 HeadPlane CacheView::plane(const kvc_plane &plane, const kvc_numbers &pages,
                            size_t bytes, uint32_t s, uint32_t g) const {
   auto size = int64_t(bytes);

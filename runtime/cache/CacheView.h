@@ -66,6 +66,8 @@ public:
   int32_t length(uint32_t sequence) const;
   /// Entries in front of a head's list of members.
   size_t membersAt(uint32_t sequence, uint32_t head) const;
+  /// Entries of the list.
+  int32_t &memberCount(uint32_t sequence, uint32_t head) const;
 
   HeadPlane keys(uint32_t sequence, uint32_t head) const;
   HeadPlane values(uint32_t sequence, uint32_t head) const;

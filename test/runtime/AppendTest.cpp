@@ -2,6 +2,7 @@
 
 #include "test/runtime/Allocations.h"
 #include "test/runtime/AttendCall.h"
+#include "test/runtime/CacheErrors.h"
 
 #include <gtest/gtest.h>
 
@@ -183,8 +184,10 @@ TEST(Append, CountsTokensOfAnUncompressedCache) {
 namespace {
 
 /// Two sequences of two heads of three rows in pages of two, room for one more row.
-class AppendErrors : public testing::Test {
+class AppendErrors : public CacheErrors {
 public:
+  using CacheErrors::refused;
+
   Random random{5};
   Cache cache = [this] {
     Cache cache = wholeCache(random, 2, 2, 8, KVC_F32, 1);
@@ -205,7 +208,7 @@ public:
     laid.view.positions = {laid.positions.data(), 8, 4, 1, 0};
     laid.view.positions_by_slot = 0;
   }
-  void refused(kvc_status status, const std::string &text) {
+  void refused(kvc_status status, const std::string &text) override {
     auto memory = laid.memory;
     auto counts = laid.counts, positions = laid.positions,
          lengths = laid.lengths;
@@ -240,34 +243,30 @@ TEST_F(AppendErrors, Calls) {
 }
 
 TEST_F(AppendErrors, Arrays) {
-  auto with = [&](int32_t &number, int32_t wrong, kvc_status status,
-                  const std::string &text) {
-    int32_t right = number;
-    number = wrong;
-    refused(status, text);
-    number = right;
-  };
-  with(laid.counts[3], 6, KVC_EXCEEDS_LIMITS,
-       "sequence 1, head 1: offset, count and 1 new rows must be 0 or more and "
-       "end "
-       "in front of slot 6, got 0 and 6");
-  with(laid.counts[3], -1, KVC_EXCEEDS_LIMITS,
-       "sequence 1, head 1: offset, count and 1 new rows must be 0 or more and "
-       "end "
-       "in front of slot 6, got 0 and -1");
-  with(laid.lengths[1], INT32_MAX, KVC_EXCEEDS_LIMITS,
-       "sequence 1: the length and 1 new rows must be 0 to 2147483647, got "
-       "2147483647");
-  with(laid.lengths[1], 8, KVC_BAD_ARGUMENT,
-       "sequence 1, head 0: the last position must be below the length (8), "
-       "got 8");
-  with(
+  refused(
+      laid.counts[3], 6, KVC_EXCEEDS_LIMITS,
+      "sequence 1, head 1: offset, count and 1 new rows must be 0 or more and "
+      "end "
+      "in front of slot 6, got 0 and 6");
+  refused(
+      laid.counts[3], -1, KVC_EXCEEDS_LIMITS,
+      "sequence 1, head 1: offset, count and 1 new rows must be 0 or more and "
+      "end "
+      "in front of slot 6, got 0 and -1");
+  refused(laid.lengths[1], INT32_MAX, KVC_EXCEEDS_LIMITS,
+          "sequence 1: the length and 1 new rows must be 0 to 2147483647, got "
+          "2147483647");
+  refused(laid.lengths[1], 8, KVC_BAD_ARGUMENT,
+          "sequence 1, head 0: the last position must be below the length (8), "
+          "got 8");
+  refused(
       laid.table[1], 99, KVC_BAD_ARGUMENT,
       "sequence 0, head 0: entries of cache.table must be 0 to 8, got 99 at 1");
   laid.view.positions_by_slot = 1; // read through the table
-  with(laid.table[0], -99, KVC_BAD_ARGUMENT,
-       "sequence 0, head 0: entries of cache.table must be 0 to 8, got -99 at "
-       "0");
+  refused(
+      laid.table[0], -99, KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: entries of cache.table must be 0 to 8, got -99 at "
+      "0");
   laid.view.positions = {};
   refused(KVC_BAD_ARGUMENT,
           "sequence 0, head 0: where rows have no positions, a "

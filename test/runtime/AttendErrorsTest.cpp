@@ -2,6 +2,7 @@
 
 #include "runtime/base/Format.h"
 #include "test/runtime/AttendCall.h"
+#include "test/runtime/CacheErrors.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +14,10 @@ using namespace kvc::test;
 namespace {
 
 /// A call that is right, to be spoiled: two heads of three rows, in pages of two.
-class AttendErrors : public testing::Test {
+class AttendErrors : public CacheErrors {
 public:
+  using CacheErrors::refused;
+
   Random random{10};
   Cache cache = make();
   Call call{random, cache, 2, 1, KVC_F32};
@@ -38,7 +41,7 @@ public:
     ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
     std::fill(call.out.begin(), call.out.end(), std::byte{0xff});
   }
-  void refused(kvc_status status, const std::string &text) {
+  void refused(kvc_status status, const std::string &text) override {
     EXPECT_EQ(kvc_attend(&call.args), status);
     EXPECT_EQ(lastError(), text);
     for (std::byte byte : call.out)
@@ -180,30 +183,25 @@ TEST_F(AttendErrors, Views) {
 }
 
 TEST_F(AttendErrors, Arrays) {
-  auto with = [&](int32_t &number, int32_t wrong, kvc_status status,
-                  const std::string &text) {
-    int32_t right = number;
-    number = wrong;
-    refused(status, text);
-    number = right;
-  };
-  with(
+  refused(
       laid.counts[1], 7, KVC_EXCEEDS_LIMITS,
       "sequence 0, head 1: offset and count must be 0 or more and end within 6 "
       "slots, got 0 and 7");
-  with(
+  refused(
       laid.counts[0], -1, KVC_EXCEEDS_LIMITS,
       "sequence 0, head 0: offset and count must be 0 or more and end within 6 "
       "slots, got 0 and -1");
-  with(laid.table[1], 6, KVC_BAD_ARGUMENT,
-       "sequence 0, head 0: entries of cache.table must be 0 to 5, got 6 at 1");
-  with(
+  refused(
+      laid.table[1], 6, KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: entries of cache.table must be 0 to 5, got 6 at 1");
+  refused(
       laid.table[0], -1, KVC_BAD_ARGUMENT,
       "sequence 0, head 0: entries of cache.table must be 0 to 5, got -1 at 0");
-  with(laid.lengths[0], 9, KVC_BAD_ARGUMENT,
-       "sequence 0, head 0: positions must ascend from 0 to 8, got 9 behind 5 "
-       "at "
-       "row 2");
+  refused(
+      laid.lengths[0], 9, KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: positions must ascend from 0 to 8, got 9 behind 5 "
+      "at "
+      "row 2");
   int32_t table[3] = {0, 6, 0};
   laid.view.v_table = {table, 3, 0};
   refused(KVC_BAD_ARGUMENT,
@@ -212,10 +210,11 @@ TEST_F(AttendErrors, Arrays) {
   laid.view.v_table = {};
   table[2] = 99; // behind the rows
   laid.view.positions = {};
-  with(laid.lengths[0], 2, KVC_BAD_ARGUMENT,
-       "sequence 0, head 0: a count must be at most the length (2) where rows "
-       "have "
-       "no positions, got 3");
+  refused(
+      laid.lengths[0], 2, KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: a count must be at most the length (2) where rows "
+      "have "
+      "no positions, got 3");
   int32_t twice[6] = {2, 5, 5, 0, 1, 2}, negative[6] = {-1, 5, 6, 0, 1, 2};
   laid.view.positions = {twice, 6, 3, 1, 0};
   laid.view.positions_by_slot = 0;
