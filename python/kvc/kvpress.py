@@ -25,8 +25,8 @@ from kvpress.utils import compute_n_kept, get_prerope_query_states
 from .errors import ArgumentError, UnsupportedError
 from .plan import Plan
 from .policy import Param, Policy
-from .transformers.model import compile_for
-from .transformers.rope import Rotation
+from .transformers.model import compile_for, inputs_of
+from .transformers.rope import Rotation, half
 
 
 @dataclass
@@ -59,11 +59,10 @@ class KvcPress(BasePress):  # type: ignore[misc]
                 f"the policy of a press must only drop rows, got {self._policy.name!r}, which merges them"
             )
         self._rotation = Rotation(model)
-        decoder = model.model.language_model if hasattr(model.model, "language_model") else model.model
         # The layers that kvpress compresses; a budget is shared among them.
         self._layers = [
             layer.self_attn.layer_idx
-            for layer in decoder.layers
+            for layer in model.get_decoder().layers
             if not getattr(layer.self_attn, "is_sliding", False)
         ]
 
@@ -93,7 +92,15 @@ class KvcPress(BasePress):  # type: ignore[misc]
             layer=order,
             layers=len(self._layers),
             scale=module.scaling,
-            **self._inputs(module, keys, kwargs),
+            **inputs_of(
+                self._policy,
+                module,
+                keys,
+                torch.arange(tokens),
+                self._rotation,
+                self.table,
+                lambda: self._state,
+            ),
         )
         counts, indices = torch.as_tensor(kept.counts), torch.as_tensor(kept.indices).long()
         rows = int(counts.max())
@@ -127,21 +134,5 @@ class KvcPress(BasePress):  # type: ignore[misc]
         last = slice(None) if wanted == "all" else slice(-wanted, None)
         q: torch.Tensor = get_prerope_query_states(module, hidden_states[:, last])
         cos, sin = (angles[:, last, None].transpose(1, 2) for angles in kwargs["position_embeddings"])
-        first, second = q.chunk(2, dim=-1)
-        rotated: torch.Tensor = q * cos + torch.cat([-second, first], dim=-1) * sin
+        rotated: torch.Tensor = q * cos + half(q) * sin
         return rotated.contiguous()
-
-    def _inputs(self, module: Any, keys: torch.Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """What only some policies read."""
-        reads = self._policy.manifest.reads
-        inputs: dict[str, Any] = {}
-        if "wo" in reads:
-            inputs["wo"] = module.o_proj.weight
-        if "k_raw" in reads:
-            positions = torch.arange(keys.shape[2])
-            inputs["k_raw"] = self._rotation.unrotate(keys, positions)
-        if "table" in reads:
-            inputs["table"] = self.table
-        if "state" in reads:
-            inputs["state"] = self._state
-        return inputs

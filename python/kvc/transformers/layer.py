@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from ..errors import ArgumentError, Error, UnsupportedError
 from ..policy import Policy
+from .model import inputs_of
 from .ragged import Rows, Tail, attend, held
 from .shared import Shared
 
@@ -115,7 +117,6 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         prompt, shared = self._dense, self._shared
         if prompt is None:
             return
-        reads = shared.policy.manifest.reads
         k, v = prompt.k, prompt.v
         batch, tokens = len(k), k.shape[2]
         plan = shared.plan(tokens)
@@ -123,15 +124,6 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         for b, start in enumerate(prompt.starts):
             one = slice(b, b + 1)
             positions = prompt.positions[b % len(prompt.positions), start:]
-            inputs: dict[str, Any] = {}
-            if "wo" in reads:
-                inputs["wo"] = prompt.module.o_proj.weight
-            if "k_raw" in reads:
-                inputs["k_raw"] = shared.rotation.unrotate(k[one, :, start:], positions)
-            if "table" in reads:
-                inputs["table"] = shared.table
-            if "state" in reads:
-                inputs["state"] = shared.state(b, batch, tokens)
             queries = prompt.q[one, :, max(0, prompt.q.shape[2] - (tokens - start)) :] if prompt.q is not None else None
             kept = plan.evict(
                 queries,
@@ -141,7 +133,15 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
                 layer=self._order,
                 layers=self._layers,
                 scale=prompt.scale,
-                **inputs,
+                **inputs_of(
+                    shared.policy,
+                    prompt.module,
+                    k[one, :, start:],
+                    positions,
+                    shared.rotation,
+                    shared.table,
+                    partial(shared.state, b, batch, tokens),
+                ),
             )
             heads = []
             head: Any

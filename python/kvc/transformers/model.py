@@ -1,15 +1,16 @@
-"""A policy, compiled for a model's attention."""
+"""A policy for a model's attention: compiled, and what it reads besides queries, keys and values."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from ..errors import ArgumentError
 from ..policy import Param, Policy, compile
+from .rope import Rotation
 from .shared import Shape
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -38,3 +39,26 @@ def compile_for(
             cache_dir=cache_dir,
         )
     return policy, shape
+
+
+def inputs_of(
+    policy: Policy,
+    module: Any,
+    keys: torch.Tensor,
+    positions: torch.Tensor,
+    rotation: Rotation,
+    table: torch.Tensor | None,
+    state: Callable[[], torch.Tensor],
+) -> dict[str, Any]:
+    """What only some policies read of a layer: arguments of `Plan.evict`.
+
+    module: the layer's attention; keys: [batch, kv_heads, T, d] after RoPE, at `positions` [T].
+    table, state: as for `Plan.evict`.
+    """
+    makes: dict[str, Callable[[], Any]] = {
+        "wo": lambda: module.o_proj.weight,
+        "k_raw": lambda: rotation.unrotate(keys, positions),
+        "table": lambda: table,
+        "state": state,
+    }
+    return {name: make() for name, make in makes.items() if name in policy.manifest.reads}

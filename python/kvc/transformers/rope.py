@@ -20,14 +20,14 @@ class Rotation:
     def rotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """k [..., rows, d] before RoPE, and the position of each row."""
         cos, sin = self._angles(k, positions)
-        return (k.float() * cos + _half(k.float()) * sin).to(k.dtype)
+        return (k.float() * cos + half(k.float()) * sin).to(k.dtype)
 
     def unrotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """What `rotate` makes k of."""
         cos, sin = self._angles(k, positions)
         # Some models scale cos and sin, here a second time.
         scale = (cos * cos + sin * sin)[:, :1]
-        return ((k.float() * cos - _half(k.float()) * sin) / scale).to(k.dtype)
+        return ((k.float() * cos - half(k.float()) * sin) / scale).to(k.dtype)
 
     def _angles(self, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if self._rotary is None:
@@ -41,7 +41,7 @@ class Rotation:
         return cos[0], sin[0]
 
 
-def _half(x: torch.Tensor) -> torch.Tensor:
+def half(x: torch.Tensor) -> torch.Tensor:
     """Channels as RoPE pairs them: the first half with the second, turned by 90 degrees."""
     first, second = x.chunk(2, dim=-1)
     return torch.cat([-second, first], dim=-1)
