@@ -33,16 +33,17 @@ for chip, chosen, options in runs:
     result = subprocess.run([ptxas, "-arch=" + chip, "-v", ptx, "-o", ptx + ".cubin"],
                             capture_output=True, text=True)
     spills = []
-    for function, stores, loads in re.findall(
-            r"Function properties for (\S+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads", result.stderr):
+    told = re.findall(r"Function properties for (\S+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads",
+                      result.stderr)
+    for function, stores, loads in told:
         # fp32 has no matrix instructions: a lane holds the 16 products of its token, and sums
         # over queries beside them leave a few registers too few.
         allowed = 12 if re.search(r"_columns\d+_.*_f32$", function) else 0
         if max(int(stores), int(loads)) > allowed:
             spills.append(f"{function}: {stores} bytes stored, {loads} loaded")
     entries = open(ptx).read().count(".visible .entry")
-    print(chip, *options, entries, "kernels assembled")
-    if result.returncode or spills or entries == 0 or entries % len(chosen):
+    print(chip, *options, entries, "kernels assembled,", len(told), "told of")
+    if result.returncode or spills or entries == 0 or entries % len(chosen) or len(told) < entries:
         failures += 1
         print("wrong:", spills, result.stderr[-400:])
 sys.exit(failures > 0)
