@@ -311,13 +311,24 @@ void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {
 KernelBuilder::Values KernelBuilder::choose(Expr condition,
                                             llvm::function_ref<Values()> yes,
                                             llvm::function_ref<Values()> no) {
-  auto branch = [](llvm::function_ref<Values()> body) {
-    return [body](OpBuilder &builder, Location loc) {
-      scf::YieldOp::create(builder, loc, plain(body()));
-    };
+  // The branches say the types of the results, but are made in their place, so that
+  // what they ask for can be made in front of it.
+  auto draft = scf::IfOp::create(b, condition, /*withElseRegion=*/true);
+  auto fill = [&](Block *block, llvm::function_ref<Values()> body) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(block->getTerminator());
+    Values values = body();
+    block->getTerminator()->setOperands(plain(values));
+    return values;
   };
-  // scf has the result types from the branches.
-  auto op = scf::IfOp::create(b, condition, branch(yes), branch(no));
+  Values values = fill(draft.thenBlock(), yes);
+  fill(draft.elseBlock(), no);
+  auto op = scf::IfOp::create(b, ValueRange(plain(values)).getTypes(),
+                              condition, /*addThenBlock=*/false,
+                              /*addElseBlock=*/false);
+  op.getThenRegion().takeBody(draft.getThenRegion());
+  op.getElseRegion().takeBody(draft.getElseRegion());
+  draft.erase();
   Values results;
   for (Value value : op.getResults())
     results.push_back(expr(value));

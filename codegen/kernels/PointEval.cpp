@@ -150,9 +150,26 @@ Expr PointEval::operator()(Value value, int member) {
   auto key = std::make_pair(value, member);
   if (auto it = known.find(key); it != known.end())
     return it->second;
-  Expr result = compute(value, member);
+  Expr result = isFromOutside(value) ? madeOutside(value, member)
+                                     : compute(value, member);
   known[key] = result;
   return result;
+}
+
+bool PointEval::isFromOutside(Value value) const {
+  if (!outside)
+    return false;
+  bool heads = outside->looped == Axis::KVHeads;
+  return heads ? headsOf(value.getType()) == Axis::OneHead
+               : !llvm::is_contained(axesOf(value.getType()), outside->looped);
+}
+
+Expr PointEval::madeOutside(Value value, int member) {
+  OpBuilder::InsertionGuard guard(k.b);
+  if (Block *here = k.b.getInsertionBlock(); here != outside->block)
+    k.b.setInsertionPoint(
+        outside->block->findAncestorOpInBlock(*here->getParentOp()));
+  return (*outside->eval)(value, member);
 }
 
 Expr PointEval::compute(Value value, int member) {
@@ -219,10 +236,11 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
     Expr heads = headsOf(reduce.getValue().getType()) == Axis::OneHead
                      ? k.index(1)
                      : k.arg("kv_heads");
+    Outside around = aroundLoop(Axis::KVHeads);
     sum = k.fold(0, heads, 1, start, [&](Expr head, Expr acc) {
       Point other = point;
       other.kvHead = head;
-      PointEval eval(k, s, leaf, other);
+      PointEval eval(*this, leaf, other, around);
       return overMembers(eval, acc);
     });
     count = count * heads.toFloat();
@@ -231,6 +249,11 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
 }
 
 Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
+  return channels(value, first, width, member, aroundLoop(Axis::Channel));
+}
+
+Values PointEval::channels(Value value, Expr first, int64_t width, int member,
+                           Outside around) {
   llvm::SmallDenseMap<CacheSide, Expr, 2> chunks;
   Values values;
   for (int64_t e = 0; e < width; ++e) {
@@ -250,7 +273,7 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
                              {s.sequence, p.kvHead, p.token, first}, width);
       return std::optional(k.element(chunk, e).widen());
     };
-    PointEval eval(k, s, reader, at);
+    PointEval eval(*this, reader, at, around);
     values.push_back(eval(value, member));
   }
   return values;
@@ -260,16 +283,18 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
   int64_t width = std::min<int64_t>(k.shape.vectorWidth(), 4); // registers
-  return reduceAll(
-      k, reduce.getKind(), k.f32(d),
-      [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-        return k.fold(
-            0, d, width, reductionStart(k, kind), [&](Expr first, Expr acc) {
-              for (Expr x : channels(reduce.getValue(), first, width, member))
-                acc = reductionStep(kind, acc, value(x));
-              return acc;
-            });
-      });
+  Outside around = aroundLoop(Axis::Channel);
+  return reduceAll(k, reduce.getKind(), k.f32(d),
+                   [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+                     return k.fold(0, d, width, reductionStart(k, kind),
+                                   [&](Expr first, Expr acc) {
+                                     for (Expr x :
+                                          channels(reduce.getValue(), first,
+                                                   width, member, around))
+                                       acc = reductionStep(kind, acc, value(x));
+                                     return acc;
+                                   });
+                   });
 }
 
 /// Neighbours in ascending order; the pooled value must be stored.
@@ -280,10 +305,11 @@ Expr PointEval::pool(PoolOp op, int member) {
   bool mean = op.getKind() == PoolKind::Mean;
   ReduceKind kind = mean ? ReduceKind::Sum : ReduceKind::Max;
   Expr start = reductionStart(k, kind);
+  Outside around = aroundLoop(Axis::Past);
   auto add = [&](Expr token, Expr acc) {
     Point near = point;
     near.token = token;
-    PointEval eval(k, s, leaf, near);
+    PointEval eval(*this, leaf, near, around);
     return reductionStep(kind, acc, eval(op.getValue(), member));
   };
   auto walk = [&] { return Values{k.fold(from, to, 1, start, add)}; };

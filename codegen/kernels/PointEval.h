@@ -9,6 +9,11 @@
 // inside k.when, k.choose or a loop must not be asked for behind it, where that
 // code does not dominate. Make one where it is used, or ask before.
 //
+// A loop that a reduction or a pool makes has a PointEval of its own for its body.
+// What does not vary in that loop it has from the one outside, made in front of the
+// loop: however deep reductions are nested, each value is code once for each level
+// that it varies in.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef KVC_CODEGEN_KERNELS_POINTEVAL_H
@@ -65,6 +70,27 @@ public:
                                    int member = -1);
 
 private:
+  /// The PointEval around a loop, and where it was when the loop was made.
+  struct Outside {
+    PointEval *eval;
+    mlir::Block *block;
+    Axis looped; // what varies in the loop
+  };
+
+  PointEval(const PointEval &other, LeafReader leaf, Point point,
+            Outside outside)
+      : k(other.k), s(other.s), leaf(std::move(leaf)), point(point),
+        outside(outside) {}
+
+  /// For the body of a loop over `looped` that is made at the present place.
+  Outside aroundLoop(Axis looped) {
+    return {this, k.b.getInsertionBlock(), looped};
+  }
+  /// True if the value is the same in all steps of the loop around this one.
+  bool isFromOutside(mlir::Value value) const;
+  Expr madeOutside(mlir::Value value, int member);
+  llvm::SmallVector<Expr> channels(mlir::Value value, Expr first, int64_t width,
+                                   int member, Outside around);
   Expr compute(mlir::Value value, int member);
   Expr reduceHeads(class ReduceOp reduce);
   Expr reduceChannels(class ReduceOp reduce, int member);
@@ -76,6 +102,7 @@ private:
   const SequenceScalars &s;
   LeafReader leaf;
   Point point;
+  std::optional<Outside> outside;
   llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
 };
 
