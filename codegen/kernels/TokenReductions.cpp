@@ -112,7 +112,9 @@ Expr kvc::countMass(RowBlock &r, CountMassOp op) {
     Expr fits = massBelow(higher) <= least;
     return fits.select(higher, acc);
   });
-  Expr left = least - massBelow(key);
+  Expr mass = massBelow(key);
+  // Infinite scores below make this NaN or infinite, an infinite limit as well.
+  Expr left = least - mass;
   // How many scores have the key or more, how many just the key, and its
   // value.
   auto counted = [&](llvm::function_ref<Expr(Expr)> holds) {
@@ -127,10 +129,13 @@ Expr kvc::countMass(RowBlock &r, CountMassOp op) {
     return (orderedKey(k, x) == key)
         .select(x, k.f32(-std::numeric_limits<double>::infinity()));
   });
-  Expr drop = (value > k.f32(0)).select(left / value, equal);
+  // An infinite score that fitted would have had a larger key.
+  Expr infinity = k.f32(std::numeric_limits<double>::infinity());
+  Expr fitting = (value < infinity).select(left / value, k.f32(0));
+  Expr drop = (value > k.f32(0)).select(fitting, equal);
   drop = k.expr(math::FloorOp::create(k.b, drop.max(k.f32(0)).min(equal)));
   // Nothing left out is 0: below a negative rest not even that fits.
-  Expr count = (left >= k.f32(0)).select(above + equal - drop, r.count());
+  Expr count = (mass <= least).select(above + equal - drop, r.count());
   return k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), count));
 }
 
