@@ -64,10 +64,10 @@ LogicalResult PoolOp::verifyBound() {
     return emitOpError("width must be odd, got ") << constantOf(getWidth());
   auto [reach, values] = pooledBehind(getResult());
   if (reach > maxRowReach) // C3
-    return emitOpError("pools of rows must reach at most ")
+    return emitOpError("pools of rows or vectors must reach at most ")
            << maxRowReach << " tokens to each side, got " << reach;
   if (values > maxRowValues) // C3
-    return emitOpError("pools of pools of rows must look at no more than ")
+    return emitOpError("pools of rows or vectors must look at no more than ")
            << maxRowValues << " values for one, got " << values;
   return success();
 }

@@ -2,6 +2,8 @@
 
 #include "dialect/KVCDialect.h"
 
+#include "dialect/Behind.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -45,26 +47,31 @@ int64_t kvc::constantOf(Value value) {
   return 0;
 }
 
-/// A value may be an operand many times over: each is looked at once.
+/// Of each pool in `known` what its own value looks at.
 static Pooled pooledBehind(Value value, llvm::DenseMap<Value, Pooled> &known) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  Operation *op = value.getDefiningOp();
-  if (!op || !type || type.getRank() != 3)
-    return {};
-  if (auto found = known.find(value); found != known.end())
-    return found->second;
   Pooled result;
-  for (Value operand : op->getOperands()) {
-    Pooled behind = pooledBehind(operand, known);
-    result.reach = std::max(result.reach, behind.reach);
-    result.values = std::max(result.values, behind.values);
-  }
-  if (auto pool = dyn_cast<PoolOp>(op)) {
-    int64_t width = constantOf(pool.getWidth());
-    result.reach += width / 2;
-    result.values = std::min<int64_t>(result.values * width, INT32_MAX);
-  }
-  return known[value] = result;
+  int64_t values = 0;
+  walkBehind(value, [&](Value behind) {
+    auto type = dyn_cast<RankedTensorType>(behind.getType());
+    if (!type || type.getRank() != 3)
+      return false;
+    auto pool = behind.getDefiningOp<PoolOp>();
+    if (!pool)
+      return true;
+    auto found = known.find(behind);
+    if (found == known.end()) {
+      Pooled one = pooledBehind(pool.getValue(), known);
+      int64_t width = constantOf(pool.getWidth());
+      one.reach += width / 2;
+      one.values = std::min<int64_t>(one.values * width, INT32_MAX);
+      found = known.insert({behind, one}).first;
+    }
+    result.reach = std::max(result.reach, found->second.reach);
+    values = std::min<int64_t>(values + found->second.values, INT32_MAX);
+    return false;
+  });
+  result.values = std::max<int64_t>(values, 1);
+  return result;
 }
 
 Pooled kvc::pooledBehind(Value value) {

@@ -37,8 +37,8 @@ int64_t constantOf(mlir::Value value);
 /// several walks over the same values: over tokens and channels only.
 bool folds(ReduceKind kind);
 
-/// What the pools behind a value of rank 3 look at for one of its points, pools
-/// of pools multiplied; widths must be constant.
+/// What the pools behind a value of rank 3 look at for one of its points: pools of
+/// pools multiplied, pools beside one another added; widths must be constant.
 struct Pooled {
   /// How far to each side, in tokens.
   int64_t reach = 0;

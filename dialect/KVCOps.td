@@ -348,6 +348,9 @@ def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
       `kvc-infer-axes`).
     - C5: rows that are reduced over all heads are reduced over queries before
       they are used with rows per head (checked by `kvc-form-kernels`).
+    - C6: rows come from `kvc.attention`; those of all queries are reduced over
+      queries before they are reduced over all heads (checked by
+      `kvc-infer-axes`).
 
     Example: `%m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>`
   }];
@@ -373,9 +376,10 @@ def KVC_PoolOp : KVC_TensorOp<"pool", [AllTypesMatch<["value", "result"]>],
     - C1: `width` is an odd constant of 1 to 255 after parameters are bound
       (checked by `kvc-check-policy`).
     - C2: `count_padding` goes with `mean` only.
-    - C3: pools of rows reach at most 12 tokens to each side, counted through
-      pools of pools, and look at no more than 1024 rows' values for one of
-      theirs: nothing of them is stored (checked by `kvc-check-policy`).
+    - C3: pools of rows or vectors reach at most 12 tokens to each side, counted
+      through pools of pools, and look at no more than 1024 values for one of
+      theirs, pools beside one another added: nothing of them is stored (checked
+      by `kvc-check-policy`).
 
     Example: `%p = kvc.pool max %s width(%width) : tensor<?x?xf32>`
   }];

@@ -84,8 +84,8 @@ LogicalResult inferElementwise(Operation *op, AxisList &result) {
   return success();
 }
 
-/// What a reduction of rows needs: rows of their own, and few enough of them
-/// where they are kept until all heads have been seen.
+/// C6 of kvc.reduce: rows of their own, and few enough of them where they are kept
+/// until all heads have been seen.
 LogicalResult checkRows(ReduceOp reduce) {
   Value value = reduce.getValue();
   auto type = cast<RankedTensorType>(value.getType());

@@ -159,6 +159,31 @@ kvc.policy @own_lse {
 
 // -----
 
+// PoolOp C3: pools beside one another are added, those of the same pool counted once.
+kvc.policy @pools_beside_pools {
+  %n = arith.constant 8 : index
+  %w = arith.constant 5 : index
+  %a = kvc.attention last(%n) : tensor<?x?x?xf32>
+  %1 = kvc.pool max %a width(%w) : tensor<?x?x?xf32>
+  %2 = kvc.pool mean %a width(%w) : tensor<?x?x?xf32>
+  %3 = arith.addf %1, %2 : tensor<?x?x?xf32>
+  %4 = kvc.pool max %3 width(%w) : tensor<?x?x?xf32>
+  %5 = kvc.pool mean %3 width(%w) : tensor<?x?x?xf32>
+  %6 = arith.addf %4, %5 : tensor<?x?x?xf32>
+  %7 = arith.mulf %6, %4 : tensor<?x?x?xf32>
+  %8 = kvc.pool max %7 width(%w) : tensor<?x?x?xf32>
+  %9 = arith.addf %8, %8 : tensor<?x?x?xf32>
+  // expected-error @+1 {{pools of rows or vectors must look at no more than 1024 values for one, got 2500}}
+  %10 = kvc.pool max %9 width(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean queries %10 : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
 // PoolOp C3
 kvc.policy @pools_of_pools {
   %n = arith.constant 8 : index
@@ -168,7 +193,7 @@ kvc.policy @pools_of_pools {
   %2 = kvc.pool mean %1 width(%w) : tensor<?x?x?xf32>
   %3 = kvc.pool max %2 width(%w) : tensor<?x?x?xf32>
   %4 = kvc.pool mean %3 width(%w) : tensor<?x?x?xf32>
-  // expected-error @+1 {{pools of pools of rows must look at no more than 1024 values for one, got 3125}}
+  // expected-error @+1 {{pools of rows or vectors must look at no more than 1024 values for one, got 3125}}
   %5 = kvc.pool max %4 width(%w) : tensor<?x?x?xf32>
   %m = kvc.reduce mean queries %5 : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %g = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>

@@ -42,7 +42,7 @@ kvc.policy @far_rows {
   %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
   %p = kvc.pool max %rows width(%width) : tensor<?x?x?xf32>
   %q = kvc.pool max %p width(%width) : tensor<?x?x?xf32>
-  // expected-error @+1 {{pools of rows must reach at most 12 tokens to each side, got 18}}
+  // expected-error @+1 {{pools of rows or vectors must reach at most 12 tokens to each side, got 18}}
   %r = kvc.pool max %q width(%width) : tensor<?x?x?xf32>
   %m = kvc.reduce mean queries %r : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %n = kvc.reduce mean group %m : tensor<?x?xf32> -> tensor<?x?xf32>
