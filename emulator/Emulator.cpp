@@ -38,7 +38,8 @@ namespace fibers = boost::context::detail;
 namespace {
 
 constexpr uint32_t warpSize = 32;
-constexpr size_t stackBytes = 128 * 1024;
+/// A kernel's, and what it calls of the emulation and the mathematical library.
+constexpr size_t stackBytes = KVC_SIMT_STACK_BYTES + 32 * 1024;
 
 /// Where a thread waits. The names are for the report of a divergence.
 enum class Call { None, Barrier, SyncWarp, ShuffleXor, ShuffleUp, Ballot, Mma };

@@ -43,6 +43,9 @@ typedef struct kvc_simt_thread {
   const kvc_simt_ops *ops; /* 24 */
 } kvc_simt_thread;
 
+/* The most that one call of a kernel may take of its thread's stack. */
+#define KVC_SIMT_STACK_BYTES (96 * 1024)
+
 /* One thread of a kernel. Every argument fills one 64-bit slot: a pointer, an
  * int64 or, in its low half, a float. */
 typedef void (*kvc_host_kernel)(kvc_simt_thread *, const uint64_t *args);
