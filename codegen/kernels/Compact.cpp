@@ -13,19 +13,20 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t threads = 128;
+static constexpr int64_t compactThreads = 128;
 static constexpr int64_t piecesPerThread = 4;
 
 void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   int64_t width = site.shape.vectorWidth();
   int64_t pieces = site.shape.headDim / width;
-  int64_t rows = std::max<int64_t>(1, threads * piecesPerThread / pieces);
+  int64_t rows =
+      std::max<int64_t>(1, compactThreads * piecesPerThread / pieces);
   const CacheSide sides[] = {CacheSide::Key, CacheSide::Value};
   LaunchSpec spec;
   addOwnArgs(kernel, spec.args);
   spec.args.push_back("indices");
   Ragged::addArgs(spec.args);
-  spec.blockSize = threads;
+  spec.blockSize = compactThreads;
   spec.grid = {"ceildiv(index_capacity," + std::to_string(rows) + ")",
                "kv_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
@@ -37,7 +38,7 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   Ragged kept(k, sequence, head);
   Expr first = k.block(gpu::Dimension::x) * rows;
   k.when((first == 0) & (thread == 0), [&] { kept.storeOffset(); });
-  k.loop(thread, rows * pieces, threads, [&](Expr piece) {
+  k.loop(thread, rows * pieces, compactThreads, [&](Expr piece) {
     Expr row = first + piece / pieces, dim = (piece % pieces) * width;
     k.when(kept.has(row), [&] {
       Expr token = k.load(indices, {sequence, head, row}).toIndex();

@@ -24,13 +24,13 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t threads = 256, elementsPerThread = 8;
+static constexpr int64_t gramThreads = 256, elementsPerThread = 8;
 
 using Values = KernelBuilder::Values;
 
 int64_t GramBuffers::blocks(const Shape &shape) {
   return llvm::divideCeil(shape.headDim * shape.headDim,
-                          threads * elementsPerThread);
+                          gramThreads * elementsPerThread);
 }
 
 GramBuffers::GramBuffers(KernelBuilder &k, StringRef matrix, StringRef sums) {
@@ -47,12 +47,12 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   spec.args = {"kv_heads"};
   addOwnArgs(kernel, spec.args);
   spec.args.insert(spec.args.end(), {out[0], out[1]});
-  spec.blockSize = threads;
+  spec.blockSize = gramThreads;
   spec.grid = {std::to_string(GramBuffers::blocks(site.shape)), "q_heads",
                "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
-  ThreadBlock block(k, threads);
-  Buffer inverse = k.shared(k.b.getF32Type(), threads);
+  ThreadBlock block(k, gramThreads);
+  Buffer inverse = k.shared(k.b.getF32Type(), gramThreads);
   GramBuffers gram(k, out[0], out[1]);
   Buffer weights = projectionBuffer(k);
 
@@ -66,12 +66,13 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   SmallVector<Expr> element;
   for (int64_t j = 0; j < elementsPerThread; ++j)
     element.push_back(
-        (part * (threads * elementsPerThread) + thread + j * threads)
+        (part * (gramThreads * elementsPerThread) + thread + j * gramThreads)
             .min(elements - 1));
 
   Values start(elementsPerThread + 1, k.f32(0));
   Values sums = k.loop(
-      zero, hidden, threads, start, [&](Expr first, ArrayRef<Expr> carried) {
+      zero, hidden, gramThreads, start,
+      [&](Expr first, ArrayRef<Expr> carried) {
         Expr own = first + thread, exists = own < hidden;
         Expr safe = own.min(hidden - 1);
         Expr squares = k.fold(zero, d, 1, k.f32(0), [&](Expr dim, Expr acc) {
@@ -85,7 +86,7 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
         k.barrier();
         Values next(carried.begin(), carried.end());
         next.back() = next.back() + norm;
-        Expr count = (hidden - first).min(k.index(threads));
+        Expr count = (hidden - first).min(k.index(gramThreads));
         Values inner =
             k.loop(zero, count, 1, ArrayRef<Expr>(next).drop_back(),
                    [&](Expr n, ArrayRef<Expr> running) {
@@ -103,7 +104,8 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   Expr total = block.reduce(ReduceKind::Sum, sums.back());
   Expr squares = k.f32(0);
   for (int64_t j = 0; j < elementsPerThread; ++j) {
-    Expr at = part * (threads * elementsPerThread) + thread + j * threads;
+    Expr at =
+        part * (gramThreads * elementsPerThread) + thread + j * gramThreads;
     Expr value = (total > k.f32(0)).select(sums[j] / total, k.f32(0));
     Expr exists = at < elements;
     squares = exists.select(value.multiplyAdd(value, squares), squares);

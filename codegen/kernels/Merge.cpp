@@ -16,26 +16,26 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warps = 4;
-
 namespace {
 
 using Values = KernelBuilder::Values;
 
-LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  Ragged::addArgs(spec.args);
-  for (const char *arg :
-       {"member_rows", "member_norms", "member_counts", "member_capacity"})
-    addArg(spec.args, arg);
-  addOwnArgs(kernel, spec.args);
-  spec.blockSize = warps * warpSize;
-  spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
-               "kv_heads", "batch"};
-  return spec;
-}
-
 class MergeBuilder : PolicyKernel {
+  static constexpr int64_t warps = 4;
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    Ragged::addArgs(spec.args);
+    for (const char *arg :
+         {"member_rows", "member_norms", "member_counts", "member_capacity"})
+      addArg(spec.args, arg);
+    addOwnArgs(kernel, spec.args);
+    spec.blockSize = warps * warpSize;
+    spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
+                 "kv_heads", "batch"};
+    return spec;
+  }
+
 public:
   MergeBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)),

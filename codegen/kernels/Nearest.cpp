@@ -14,7 +14,6 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warps = 4;
 static constexpr int64_t noToken = INT32_MAX;
 // Below every product of cosines and norms; -1 once it is divided by the norms.
 static constexpr double lowest = -3.0e38;
@@ -23,16 +22,18 @@ namespace {
 
 using Values = KernelBuilder::Values;
 
-LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  addOwnArgs(kernel, spec.args);
-  spec.blockSize = warps * warpSize;
-  spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
-               "kv_heads", "batch"};
-  return spec;
-}
-
 class NearestBuilder : PolicyKernel {
+  static constexpr int64_t warps = 4;
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    addOwnArgs(kernel, spec.args);
+    spec.blockSize = warps * warpSize;
+    spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
+                 "kv_heads", "batch"};
+    return spec;
+  }
+
 public:
   NearestBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)) {}

@@ -17,17 +17,17 @@ using namespace kvc;
 
 namespace {
 
-constexpr int64_t threads = 256;
-
-LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  spec.blockSize = threads;
-  spec.grid = {"ceildiv(tokens," + std::to_string(splitTokens) + ")",
-               "kv_heads", "batch"};
-  return spec;
-}
-
 class PartsBuilder : PolicyKernel {
+  static constexpr int64_t threads = 256;
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    spec.blockSize = threads;
+    spec.grid = {"ceildiv(tokens," + std::to_string(splitTokens) + ")",
+                 "kv_heads", "batch"};
+    return spec;
+  }
+
 public:
   PartsBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)) {}

@@ -31,22 +31,22 @@ using namespace kvc;
 
 namespace {
 
-constexpr int64_t threads = RowBlock::threads;
-
-LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  addArg(spec.args, "status");
-  RowLists::addArgs(kernel, spec.args);
-  spec.blockSize = threads;
-  bool spans = kernel.getKind() == KernelKind::Spans;
-  spec.grid = {spans ? "ceildiv(tokens," +
-                           std::to_string(RowBlock::spanTokens) + ")"
-                     : "1",
-               "kv_heads", "batch"};
-  return spec;
-}
-
 class RowsBuilder : PolicyKernel {
+  static constexpr int64_t threads = RowBlock::threads;
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    addArg(spec.args, "status");
+    RowLists::addArgs(kernel, spec.args);
+    spec.blockSize = threads;
+    bool spans = kernel.getKind() == KernelKind::Spans;
+    spec.grid = {spans ? "ceildiv(tokens," +
+                             std::to_string(RowBlock::spanTokens) + ")"
+                       : "1",
+                 "kv_heads", "batch"};
+    return spec;
+  }
+
 public:
   RowsBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads),

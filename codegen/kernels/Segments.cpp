@@ -20,23 +20,23 @@ using namespace kvc;
 
 namespace {
 
-constexpr int64_t threads = RowBlock::threads;
-
 /// All segments of a kernel are cut alike.
 SegmentOp cutOf(KernelOp kernel) {
   return *kernel.getBody().getOps<SegmentOp>().begin();
 }
 
-LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  spec.blockSize = threads;
-  int64_t length = constantOf(cutOf(kernel).getLength());
-  spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
-               "batch"};
-  return spec;
-}
-
 class SegmentsBuilder : PolicyKernel {
+  static constexpr int64_t threads = RowBlock::threads;
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    spec.blockSize = threads;
+    int64_t length = constantOf(cutOf(kernel).getLength());
+    spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
+                 "batch"};
+    return spec;
+  }
+
 public:
   SegmentsBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)), cut(cutOf(kernel)),

@@ -19,25 +19,25 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t threads = 512;
-
 namespace {
 
 template <typename Op> bool has(KernelOp kernel) {
   return !kernel.getBody().getOps<Op>().empty();
 }
 
-LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  addOwnArgs(kernel, spec.args);
-  if (has<AllocateTableOp>(kernel))
-    addArg(spec.args, "status");
-  spec.blockSize = threads;
-  spec.grid = {"1", "1", "batch"};
-  return spec;
-}
-
 class SequenceBuilder : PolicyKernel {
+  static constexpr int64_t threads = 512;
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    addOwnArgs(kernel, spec.args);
+    if (has<AllocateTableOp>(kernel))
+      addArg(spec.args, "status");
+    spec.blockSize = threads;
+    spec.grid = {"1", "1", "batch"};
+    return spec;
+  }
+
 public:
   SequenceBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)), block(k, threads) {}

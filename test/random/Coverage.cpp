@@ -71,7 +71,7 @@ static std::string nameOf(Operation *op) {
   return name;
 }
 
-static std::string axesText(Type type) {
+static std::string axesText(mlir::Type type) {
   if (!isa<RankedTensorType>(type))
     return "scalar";
   std::string text;
@@ -92,8 +92,8 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
         continue;
       std::string name = nameOf(&op);
       // What a reduction, a pool or a segment reads chooses its code.
-      Type type = op.getNumOperands() ? op.getOperand(0).getType()
-                                      : op.getResult(0).getType();
+      mlir::Type type = op.getNumOperands() ? op.getOperand(0).getType()
+                                            : op.getResult(0).getType();
       if (!isa<ReduceOp, PoolOp, SegmentOp>(op) && op.getNumResults())
         type = op.getResult(0).getType();
       cells.ops.insert(
