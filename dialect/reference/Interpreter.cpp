@@ -35,8 +35,8 @@ public:
         return failure();
     auto keep = cast<KeepOp>(policy.getBody().front().back());
     int64_t window = keep.getProtectLast() ? whole(keep.getProtectLast()) : 0;
-    window = std::min({std::max<int64_t>(window, 0), layer.budget,
-                       layer.tokens});
+    window =
+        std::min({std::max<int64_t>(window, 0), layer.budget, layer.tokens});
     past = layer.tokens - window;
     // Nothing is ranked where the window takes the whole budget.
     bool ranks = layer.budget > window;
@@ -46,7 +46,8 @@ public:
         return failure();
     const Tensor &mask = values.at(keep.getMask());
     if (mask.heads() > layer.kvHeads) {
-      keep.emitError("the mask must be per KV head, got a value per query head");
+      keep.emitError(
+          "the mask must be per KV head, got a value per query head");
       return failure();
     }
     for (int64_t g = 0; g < layer.kvHeads; ++g) {
@@ -257,8 +258,13 @@ private:
       if (scale.getOver())
         std::swap(numerator, denominator);
       Tensor result = get(scale.getCount());
-      for (double &number : result.data)
-        number = double(count(int64_t(number)) * numerator / denominator);
+      // As the kernels' integers wrap: 64 bits, and 32 of a tensor's.
+      for (double &number : result.data) {
+        uint64_t scaled = uint64_t(count(int64_t(number))) *
+                          uint64_t(numerator) / uint64_t(denominator);
+        number = result.axes.empty() ? double(int64_t(scaled))
+                                     : double(int32_t(scaled));
+      }
       return result;
     }
     if (auto topk = dyn_cast<TopkOp>(op))
@@ -278,7 +284,11 @@ private:
   }
 
   FailureOr<Tensor> computeBroadcast(BroadcastOp op) {
-    return computeRepeated(op, get(op.getValue()));
+    Tensor value = get(op.getValue());
+    if (op.getValue().getType().isIndex()) // becomes i32
+      for (double &number : value.data)
+        number = double(int32_t(int64_t(number)));
+    return computeRepeated(op, value);
   }
 
   FailureOr<Tensor> computeRepeated(AxesOpInterface op, const Tensor &value) {

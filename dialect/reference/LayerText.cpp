@@ -30,7 +30,7 @@ static std::string quote(const json::Value &value) {
 }
 
 template <const llvm::fltSemantics &(*semantics)()>
-static double rounded(double x) {
+static double rounded(double x, int64_t) {
   llvm::APFloat value(x);
   bool loses;
   value.convert(semantics(), llvm::APFloat::rmNearestTiesToEven, &loses);
@@ -155,7 +155,7 @@ Error Reader::readScale() {
 Error Reader::readType() {
   const json::Value *value = object.get("dtype");
   StringRef name = value ? value->getAsString().value_or("") : "f32";
-  layer.round = llvm::StringSwitch<double (*)(double)>(name)
+  layer.round = llvm::StringSwitch<double (*)(double, int64_t)>(name)
                     .Case("f32", rounded<llvm::APFloat::IEEEsingle>)
                     .Case("f16", rounded<llvm::APFloat::IEEEhalf>)
                     .Case("bf16", rounded<llvm::APFloat::BFloat>)

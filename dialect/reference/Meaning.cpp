@@ -49,7 +49,8 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
       for (int64_t t = 0; t < past; ++t) {
         // What the query does not see has no weight, whatever the others have.
         double weight = t > own ? 0 : std::exp(logits[t] - most) / sum;
-        result.data.push_back(rounded ? layer.round(weight) : weight);
+        result.data.push_back(rounded ? layer.round(weight, h * queries + i)
+                                      : weight);
       }
     }
   return result;

@@ -11,6 +11,7 @@
 #include "dialect/KVCAxes.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace kvc::reference {
@@ -31,8 +32,8 @@ struct Layer {
   std::vector<double> wo;         // [D, Hq * d], the output projection
   std::vector<double> keptLayers; // [T], earlier layers that kept the token
   std::vector<double> table;      // [layers, Hq], importance
-  /// Rounds a softmax weight to the model's type.
-  double (*round)(double);
+  /// Rounds a softmax weight of row `head * queries + query` to the model's type.
+  std::function<double(double weight, int64_t row)> round;
 };
 
 /// A value: extents as its axes have them, row-major. Masks are 0 and 1.

@@ -89,7 +89,7 @@ public:
         swap |= 2 * (segment.getKind() == SegmentKind::Rank);
       ranksByNorm |= mlir::isa<ProjectedNormOp>(op);
       if (auto attention = mlir::dyn_cast<AttentionOp>(op))
-        allQueries |= attention.readsAll(), rounded |= attention.getRounded();
+        rounded |= attention.getRounded();
       // Where all keys are equal, rounding decides which head's scores are
       // larger, and with it the heads' budgets: test/cli/budgets.test instead.
       equalKeys &= !mlir::isa<AllocateHeadsOp>(op);
@@ -122,7 +122,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PolicyOp policy;
-  bool allQueries = false, carriesState = false, readsTable = false;
+  bool carriesState = false, readsTable = false;
   bool ranksByNorm = false, rounded = false;
   /// How far a score may move where fp32 cannot tell two values apart that are
   /// ranked: two neighbours swap, seldom three.
@@ -173,7 +173,7 @@ private:
         auto [tokens, budget] = c.sequences[s];
         problems.emplace_back(c.shape, tokens, budget, c.keys,
                               7 * tokens + budget + (carriesState ? layer : 0),
-                              allQueries);
+                              queriesFor(policy, tokens));
         problems.back().layer.layer = layer;
         problems.back().layer.layers = layers;
         problems.back().layer.keptLayers = keptLayers[s];

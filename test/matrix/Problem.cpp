@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+using namespace mlir;
 using namespace kvc;
 using namespace kvc::test;
 
@@ -29,7 +30,7 @@ private:
   std::mt19937_64 random;
 };
 
-template <kvc_dtype dtype> double roundTo(double x) {
+template <kvc_dtype dtype> double roundTo(double x, int64_t) {
   auto bytes = float(x);
   if (dtype == KVC_F32)
     return bytes;
@@ -62,12 +63,23 @@ std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
                       dtype);
 }
 
+int64_t kvc::test::queriesFor(PolicyOp policy, int64_t tokens) {
+  int64_t most = 64;
+  policy.walk([&](AttentionOp attention) {
+    Value last = attention.getLast();
+    auto param = last.getDefiningOp<ParamOp>();
+    auto number = param ? dyn_cast<IntegerAttr>(param.getValue()) : nullptr;
+    most = std::max({most, attention.readsAll() ? tokens : constantOf(last),
+                     number ? number.getInt() : 0});
+  });
+  return std::min(tokens, most + 6);
+}
+
 Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
-                 uint64_t seed, bool allQueries, Special special)
+                 uint64_t seed, int64_t queries, Special special)
     : shape(shape) {
   Normal normal(seed);
   int64_t d = shape.headDim, heads = shape.kvHeads * shape.group;
-  int64_t queries = allQueries ? tokens : std::min<int64_t>(tokens, 70);
   std::vector<float> fq(heads * queries * d), fk(shape.kvHeads * tokens * d),
       fv(fk.size());
   for (float &x : fq)

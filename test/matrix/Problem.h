@@ -3,6 +3,7 @@
 #ifndef KVC_TEST_MATRIX_PROBLEM_H
 #define KVC_TEST_MATRIX_PROBLEM_H
 
+#include "dialect/KVCDialect.h"
 #include "dialect/reference/Meaning.h"
 #include "executor/eviction/Evictor.h"
 
@@ -20,10 +21,14 @@ struct Shape {
   kvc_dtype dtype;
 };
 
+/// How many of a prompt's queries a policy is handed: all if it reads them all, else
+/// a few more than its widest window has.
+int64_t queriesFor(PolicyOp policy, int64_t tokens);
+
 /// One sequence: the bytes the kernels read and the same numbers in double.
 struct Problem {
   Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
-          uint64_t seed, bool allQueries, Special special = Special::None);
+          uint64_t seed, int64_t queries, Special special = Special::None);
 
   rt::LayerSequence sequence() const;
   /// The importance of heads of a model of `layers`, with zeros, equal entries

@@ -25,9 +25,13 @@
 
 using namespace kvc;
 
-static double asF32(double x) { return float(x); }
-static double asF16(double x) { return rt::fromF16(rt::toF16(float(x))); }
-static double asBF16(double x) { return rt::fromBF16(rt::toBF16(float(x))); }
+static double asF32(double x, int64_t) { return float(x); }
+static double asF16(double x, int64_t) {
+  return rt::fromF16(rt::toF16(float(x)));
+}
+static double asBF16(double x, int64_t) {
+  return rt::fromBF16(rt::toBF16(float(x)));
+}
 
 static reference::Layer layerOf(const rt::LayerFile &file, size_t index) {
   rt::MetricsLayer from = rt::metricsLayer(file, index);

@@ -64,7 +64,7 @@ protected:
   }
 
   static test::Problem problem(test::Keys keys = test::Keys::Random) {
-    return {{2, 2, 16, KVC_F32}, 40, 12, keys, 8, false};
+    return {{2, 2, 16, KVC_F32}, 40, 12, keys, 8, 40};
   }
 
   reference::Kept run(const test::Problem &problem, uint64_t seed,
@@ -299,6 +299,14 @@ TEST_F(JudgeTest, SeesWrongMerges) {
     std::memcpy(&got.v[row * 64 + 8], &x, 4);
   });
   EXPECT_TRUE(contains(text, "row is")) << text;
+  text = faults(merging, [&](rt::KeptSequence &got) {
+    auto *key = reinterpret_cast<float *>(
+        &got.k[size_t(got.members.rows[firstMerged(got)]) * 64]);
+    *std::min_element(key, key + 16, [](float a, float b) {
+      return std::abs(a) < std::abs(b);
+    }) += 5e-5f;
+  });
+  EXPECT_TRUE(contains(text, "the key of token")) << text;
 }
 
 TEST(Ranking, IsThatOfTheKernelsOwnScores) {
@@ -348,6 +356,23 @@ TEST(Spread, TakesWhatDisturbedRunsTake) {
   EXPECT_FALSE(margin.scoreMayBe(0, 0, float(5 * (1 + 50 * fewUnits))));
   EXPECT_FALSE(margin.scoreMayBe(0, 4, 1e-6f));
   EXPECT_FALSE(margin.scoreMayBe(0, 0, NAN));
+}
+
+/// inf - inf here, a number where a sum has been rounded.
+TEST(Spread, TakesANumberWhereOnlyRoundingMakesNone) {
+  reference::Kept want;
+  want.past = 2;
+  want.tokens = {{0, 1}};
+  want.scores = {{NAN, NAN}};
+  Spread margin(want, [&](uint64_t, double) {
+    reference::Kept other = want;
+    other.scores[0][0] = 3;
+    return other;
+  });
+  EXPECT_TRUE(margin.scoreMayBe(0, 0, 2));
+  EXPECT_TRUE(margin.scoreMayBe(0, 0, NAN));
+  EXPECT_FALSE(margin.scoreMayBe(0, 0, -2));
+  EXPECT_FALSE(margin.scoreMayBe(0, 1, 2));
 }
 
 } // namespace

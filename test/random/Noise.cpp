@@ -29,6 +29,11 @@ static bool isCoarse(double x) {
   return (std::bit_cast<uint64_t>(x) & ((1ull << 41) - 1)) == 0;
 }
 
+static bool isPowerOfTwo(double x) {
+  int exponent;
+  return std::frexp(std::abs(x), &exponent) == 0.5;
+}
+
 static bool allCoarse(const Tensor &tensor) {
   return std::all_of(tensor.data.begin(), tensor.data.end(), isCoarse);
 }
@@ -93,18 +98,13 @@ double Noise::draw(uint64_t op, double value, uint64_t salt) const {
   return double(int64_t(hash >> 11)) / double(1ull << 52) - 1;
 }
 
-static thread_local const Noise *running = nullptr;
-static thread_local double (*rounding)(double) = nullptr;
-
-void Noise::install(double (*round)(double)) const {
-  running = this;
-  rounding = round;
+double Noise::logitNoise(uint64_t op, double value, int64_t row) const {
+  double ofRow = draw(op, double(row), 1) / 2;
+  return amplitude * attentionError * (draw(op, value, 0) + ofRow);
 }
 
-double Noise::roundNear(double x) {
-  double error = running->amplitude * running->attentionError;
-  double moved = x * (1 + error * running->draw(~0ull, x, 0));
-  return rounding(moved);
+double Noise::movedWeight(double weight, int64_t row) const {
+  return weight * (1 + logitNoise(~0ull, weight, row));
 }
 
 /// Errors of logits, which an exponential makes relative ones of its result: a
@@ -215,7 +215,7 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
 
 void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
                        Tensor &result) const {
-  Type type = op->getResult(0).getType();
+  mlir::Type type = op->getResult(0).getType();
   if (!getElementTypeOrSelf(type).isF32())
     return;
   for (double &x : result.data)
@@ -229,15 +229,16 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
   } else if (auto attention = dyn_cast<AttentionOp>(op)) {
     if (attention.getRounded())
       return; // moved before it was rounded
-    double error = amplitude * attentionError;
     bool logits = attention.getLogits();
     int64_t past = result.shape[2];
     for (size_t i = 0; i < result.data.size(); ++i) {
       double &x = result.data[i];
-      double row = logits ? 0 : draw(number, double(i / past), 1) / 2;
-      double noise = error * (draw(number, x, 0) + row);
-      if (std::isfinite(x))
-        x = logits ? x + (x == 0 ? 0 : noise) : x * (1 + noise);
+      if (!std::isfinite(x))
+        continue;
+      if (!logits)
+        x *= 1 + logitNoise(number, x, int64_t(i) / past);
+      else if (x != 0)
+        x += amplitude * attentionError * draw(number, x, 0);
     }
   } else if (isa<NormOp, ProjectedNormOp>(op)) {
     double terms = layer.headDim + (isa<NormOp>(op) ? 0 : layer.hidden);
@@ -248,6 +249,10 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
       double &x = result.data[i];
       bool coarse = isCoarse(x) || (isa<arith::SIToFPOp, arith::UIToFPOp>(op) &&
                                     std::abs(x) <= 0x1p24);
+      // By a logarithm, exact for powers of two: 9 to the power of 0.5 is not.
+      if (isa<math::PowFOp>(op) &&
+          operands[0]->data.size() == result.data.size())
+        coarse &= isPowerOfTwo(operands[0]->data[i]);
       for (const Tensor *operand : operands)
         if (operand->data.size() == result.data.size())
           coarse &= isCoarse(operand->data[i]);

@@ -26,10 +26,9 @@ public:
                   llvm::ArrayRef<const reference::Tensor *> operands,
                   reference::Tensor &result) const;
 
-  /// Rounds weights to the model's type once they have been moved: in the place
-  /// of layer.round while this object lives. One at a time.
-  static double roundNear(double x);
-  void install(double (*round)(double)) const;
+  /// A weight of row `head * queries + query`, in front of rounding to the
+  /// model's type.
+  double movedWeight(double weight, int64_t row) const;
 
 private:
   const reference::Layer &layer;
@@ -46,6 +45,8 @@ private:
   void moveSum(mlir::Operation *op, const reference::Tensor &operand,
                llvm::ArrayRef<const reference::Tensor *> operands,
                reference::Tensor &result) const;
+  /// Of a logit: what its row's log-sum-exp is off by, and its own.
+  double logitNoise(uint64_t op, double value, int64_t row) const;
   static double attentionErrorOf(const reference::Layer &layer);
 };
 

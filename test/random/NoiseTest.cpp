@@ -27,6 +27,7 @@ const char *const ops = R"(
     %k = kvc.topk %s, %n : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
     %w = arith.constant 3 : index
     %p = kvc.pool mean %s width(%w) : tensor<?x?xf32>
+    %r = math.powf %s, %e : tensor<?x?xf32>
     kvc.keep %k : tensor<?x?xi1>
   })";
 
@@ -76,6 +77,17 @@ TEST_F(NoiseTest, WhatIsExactIsNotMoved) {
   // The largest of some numbers is one of them.
   std::vector<double> most{0.1, 0.2, 0.3};
   EXPECT_EQ(disturb(3, most, {0.1, 0.2, 0.3, 0, 0, 0}, 1), most);
+}
+
+TEST_F(NoiseTest, PowersAreExactOfPowersOfTwoAlone) {
+  bool moved = false;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    auto out = disturb(8, {3, 2, 1}, {9, 4, 1}, seed);
+    moved |= out[0] != 3;
+    EXPECT_EQ(out[1], 2);
+    EXPECT_EQ(out[2], 1);
+  }
+  EXPECT_TRUE(moved);
 }
 
 TEST_F(NoiseTest, SumsAreMovedByWhatTheyAddUp) {

@@ -76,6 +76,10 @@ bool Spread::scoreMayBe(int64_t head, int64_t token, float got) {
     if (std::isnan(moved) || std::isinf(moved) || std::isnan(got) ||
         std::isinf(got))
       return std::isnan(moved) ? std::isnan(got) : moved == double(got);
+    // Where rounding alone decides that there is a number at all, which one it is
+    // can be any: a sum's rest, say.
+    if (!std::isfinite(right))
+      return std::signbit(got) == std::signbit(moved) || got == 0 || moved == 0;
     // Eight draws seldom hit the end of the range.
     return away <= 4 * std::abs(moved - right) + 0x1p-21 * std::abs(right);
   });

@@ -124,7 +124,7 @@ private:
   PolicyOp policy;
   Compiled compiled;
   Verdict verdict;
-  bool allQueries = false, carriesState = false, readsTable = false;
+  bool carriesState = false, readsTable = false;
   bool looksAtLayer = false, ranksByNorm = false, prunes = false;
   bool ranksAlone = false;
 
@@ -156,8 +156,6 @@ private:
       carriesState |= isa<KeptLayersOp>(op);
       readsTable |= isa<AllocateTableOp>(op);
       ranksByNorm |= isa<ProjectedNormOp>(op);
-      if (auto attention = dyn_cast<AttentionOp>(op))
-        allQueries |= attention.readsAll();
       if (auto keep = dyn_cast<KeepOp>(op))
         if (Operation *mask = keep.getMask().getDefiningOp())
           ranksAlone = isRanked(mask);
@@ -178,10 +176,10 @@ private:
                                        uint64_t seed, double amplitude) {
     reference::Layer layer = problem.layer;
     Noise noise(policy, layer, seed, amplitude);
-    if (amplitude) {
-      noise.install(layer.round);
-      layer.round = Noise::roundNear;
-    }
+    if (amplitude)
+      layer.round = [&](double weight, int64_t row) {
+        return problem.layer.round(noise.movedWeight(weight, row), row);
+      };
     std::optional<reference::Tensor> ranked;
     reference::Watch watch = [&](Operation *op,
                                  ArrayRef<const reference::Tensor *> operands,
@@ -230,7 +228,7 @@ private:
         auto [tokens, budget] = c.sequences[s];
         problems.emplace_back(c.shape, tokens, budget, c.keys,
                               c.data + 7 * s + (carriesState ? layer : 0),
-                              allQueries, c.special);
+                              test::queriesFor(policy, tokens), c.special);
         reference::Layer &made = problems.back().layer;
         made.layer = layer;
         made.layers = layers;
