@@ -18,13 +18,18 @@ using Values = KernelBuilder::Values;
 
 /// Gives a policy's op a result where the target would trap or have none: an
 /// integer division by 0 divides by 1; a float that no integer holds becomes
-/// the nearest one that exists, NaN 0.
+/// the nearest one that exists, NaN 0. NaN has no sign, so that which NaN an op
+/// makes does not matter.
 static void guardOperands(KernelBuilder &k, Operation *op) {
   OpBuilder::InsertionGuard guard(k.b);
   k.b.setInsertionPoint(op);
   if (isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op)) {
     Expr divisor = k.expr(op->getOperand(1));
     op->setOperand(1, (divisor == 0).select(divisor.same(1), divisor));
+  }
+  if (isa<math::CopySignOp>(op)) {
+    Expr sign = k.expr(op->getOperand(1));
+    op->setOperand(1, sign.isNaN().select(sign.same(0), sign));
   }
   if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
     Type type = op->getResult(0).getType();

@@ -201,7 +201,9 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
       .Case<math::RoundEvenOp>([&](auto) { y = std::nearbyint(x[0]); })
       .Case<math::CeilOp>([&](auto) { y = std::ceil(x[0]); })
       .Case<math::PowFOp>([&](auto) { y = std::pow(x[0], x[1]); })
-      .Case<math::CopySignOp>([&](auto) { y = std::copysign(x[0], x[1]); })
+      .Case<math::CopySignOp>([&](auto) {
+        y = std::copysign(x[0], std::isnan(x[1]) ? 0 : x[1]);
+      })
       .Case<math::FmaOp>([&](auto) { y = x[0] * x[1] + x[2]; })
       .Default([&](Operation *) { known = evaluateInteger(op, x, y); });
   return known;
