@@ -245,8 +245,10 @@ static double against(double x, const std::vector<double> &values,
     return combine(values, ReduceKind::Sum);
   case SegmentKind::Mean:
     return combine(values, ReduceKind::Mean);
-  case SegmentKind::MinMax:
-    return (x - least) / (most == least ? 1 : most - least);
+  case SegmentKind::MinMax: {
+    double range = most - least; // of infinities NaN, which is not 0
+    return (x - least) / (range == 0 ? 1 : range);
+  }
   case SegmentKind::Softmax: {
     double sum = 0;
     for (double value : values)
