@@ -125,6 +125,37 @@ double Noise::attentionErrorOf(const reference::Layer &layer) {
   return 1 + layer.scale * longest(layer.q) * longest(layer.k);
 }
 
+/// Of each result of a reduction: which terms it adds up, in which order. What two
+/// sums of the same terms are in fp32 is the same only in the same order, but for
+/// zeros, which change nothing. `terms` of them, in a view [outer, terms, inner].
+static std::vector<uint64_t> orderOfTerms(const Tensor &operand, int64_t outer,
+                                          int64_t terms) {
+  if (operand.data.empty()) // sums of no tokens
+    return std::vector<uint64_t>(outer);
+  int64_t inner = int64_t(operand.data.size()) / (outer * terms);
+  std::vector<uint64_t> order(outer * inner);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < terms; ++j)
+      for (int64_t i = 0; i < inner; ++i)
+        if (double x = operand.data[(o * terms + j) * inner + i]; x != 0)
+          order[o * inner + i] = mix(order[o * inner + i] ^ bitsOf(x));
+  return order;
+}
+
+/// The same of pools.
+static std::vector<uint64_t> orderInWindows(const Tensor &operand,
+                                            int64_t width) {
+  int64_t past = operand.shape.back();
+  std::vector<uint64_t> order(operand.data.size());
+  for (int64_t i = 0; i < int64_t(order.size()); ++i) {
+    int64_t t = i % past, end = std::min(t + width / 2 + 1, past);
+    for (int64_t u = std::max<int64_t>(t - width / 2, 0); u < end; ++u)
+      if (double x = operand.data[i - t + u]; x != 0)
+        order[i] = mix(order[i] ^ bitsOf(x));
+  }
+  return order;
+}
+
 /// Sums: errors grow with the number of terms, and are relative to the terms.
 void Noise::moveSum(Operation *op, const Tensor &operand,
                     ArrayRef<const Tensor *> operands, Tensor &result) const {
@@ -134,6 +165,7 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
   int64_t terms = 1;
   bool ratio = false, deviation = false;
   int64_t length = 0, from = 0, past = operand.shape.back(), width = 0;
+  std::vector<uint64_t> order;
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     deviation = reduce.getKind() == ReduceKind::Std;
     ReduceKind kind = deviation ? ReduceKind::Mean : reduce.getKind();
@@ -143,23 +175,28 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     case ReduceAxis::Channels:
       terms = operand.shape[1];
       size = reference::reduce(size, 1, kind);
+      order = orderOfTerms(operand, operand.heads(), terms);
       break;
     case ReduceAxis::Tokens:
       terms = operand.shape[last];
       size = reference::reduce(size, last, kind);
+      order = orderOfTerms(operand, int64_t(size.data.size()), terms);
       break;
     case ReduceAxis::Group:
       terms = operand.heads() / layer.kvHeads;
       size = reference::reduceGroup(size, layer.kvHeads, kind);
+      order = orderOfTerms(operand, layer.kvHeads, terms);
       break;
     case ReduceAxis::Heads:
       terms = operand.heads();
       size = reference::reduceHeads(size, kind);
+      order = orderOfTerms(operand, 1, terms);
       break;
     }
   } else if (auto pool = dyn_cast<PoolOp>(op)) {
     terms = width = int64_t(operands[1]->data[0]);
     size = reference::pool(size, terms, false, pool.getCountPadding());
+    order = orderInWindows(operand, width);
   } else {
     auto segment = cast<SegmentOp>(op);
     length = int64_t(operands[1]->data[0]);
@@ -187,7 +224,7 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
         error = error * error / (2 * x) + grown * x;
     }
     // Equal sums of other terms are off by something else: deviations of 0.
-    uint64_t salt = ratio ? 0 : bitsOf(size.data[i]);
+    uint64_t salt = ratio ? 0 : order.empty() ? bitsOf(size.data[i]) : order[i];
     // Other segments may add up the same numbers in another order.
     if (length) {
       int64_t t = int64_t(i) % past;

@@ -128,6 +128,30 @@ TEST_F(NoiseTest, EqualSumsOfOtherTermsAreMovedApart) {
   EXPECT_TRUE(apart);
 }
 
+TEST_F(NoiseTest, SumsInAnotherOrderAreMovedApart) {
+  double a = 1e3 / 3, b = 1e4 / 7, c = 1e2 / 9, sum = a + b + c;
+  auto pooled = [&](std::vector<double> terms, uint64_t seed) {
+    Noise noise(policy, layer, seed, fewUnits);
+    Tensor width{{}, {}, {3}};
+    Tensor from{{Axis::KVHeads, Axis::Past}, {3, 3}, std::move(terms)};
+    Tensor to{{Axis::KVHeads, Axis::Past}, {3, 3}, std::vector(9, sum / 3)};
+    noise(&*std::next(policy.getBody().front().begin(), 7), {&from, &width},
+          to);
+    return std::vector{to.data[1], to.data[4], to.data[7]};
+  };
+  bool apart = false;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    auto out = pooled({a, b, c, c, b, a, a, b, c}, seed);
+    EXPECT_EQ(out[0], out[2]);
+    apart |= out[0] != out[1];
+    // Zeros are no terms.
+    out = pooled({a, 0, b, a, b, 0, 0, a, b}, seed);
+    EXPECT_EQ(out[0], out[1]);
+    EXPECT_EQ(out[0], out[2]);
+  }
+  EXPECT_TRUE(apart);
+}
+
 TEST_F(NoiseTest, PoolsOfFewerEqualNumbersAreMovedApart) {
   // A third of x + x + x is not the half of x + x in fp32.
   double x = 1e3 / 7;
