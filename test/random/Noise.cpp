@@ -238,10 +238,12 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
                        std::max<int64_t>(t - width / 2, 0));
     }
     double moved = error * draw(number, x, salt);
-    // What rounding alone leaves is often nothing, whatever the size: any of
-    // many may have most.
-    if (none)
-      moved *= std::exp2(-16 * std::abs(draw(~number, x, salt)));
+    // What rounding alone leaves is nothing for one and something for the other,
+    // whatever the size: any of many may have most, or be the first with none.
+    if (none) {
+      double left = draw(~number, x, salt);
+      moved *= left < 0 ? 0 : std::exp2(-16 * left);
+    }
     if (fine && !ratio && size.data[i] > 0)
       moved -= std::remainder(moved, unitOf(size.data[i]));
     x += moved;
