@@ -43,24 +43,31 @@ double tolerance(bool rounded, kvc_dtype dtype) {
   return !rounded || dtype == KVC_F32 ? 3e-5 : dtype == KVC_F16 ? 1e-3 : 4e-3;
 }
 
-struct Case {
-  Shape shape;
+struct Batch {
   Sequences sequences;
   Keys keys;
 };
 
-const Case cases[] = {
-    {{2, 4, 64, KVC_F32}, {{300, 100}}, Keys::Random},
-    {{2, 4, 64, KVC_F32}, {{130, 60}, {260, 60}, {40, 60}}, Keys::Repeated},
-    {{2, 4, 64, KVC_BF16}, {{500, 120}, {77, 70}}, Keys::Random},
-    {{2, 4, 64, KVC_BF16}, {{400, 90}}, Keys::Repeated},
-    {{1, 8, 128, KVC_BF16}, {{1030, 200}}, Keys::Random},
-    {{3, 1, 16, KVC_F16}, {{257, 80}, {100, 99}, {100, 100}}, Keys::Random},
-    {{2, 3, 96, KVC_F16}, {{150, 70}}, Keys::Repeated},
-    {{1, 7, 80, KVC_BF16}, {{200, 66}}, Keys::Random},
-    {{1, 5, 20, KVC_F16}, {{160, 70}}, Keys::Random},
-    {{2, 2, 32, KVC_F32}, {{200, 90}, {1, 1}, {33, 1}, {90, 32}}, Keys::Equal},
-    {{2, 2, 32, KVC_F32}, {{64, 63}, {64, 5}, {65, 33}, {8, 3}}, Keys::Random},
+/// Batches of one shape, for which a policy is compiled once.
+struct Batches {
+  Shape shape;
+  std::vector<Batch> all;
+};
+
+const Batches cases[] = {
+    {{2, 4, 64, KVC_F32},
+     {{{{300, 100}}, Keys::Random},
+      {{{130, 60}, {260, 60}, {40, 60}}, Keys::Repeated}}},
+    {{2, 4, 64, KVC_BF16},
+     {{{{500, 120}, {77, 70}}, Keys::Random}, {{{400, 90}}, Keys::Repeated}}},
+    {{1, 8, 128, KVC_BF16}, {{{{1030, 200}}, Keys::Random}}},
+    {{3, 1, 16, KVC_F16}, {{{{257, 80}, {100, 99}, {100, 100}}, Keys::Random}}},
+    {{2, 3, 96, KVC_F16}, {{{{150, 70}}, Keys::Repeated}}},
+    {{1, 7, 80, KVC_BF16}, {{{{200, 66}}, Keys::Random}}},
+    {{1, 5, 20, KVC_F16}, {{{{160, 70}}, Keys::Random}}},
+    {{2, 2, 32, KVC_F32},
+     {{{{200, 90}, {1, 1}, {33, 1}, {90, 32}}, Keys::Equal},
+      {{{64, 63}, {64, 5}, {65, 33}, {8, 3}}, Keys::Random}}},
 };
 
 /// A layer, and of how many.
@@ -98,22 +105,29 @@ public:
       places = {{0, 4}, {1, 4}, {2, 4}, {3, 4}};
     std::string name = std::filesystem::path(file).stem().string();
     bool all = std::getenv("KVC_ALL_CASES");
-    for (const Case &c : cases) {
-      if (c.keys == Keys::Equal && !equalKeys)
-        continue; // the policy's file says why
-      // Every other case, the even or the odd ones by the policy's name, so
+    for (const Batches &batches : cases) {
+      // Every other shape, the even or the odd ones by the policy's name, so
       // that all policies together see each; KVC_ALL_CASES=1: all of them, but
       // for norms behind the output projection, whose reference is slow.
-      size_t turn = ranksByNorm ? 1 : name.size() % 2;
-      if ((ranksByNorm || !all) && size_t(&c - cases) % 2 != turn)
+      size_t turn = ranksByNorm ? 1 : name.size() % 2,
+             number = &batches - cases;
+      if ((ranksByNorm || !all) && number % 2 != turn)
         continue;
-      SCOPED_TRACE(testing::Message()
-                   << "head_dim " << c.shape.headDim << " group "
-                   << c.shape.group << " " << rt::dtypeName(c.shape.dtype)
-                   << " keys " << int(c.keys));
-      // The machine that runs PTX is slow: one case in five.
-      bool onPTX = all || (size_t(&c - cases) / 2 + name.size() / 2) % 5 == 0;
-      ASSERT_NO_FATAL_FAILURE(runCase(c, places, onPTX));
+      // The machine that runs PTX is slow: one batch of one shape in four.
+      bool onPTX = all || (number / 2 + name.size() / 2) % 4 == 0;
+      const Shape &shape = batches.shape;
+      std::string path = library(shape, onPTX);
+      for (const Batch &batch : batches.all) {
+        if (batch.keys == Keys::Equal && !equalKeys)
+          continue; // the policy's file says why
+        SCOPED_TRACE(testing::Message()
+                     << "head_dim " << shape.headDim << " group " << shape.group
+                     << " " << rt::dtypeName(shape.dtype) << " keys "
+                     << int(batch.keys));
+        bool last = &batch == &batches.all.back();
+        ASSERT_NO_FATAL_FAILURE(
+            runBatch(shape, batch, places, path, onPTX && (last || all)));
+      }
     }
   }
 
@@ -147,31 +161,37 @@ private:
     return path;
   }
 
-  /// The layers of a case, in order: of one model where state is carried.
-  void runCase(const Case &c, const std::vector<Place> &places, bool onPTX) {
-    std::string path = library(c.shape, onPTX);
-    std::unique_ptr<rt::Evictor> plain = open(path, c, 0),
-                                 given = open(path, c, 0),
-                                 seeded[] = {open(path, c, 1),
-                                             open(path, c, 2)};
+  /// The layers of a batch, in order: of one model where state is carried.
+  void runBatch(const Shape &shape, const Batch &batch,
+                const std::vector<Place> &places, const std::string &path,
+                bool onPTX) {
+    auto open = [&](const std::string &path, uint64_t seed,
+                    kvc_target_kind kind = KVC_HOST) {
+      kvc_target target = {};
+      target.kind = kind;
+      target.seed = seed;
+      return openEvictor(path, target, shape, batch.sequences);
+    };
+    std::unique_ptr<rt::Evictor> plain = open(path, 0), given = open(path, 0),
+                                 seeded[] = {open(path, 1), open(path, 2)};
     std::unique_ptr<rt::Evictor> ptx;
     if (onPTX)
-      ptx = open(path, c, 1, KVC_PTX);
+      ptx = open(path, 1, KVC_PTX);
     // Norms computed only where they can decide must not change what is kept.
     std::unique_ptr<rt::Evictor> pruned;
-    if (ranksByNorm && c.keys != Keys::Equal && c.sequences.size() < 3)
-      pruned = open(library(c.shape, false, "--prune-norms"), c, 0);
+    if (ranksByNorm && batch.keys != Keys::Equal && batch.sequences.size() < 3)
+      pruned = open(library(shape, false, "--prune-norms"), 0);
     std::vector<std::vector<double>> keptLayers;
-    for (auto [tokens, budget] : c.sequences)
+    for (auto [tokens, budget] : batch.sequences)
       keptLayers.emplace_back(tokens);
     for (auto [layer, layers] : places) {
       SCOPED_TRACE(testing::Message() << "layer " << layer << "/" << layers);
       std::vector<float> table =
-          Problem::table(layers, c.shape.kvHeads * c.shape.group);
+          Problem::table(layers, shape.kvHeads * shape.group);
       std::vector<Problem> problems;
-      for (size_t s = 0; s < c.sequences.size(); ++s) {
-        auto [tokens, budget] = c.sequences[s];
-        problems.emplace_back(c.shape, tokens, budget, c.keys,
+      for (size_t s = 0; s < batch.sequences.size(); ++s) {
+        auto [tokens, budget] = batch.sequences[s];
+        problems.emplace_back(shape, tokens, budget, batch.keys,
                               7 * tokens + budget + (carriesState ? layer : 0),
                               queriesFor(policy, tokens));
         problems.back().layer.layer = layer;
@@ -184,8 +204,8 @@ private:
       rt::KeptLayer withLse = evict(*given, problems, read, true);
       std::vector<reference::Kept> wanted;
       for (size_t s = 0; s < problems.size(); ++s) {
-        SCOPED_TRACE(testing::Message() << "T " << c.sequences[s].first << " B "
-                                        << c.sequences[s].second);
+        SCOPED_TRACE(testing::Message() << "T " << batch.sequences[s].first
+                                        << " B " << batch.sequences[s].second);
         auto want = reference::interpret(policy, problems[s].layer, {});
         ASSERT_TRUE(mlir::succeeded(want));
         wanted.push_back(*want);
@@ -209,19 +229,10 @@ private:
           if (!carriesState || layer == 0)
             check(problems[s], other.sequences[s], wanted[s]);
         // Sums of products of fp32 may be fused, and are on a GPU.
-        if (c.shape.dtype != KVC_F32)
+        if (shape.dtype != KVC_F32)
           expectNone(compareBytes(first, other));
       }
     }
-  }
-
-  static std::unique_ptr<rt::Evictor> open(const std::string &path,
-                                           const Case &c, uint64_t seed,
-                                           kvc_target_kind kind = KVC_HOST) {
-    kvc_target target = {};
-    target.kind = kind;
-    target.seed = seed;
-    return openEvictor(path, target, c.shape, c.sequences);
   }
 
   void check(const Problem &problem, const rt::KeptSequence &got,
