@@ -289,17 +289,15 @@ Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
   int64_t width = std::min<int64_t>(k.shape.vectorWidth(), 4); // registers
   Outside around = aroundLoop(Axis::Channel);
-  return reduceAll(k, reduce.getKind(), k.f32(d),
-                   [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-                     return k.fold(0, d, width, reductionStart(k, kind),
-                                   [&](Expr first, Expr acc) {
-                                     for (Expr x :
-                                          channels(reduce.getValue(), first,
-                                                   width, member, around))
-                                       acc = reductionStep(kind, acc, value(x));
-                                     return acc;
-                                   });
-                   });
+  auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+    auto step = [&](Expr first, Expr acc) {
+      for (Expr x : channels(reduce.getValue(), first, width, member, around))
+        acc = reductionStep(kind, acc, value(x));
+      return acc;
+    };
+    return k.fold(0, d, width, reductionStart(k, kind), step);
+  };
+  return reduceAll(k, reduce.getKind(), k.f32(d), walk);
 }
 
 /// Neighbours in ascending order; the pooled value must be stored.
