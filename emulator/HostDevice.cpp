@@ -46,13 +46,15 @@ public:
   }
   void release(void *memory) override { std::free(memory); }
   void upload(void *to, const void *from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
+    if (bytes)
+      std::memcpy(to, from, bytes);
   }
   void download(void *to, const void *from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
+    upload(to, from, bytes);
   }
   void clear(void *memory, size_t bytes) override {
-    std::memset(memory, 0, bytes);
+    if (bytes)
+      std::memset(memory, 0, bytes);
   }
   void synchronize() override {}
   bool onHost() const override { return true; }

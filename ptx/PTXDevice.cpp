@@ -54,12 +54,16 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
 }
 
 void PTXDevice::upload(void *to, const void *from, size_t bytes) {
-  std::memcpy(to, from, bytes);
+  if (bytes)
+    std::memcpy(to, from, bytes);
 }
 void PTXDevice::download(void *to, const void *from, size_t bytes) {
-  std::memcpy(to, from, bytes);
+  upload(to, from, bytes);
 }
-void PTXDevice::clear(void *to, size_t bytes) { std::memset(to, 0, bytes); }
+void PTXDevice::clear(void *to, size_t bytes) {
+  if (bytes)
+    std::memset(to, 0, bytes);
+}
 
 std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
                                                        const std::string &card,

@@ -20,7 +20,8 @@ struct Launch {
 };
 
 /// A target with one artefact's kernels loaded. Memory functions serve the
-/// commands and the executor; the ABI never allocates through them.
+/// commands and the executor; the ABI never allocates through them. Of 0 bytes the
+/// places may be null: a policy may keep nothing.
 class Device {
 public:
   virtual ~Device() = default;
