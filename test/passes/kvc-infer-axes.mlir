@@ -95,7 +95,7 @@ kvc.policy @window_and_all_queries {
 
 // -----
 
-// All queries' rows cannot wait until all heads have been seen.
+// ReduceOp C6: All queries' rows cannot wait until all heads have been seen.
 kvc.policy @all_heads_of_all_queries {
   %t = kvc.length
   %a = kvc.attention last(%t) : tensor<?x?x?xf32>
