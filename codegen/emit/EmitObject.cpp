@@ -14,10 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/DiagnosticInfo.h"
-#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -36,24 +33,6 @@ std::string kvc::manifestOf(ModuleOp module) {
 }
 
 namespace {
-
-/// What LLVM says while it compiles, the first: a kernel with a stack that no thread
-/// has, or an error.
-void noteDiagnostic(const llvm::DiagnosticInfo *info, void *text) {
-  auto &first = *static_cast<std::string *>(text);
-  if (!first.empty())
-    return;
-  if (auto *stack = llvm::dyn_cast<llvm::DiagnosticInfoStackSize>(info)) {
-    first = llvm::formatv("host kernel '{0}' must need at most {1} bytes of "
-                          "stack, got {2}",
-                          stack->getFunction().getName(), KVC_SIMT_STACK_BYTES,
-                          stack->getStackSize());
-  } else if (info->getSeverity() == llvm::DS_Error) {
-    llvm::raw_string_ostream stream(first);
-    llvm::DiagnosticPrinterRawOStream printer(stream);
-    info->print(printer);
-  }
-}
 
 /// The host kernels as LLVM IR, with the shared bytes of each.
 struct HostModule {
@@ -193,14 +172,8 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       builder.artifact(symbol, manifestOf(module), images, kernels);
   if (options.library)
     llvm::GlobalAlias::create("kvc_artifact", artifact);
-  std::string refused;
-  host.context.setDiagnosticHandlerCallBack(noteDiagnostic, &refused);
   optimize(*host.module, *host.machine, options.quick);
-  llvm::Expected<std::string> object =
-      emit(*host.module, *host.machine, llvm::CodeGenFileType::ObjectFile);
-  if (object && !refused.empty())
-    return llvm::createStringError(refused);
-  return object;
+  return emit(*host.module, *host.machine, llvm::CodeGenFileType::ObjectFile);
 }
 
 std::string kvc::emitHeader(ModuleOp module) {

@@ -4,10 +4,13 @@
 
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
 
@@ -76,6 +79,24 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
       .run(module, modules);
 }
 
+/// The first thing that LLVM refuses: a kernel that needs more stack than its
+/// attribute allows, or an error.
+static void noteRefusal(const DiagnosticInfo *info, void *text) {
+  auto &first = *static_cast<std::string *>(text);
+  if (!first.empty())
+    return;
+  if (auto *stack = dyn_cast<DiagnosticInfoStackSize>(info)) {
+    first = formatv("host kernel '{0}' must need at most {1} bytes of stack, "
+                    "got {2}",
+                    stack->getFunction().getName(), stack->getStackLimit(),
+                    stack->getStackSize());
+  } else if (info->getSeverity() == DS_Error) {
+    raw_string_ostream stream(first);
+    DiagnosticPrinterRawOStream printer(stream);
+    info->print(printer);
+  }
+}
+
 Expected<std::string> kvc::emit(Module &module, TargetMachine &machine,
                                 CodeGenFileType type) {
   SmallString<0> text;
@@ -83,6 +104,11 @@ Expected<std::string> kvc::emit(Module &module, TargetMachine &machine,
   legacy::PassManager manager;
   if (machine.addPassesToEmitFile(manager, stream, nullptr, type))
     return createStringError("the target cannot emit this kind of file");
+  std::string refused;
+  module.getContext().setDiagnosticHandlerCallBack(noteRefusal, &refused);
   manager.run(module);
+  module.getContext().setDiagnosticHandlerCallBack(nullptr);
+  if (!refused.empty())
+    return createStringError(refused);
   return text.str().str();
 }

@@ -23,7 +23,8 @@ makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
               bool quick = false);
 
-/// Text or object file.
+/// Text or object file. A function with the attribute warn-stack-size that needs
+/// more stack is an error, as what LLVM reports as one.
 llvm::Expected<std::string> emit(llvm::Module &module,
                                  llvm::TargetMachine &machine,
                                  llvm::CodeGenFileType type);
