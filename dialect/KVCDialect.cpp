@@ -47,10 +47,9 @@ int64_t kvc::constantOf(Value value) {
   return 0;
 }
 
-/// Of each pool in `known` what its own value looks at.
+/// `known`: what has been found for the result of a pool.
 static Pooled pooledBehind(Value value, llvm::DenseMap<Value, Pooled> &known) {
-  Pooled result;
-  int64_t values = 0;
+  Pooled result{.reach = 0, .values = 0};
   walkBehind(value, [&](Value behind) {
     auto type = dyn_cast<RankedTensorType>(behind.getType());
     if (!type || type.getRank() != 3)
@@ -67,10 +66,11 @@ static Pooled pooledBehind(Value value, llvm::DenseMap<Value, Pooled> &known) {
       found = known.insert({behind, one}).first;
     }
     result.reach = std::max(result.reach, found->second.reach);
-    values = std::min<int64_t>(values + found->second.values, INT32_MAX);
+    result.values =
+        std::min<int64_t>(result.values + found->second.values, INT32_MAX);
     return false;
   });
-  result.values = std::max<int64_t>(values, 1);
+  result.values = std::max<int64_t>(result.values, 1); // its own
   return result;
 }
 

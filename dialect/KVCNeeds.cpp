@@ -54,7 +54,9 @@ Needs AttentionOp::getNeeds() {
 }
 
 Needs NormOp::getNeeds() {
-  return {.kernel = KernelKind::Columns, .inputs = {inputOf(getSide())}};
+  return {.kernel = KernelKind::Columns,
+          .inputs = {inputOf(getSide())},
+          .walksChannels = true};
 }
 
 Needs VectorsOp::getNeeds() { return {.inputs = {inputOf(getSide())}}; }
@@ -90,7 +92,7 @@ Needs ReduceOp::getNeeds() {
   case ReduceAxis::Queries:
     return {.kernel = KernelKind::Columns, .late = true};
   case ReduceAxis::Channels:
-    return {.kernel = KernelKind::Columns};
+    return {.kernel = KernelKind::Columns, .walksChannels = true};
   case ReduceAxis::Group:
     return {};
   case ReduceAxis::Heads:

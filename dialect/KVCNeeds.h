@@ -61,6 +61,9 @@ struct Needs {
   bool late = false;
   /// Too much work to be done again by every block that reads it.
   bool costly = false;
+  /// Walks a head's channels: too much work to be done again for every neighbour
+  /// in a pool.
+  bool walksChannels = false;
   /// Selects by its only row; that of the last such op are the policy's scores.
   bool ranks = false;
   /// How many of its results, from the first on, are stored in the model's

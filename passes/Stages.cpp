@@ -98,11 +98,6 @@ bool makesHeadValue(Operation *op) {
          axesOf(op->getResult(0).getType()).size() == 1;
 }
 
-bool reducesChannels(Operation *op) {
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return reduce && reduce.getAxis() == ReduceAxis::Channels;
-}
-
 int nextStage(int stage, Stages::Kind kind) {
   while (Stages::kindOf(stage) != kind)
     ++stage;
@@ -270,7 +265,9 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
     return stage + 1;
   // A pool of rows or vectors would walk the channels again for each of its tokens,
   // and for each channel of its own.
-  if (reach.otherTokens && isComputedFrom(value, stage, reducesChannels))
+  if (reach.otherTokens && isComputedFrom(value, stage, [](Operation *op) {
+        return needsOf(op).walksChannels;
+      }))
     return stage + 1;
   // One row for all heads is known only when a columns kernel has walked
   // all heads: what it gives to each head comes after it.
