@@ -57,6 +57,12 @@ void spoil(std::vector<float> &rows, int64_t d, Special special,
 
 } // namespace
 
+std::function<double(double, int64_t)> kvc::test::roundingTo(kvc_dtype dtype) {
+  return dtype == KVC_F32   ? roundTo<KVC_F32>
+         : dtype == KVC_F16 ? roundTo<KVC_F16>
+                            : roundTo<KVC_BF16>;
+}
+
 std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
                                      kvc_dtype dtype) {
   return rt::toDouble(bytes.data(), bytes.size() / rt::dtypeBytes(dtype),
@@ -134,9 +140,7 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
   layer.k = widen(k, shape.dtype);
   layer.v = widen(v, shape.dtype);
   layer.kRaw = widen(kRaw, shape.dtype);
-  layer.round = shape.dtype == KVC_F32   ? roundTo<KVC_F32>
-                : shape.dtype == KVC_F16 ? roundTo<KVC_F16>
-                                         : roundTo<KVC_BF16>;
+  layer.round = roundingTo(shape.dtype);
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < queries; ++i) {
       double most = -INFINITY, sum = 0;

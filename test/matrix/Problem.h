@@ -41,6 +41,9 @@ struct Problem {
   std::vector<float> lse; // natural, of all queries
 };
 
+/// What layer.round is for a type.
+std::function<double(double, int64_t)> roundingTo(kvc_dtype dtype);
+
 /// Elements of a type as double.
 std::vector<double> widen(const std::vector<std::byte> &bytes, kvc_dtype dtype);
 

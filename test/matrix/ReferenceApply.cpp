@@ -10,8 +10,8 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "runtime/base/DType.h"
-#include "runtime/base/Half.h"
 #include "executor/eviction/MetricsReport.h"
+#include "test/matrix/Problem.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,14 +24,6 @@
 #include <iostream>
 
 using namespace kvc;
-
-static double asF32(double x, int64_t) { return float(x); }
-static double asF16(double x, int64_t) {
-  return rt::fromF16(rt::toF16(float(x)));
-}
-static double asBF16(double x, int64_t) {
-  return rt::fromBF16(rt::toBF16(float(x)));
-}
 
 static reference::Layer layerOf(const rt::LayerFile &file, size_t index) {
   rt::MetricsLayer from = rt::metricsLayer(file, index);
@@ -52,9 +44,7 @@ static reference::Layer layerOf(const rt::LayerFile &file, size_t index) {
   layer.wo = from.wo;
   if (raw)
     layer.kRaw = rt::toDouble(raw->data, raw->elements(), file.dtype);
-  layer.round = file.dtype == KVC_F32   ? asF32
-                : file.dtype == KVC_F16 ? asF16
-                                        : asBF16;
+  layer.round = test::roundingTo(file.dtype);
   return layer;
 }
 
