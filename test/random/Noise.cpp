@@ -242,8 +242,8 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     // whatever the size: any of many may have most, or be the first with none.
     if (none) {
       double left = draw(~number, x, salt);
-      // How many are exactly 0 is each run's own: a half to one in 64.
-      double zeros = std::exp2(-3.5 + 2.5 * draw(~number, 0, 2));
+      // How many are exactly 0 is each run's own: one in 64 to all but that.
+      double zeros = 1 / (1 + std::exp2(6 * draw(~number, 0, 2)));
       moved *= (left + 1) / 2 < zeros ? 0 : std::exp2(-16 * std::abs(left));
     }
     if (fine && !ratio && size.data[i] > 0)
