@@ -23,9 +23,8 @@ public:
     Kept kept;
     kept.tokens.resize(layer.kvHeads);
     if (layer.tokens <= layer.budget) {
-      for (auto &list : kept.tokens)
-        for (int64_t t = 0; t < layer.tokens; ++t)
-          list.push_back(t);
+      for (int64_t g = 0; g < layer.kvHeads; ++g)
+        addRows(kept.tokens[g], g, 0);
       return kept;
     }
     // What is protected decides what the past is, so scalars come first.
@@ -34,12 +33,7 @@ public:
           !isa<KeepOp>(op) && failed(runOp(&op)))
         return failure();
     auto keep = cast<KeepOp>(policy.getBody().front().back());
-    int64_t window = keep.getProtectLast() ? whole(keep.getProtectLast()) : 0;
-    window =
-        std::min({std::max<int64_t>(window, 0), layer.budget, layer.tokens});
-    past = layer.tokens - window;
-    // Nothing is ranked where the window takes the whole budget.
-    bool ranks = layer.budget > window;
+    openWindow(keep.getProtectLast() ? whole(keep.getProtectLast()) : 0);
     for (Operation &op : policy.getBody().front())
       if (llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
           failed(runOp(&op)))
@@ -51,12 +45,15 @@ public:
       return failure();
     }
     for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      if (keepsAll(g)) {
+        addRows(kept.tokens[g], g, 0);
+        continue;
+      }
       int64_t row = g / (layer.kvHeads / mask.heads());
-      for (int64_t t = 0; t < past; ++t)
-        if (mask.data[row * past + t] != 0)
+      for (int64_t t = 0; t < ends[g]; ++t)
+        if (isPast[g][t] && mask.data[row * past + t] != 0)
           kept.tokens[g].push_back(t);
-      for (int64_t t = past; t < layer.tokens; ++t)
-        kept.tokens[g].push_back(t);
+      addRows(kept.tokens[g], g, ends[g]);
     }
     if (keep.getDestination()) {
       // The search is shown too, so that a judge can tell near ties.
@@ -72,11 +69,17 @@ public:
                     get(search.getAtLeast()).data[0],
                     keep.getSharePositions()};
     }
+    // Nothing is ranked where the windows take the whole budget.
+    bool ranks = llvm::any_of(
+        windows, [&](int64_t window) { return layer.budget > window; });
     if (ranks && ranked) {
       kept.past = past;
-      for (int64_t g = 0; g < layer.kvHeads; ++g)
-        kept.scores.emplace_back(ranked->data.begin() + g * past,
-                                 ranked->data.begin() + (g + 1) * past);
+      for (int64_t g = 0; g < layer.kvHeads; ++g) {
+        std::vector<double> &scores = kept.scores.emplace_back(past, NAN);
+        for (int64_t t = 0; t < past; ++t)
+          if (isPast[g][t])
+            scores[t] = ranked->data[g * past + t];
+      }
     }
     return kept;
   }
@@ -86,7 +89,12 @@ private:
   const Layer &layer;
   const std::map<std::string, double> &params;
   const Watch &watch;
-  int64_t past = 0;
+  int64_t past = 0; // tokens in front of which every head's past ends
+  /// Of each KV head: rows of the window, where the past ends, and which of the
+  /// `past` tokens are in it.
+  std::vector<int64_t> windows, ends;
+  std::vector<std::vector<bool>> isPast;
+  int64_t window = 0; // of a head with all tokens
   std::optional<Tensor> ranked;
   std::map<Value, Tensor, bool (*)(Value, Value)> values{
       [](Value a, Value b) { return a.getImpl() < b.getImpl(); }};
@@ -102,6 +110,71 @@ private:
     return side == CacheSide::Key     ? layer.k
            : side == CacheSide::Value ? layer.v
                                       : layer.kRaw;
+  }
+
+  int64_t rowsOf(int64_t g) const {
+    int64_t rows = 0;
+    for (int64_t t = 0; t < layer.tokens; ++t)
+      rows += layer.hasRow(g, t);
+    return rows;
+  }
+
+  /// A head's tokens from `first` on.
+  void addRows(std::vector<int64_t> &tokens, int64_t g, int64_t first) const {
+    for (int64_t t = first; t < layer.tokens; ++t)
+      if (layer.hasRow(g, t))
+        tokens.push_back(t);
+  }
+
+  /// The window has the last `wanted` tokens, of these at most B rows a head.
+  void openWindow(int64_t wanted) {
+    wanted = std::clamp<int64_t>(wanted, 0, layer.tokens);
+    window = std::min(wanted, layer.budget);
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      int64_t end = layer.tokens, rows = 0;
+      for (int64_t t = layer.tokens - 1;
+           t >= layer.tokens - wanted && rows < layer.budget; --t)
+        if (layer.hasRow(g, t))
+          end = t, ++rows;
+      // What has no row belongs to neither; a dense past ends where the window
+      // begins.
+      if (rows < layer.budget)
+        end = layer.tokens - wanted;
+      windows.push_back(rows);
+      ends.push_back(end);
+      past = std::max(past, end);
+    }
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      isPast.emplace_back(past, false);
+      for (int64_t t = 0; t < ends[g]; ++t)
+        isPast[g][t] = layer.hasRow(g, t);
+    }
+  }
+
+  /// A head with at most B rows keeps them, but where layers share the budget.
+  bool keepsAll(int64_t g) const {
+    bool shared = false;
+    policy->walk([&](Operation *op) {
+      shared |= isa<AllocateLayersOp, AllocateTableOp>(op);
+    });
+    return !shared && rowsOf(g) <= layer.budget;
+  }
+
+  /// Counts that every KV head has but for window rows that it lacks.
+  Tensor counts(llvm::function_ref<double(int64_t)> ofHead) const {
+    Tensor result{{Axis::KVHeads}, {layer.kvHeads}, {}};
+    for (int64_t g = 0; g < layer.kvHeads; ++g)
+      result.data.push_back(ofHead(g) + double(window - windows[g]));
+    return result;
+  }
+
+  /// An op that looks along a head's tokens sees those of its past.
+  Tensor alongTokens(const Tensor &value,
+                     llvm::function_ref<Tensor(const Tensor &)> op) const {
+    if (layer.rows.empty())
+      return op(value);
+    return reference::ofMarked(
+        value, isPast, [&](const Tensor &head, int64_t) { return op(head); });
   }
 
   static Tensor scalar(double x) { return {{}, {}, {x}}; }
@@ -167,10 +240,12 @@ private:
     if (auto vectors = dyn_cast<VectorsOp>(op))
       return reference::vectors(layer, rowsOf(vectors.getSide()), past);
     if (auto count = dyn_cast<CountMassOp>(op)) {
-      std::vector<int64_t> counts = reference::countMass(
-          perHead(count.getScore()), get(count.getAllBut()).data[0]);
-      return Tensor{
-          {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
+      double rest = get(count.getAllBut()).data[0];
+      return alongTokens(perHead(count.getScore()), [&](const Tensor &score) {
+        std::vector<int64_t> counts = reference::countMass(score, rest);
+        return Tensor{
+            {Axis::KVHeads}, {score.heads()}, {counts.begin(), counts.end()}};
+      });
     }
     if (auto search = dyn_cast<NearestOp>(op))
       return reference::nearest(
@@ -200,27 +275,25 @@ private:
     if (auto reduce = dyn_cast<ReduceOp>(op))
       return computeReduce(reduce);
     if (auto pool = dyn_cast<PoolOp>(op))
-      return reference::pool(get(pool.getValue()), whole(pool.getWidth()),
-                             pool.getKind() == PoolKind::Max,
-                             pool.getCountPadding());
+      return alongTokens(get(pool.getValue()), [&](const Tensor &value) {
+        return reference::pool(value, whole(pool.getWidth()),
+                               pool.getKind() == PoolKind::Max,
+                               pool.getCountPadding());
+      });
     if (auto segment = dyn_cast<SegmentOp>(op))
-      return reference::segment(get(segment.getValue()), segment.getKind(),
-                                whole(segment.getLength()),
-                                whole(segment.getFrom()), segment.getNext());
-    if (isa<AllocateOp>(op)) {
-      double each = double(layer.budget - (layer.tokens - past));
-      return Tensor{{Axis::KVHeads},
-                    {layer.kvHeads},
-                    std::vector<double>(layer.kvHeads, each)};
-    }
+      return alongTokens(get(segment.getValue()), [&](const Tensor &value) {
+        return reference::segment(value, segment.getKind(),
+                                  whole(segment.getLength()),
+                                  whole(segment.getFrom()), segment.getNext());
+      });
+    if (isa<AllocateOp>(op))
+      return counts([&](int64_t) { return double(layer.budget - window); });
     if (auto layers = dyn_cast<AllocateLayersOp>(op)) {
       auto [numerator, denominator] = ratio(layers.getRatio());
       double each = double(reference::allocateLayers(
-          layer.budget - (layer.tokens - past), past, layer.layer, layer.layers,
-          numerator, denominator));
-      return Tensor{{Axis::KVHeads},
-                    {layer.kvHeads},
-                    std::vector<double>(layer.kvHeads, each)};
+          layer.budget - window, layer.tokens - window, layer.layer,
+          layer.layers, numerator, denominator));
+      return counts([&](int64_t) { return each; });
     }
     if (auto heads = dyn_cast<AllocateHeadsOp>(op)) {
       auto [numerator, denominator] = ratio(heads.getSafeguard());
@@ -240,12 +313,12 @@ private:
     if (auto table = dyn_cast<AllocateTableOp>(op)) {
       // As much as the past for each head is all of it, and more is no more.
       auto most = [&](Value value) {
-        return std::min(count(whole(value)), past);
+        return std::min(count(whole(value)), layer.tokens - window);
       };
-      std::vector<int64_t> counts = reference::allocateTable(
-          layer, most(table.getBase()), most(table.getShared()), past);
-      return Tensor{
-          {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
+      std::vector<int64_t> shares = reference::allocateTable(
+          layer, most(table.getBase()), most(table.getShared()),
+          layer.tokens - window);
+      return counts([&](int64_t g) { return double(shares[g]); });
     }
     if (auto select = dyn_cast<SelectHeadsOp>(op)) {
       Tensor marks = reference::selectHeads(get(select.getValue()),
@@ -313,7 +386,9 @@ private:
     case ReduceAxis::Queries:
       return reference::reduce(value, 1, kind);
     case ReduceAxis::Tokens:
-      return reference::reduce(value, value.shape.size() - 1, kind);
+      return alongTokens(value, [&](const Tensor &along) {
+        return reference::reduce(along, along.shape.size() - 1, kind);
+      });
     case ReduceAxis::Channels:
       return reference::reduce(value, 1, kind);
     case ReduceAxis::Group:
@@ -326,7 +401,11 @@ private:
 
   FailureOr<Tensor> computeTopk(TopkOp op) {
     ranked = perHead(op.getScore());
-    return reference::topk(*ranked, wholes(op.getCount()));
+    std::vector<int64_t> counts = wholes(op.getCount());
+    return reference::ofMarked(*ranked, isPast,
+                               [&](const Tensor &score, int64_t head) {
+                                 return reference::topk(score, {counts[head]});
+                               });
   }
 
   /// A number of tokens below 0 counts as 0.

@@ -16,7 +16,8 @@ namespace kvc::reference {
 struct Kept {
   /// Kept tokens of each KV head, ascending.
   std::vector<std::vector<int64_t>> tokens;
-  /// What the last top-k ranked, [Hkv][past]; empty if nothing was.
+  /// What the last top-k ranked, [Hkv][past], NaN where a head has no row in its past;
+  /// empty if nothing was.
   std::vector<std::vector<double>> scores;
   int64_t past = 0;
   /// What rows of a merging policy represent; unset where it does not merge.

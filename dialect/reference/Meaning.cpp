@@ -37,6 +37,8 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
       int64_t own = tokens - queries + i;
       std::vector<double> logits(tokens, -infinity);
       for (int64_t t = 0; t <= own; ++t) {
+        if (!layer.hasRow(h / group, t))
+          continue;
         const double *k = &layer.k[((h / group) * tokens + t) * d];
         logits[t] = layer.scale * std::inner_product(q, q + d, k, 0.0);
       }
@@ -48,7 +50,8 @@ Tensor reference::attention(const Layer &layer, int64_t queries, int64_t past,
         sum += std::exp(logit - most);
       for (int64_t t = 0; t < past; ++t) {
         // What the query does not see has no weight, whatever the others have.
-        double weight = t > own ? 0 : std::exp(logits[t] - most) / sum;
+        bool seen = t <= own && layer.hasRow(h / group, t);
+        double weight = seen ? std::exp(logits[t] - most) / sum : 0;
         result.data.push_back(rounded ? layer.round(weight, h * queries + i)
                                       : weight);
       }
@@ -72,8 +75,10 @@ Tensor reference::logits(const Layer &layer, int64_t queries, int64_t past) {
       const double *q = &layer.q[(h * layer.queries + row) * d];
       for (int64_t t = 0; t < past; ++t) {
         const double *k = &layer.k[((h / group) * layer.tokens + t) * d];
-        result.data.push_back(layer.scale *
-                              std::inner_product(q, q + d, k, 0.0));
+        result.data.push_back(layer.hasRow(h / group, t)
+                                  ? layer.scale *
+                                        std::inner_product(q, q + d, k, 0.0)
+                                  : 0);
       }
     }
   return result;
@@ -86,7 +91,7 @@ Tensor reference::norm(const Layer &layer, const std::vector<double> &rows,
   for (int64_t g = 0; g < layer.kvHeads; ++g)
     for (int64_t t = 0; t < past; ++t) {
       double sum = 0;
-      for (int64_t i = 0; i < d; ++i) {
+      for (int64_t i = 0; i < d && layer.hasRow(g, t); ++i) {
         double x = rows[(g * layer.tokens + t) * d + i];
         sum += l2 ? x * x : std::abs(x);
       }
@@ -102,7 +107,7 @@ Tensor reference::projectedNorm(const Layer &layer, int64_t past, bool l2) {
     for (int64_t t = 0; t < past; ++t) {
       const double *v = &layer.v[((h / group) * layer.tokens + t) * d];
       double sum = 0;
-      for (int64_t n = 0; n < layer.hidden; ++n) {
+      for (int64_t n = 0; n < layer.hidden && layer.hasRow(h / group, t); ++n) {
         const double *w = &layer.wo[(n * layer.qHeads + h) * d];
         double x = std::inner_product(v, v + d, w, 0.0);
         sum += l2 ? x * x : std::abs(x);
@@ -120,7 +125,10 @@ Tensor reference::vectors(const Layer &layer, const std::vector<double> &rows,
   for (int64_t g = 0; g < layer.kvHeads; ++g)
     for (int64_t c = 0; c < layer.headDim; ++c)
       for (int64_t t = 0; t < past; ++t)
-        result.data.push_back(rows[(g * layer.tokens + t) * layer.headDim + c]);
+        result.data.push_back(
+            layer.hasRow(g, t)
+                ? rows[(g * layer.tokens + t) * layer.headDim + c]
+                : 0);
   return result;
 }
 
@@ -128,6 +136,39 @@ Tensor reference::position(int64_t past, int64_t tokens) {
   Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
   for (int64_t t = 0; t < past; ++t)
     result.data.push_back(double(tokens ? tokens - 1 - t : t));
+  return result;
+}
+
+Tensor
+reference::ofMarked(const Tensor &value,
+                    const std::vector<std::vector<bool>> &marks,
+                    llvm::function_ref<Tensor(const Tensor &, int64_t)> op) {
+  int64_t past = value.shape.back();
+  int64_t inner = value.shape.size() == 3 ? value.shape[1] : 1;
+  int64_t run = value.heads() / int64_t(marks.size());
+  Tensor result{value.axes, value.shape, {}};
+  for (int64_t h = 0; h < value.heads(); ++h) {
+    const std::vector<bool> &marked = marks[h / run];
+    Tensor head{value.axes, value.shape, {}};
+    head.shape.front() = 1;
+    head.shape.back() = std::count(marked.begin(), marked.begin() + past, true);
+    for (int64_t i = 0; i < inner; ++i)
+      for (int64_t t = 0; t < past; ++t)
+        if (marked[t])
+          head.data.push_back(value.data[(h * inner + i) * past + t]);
+    Tensor made = op(head, h);
+    if (made.shape.size() < value.shape.size()) { // one value for all tokens
+      result.axes = made.axes;
+      result.shape = made.shape;
+      result.shape.front() = value.heads();
+      result.data.insert(result.data.end(), made.data.begin(), made.data.end());
+      continue;
+    }
+    auto next = made.data.begin();
+    for (int64_t i = 0; i < inner; ++i)
+      for (int64_t t = 0; t < past; ++t)
+        result.data.push_back(marked[t] ? *next++ : 0);
+  }
   return result;
 }
 
@@ -165,15 +206,13 @@ static double combine(const std::vector<double> &values, ReduceKind kind) {
 }
 
 Tensor reference::reduce(const Tensor &value, size_t dim, ReduceKind kind) {
-  int64_t extent = value.shape[dim], inner = 1;
-  for (size_t i = dim + 1; i < value.shape.size(); ++i)
-    inner *= value.shape[i];
+  int64_t extent = value.shape[dim], inner = 1, outer = 1;
+  for (size_t i = 0; i < value.shape.size(); ++i)
+    (i < dim ? outer : inner) *= i == dim ? 1 : value.shape[i];
   Tensor result = value;
   result.axes.erase(result.axes.begin() + dim);
   result.shape.erase(result.shape.begin() + dim);
   result.data.clear();
-  int64_t outer =
-      int64_t(value.data.size()) / std::max<int64_t>(1, extent * inner);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < inner; ++i) {
       std::vector<double> values;

@@ -32,6 +32,13 @@ struct Layer {
   std::vector<double> wo;         // [D, Hq * d], the output projection
   std::vector<double> keptLayers; // [T], earlier layers that kept the token
   std::vector<double> table;      // [layers, Hq], importance
+  /// [Hkv][T] of a cache of rows: the tokens that a head has a row of; empty: all.
+  /// What k, v and kRaw have in the place of others is nobody's.
+  std::vector<std::vector<bool>> rows;
+
+  bool hasRow(int64_t kvHead, int64_t token) const {
+    return rows.empty() || rows[kvHead][token];
+  }
   /// Rounds a softmax weight of row `head * queries + query` to the model's type.
   std::function<double(double weight, int64_t row)> round;
 };
@@ -46,6 +53,8 @@ struct Tensor {
   /// Elements behind one head.
   int64_t perHead() const;
 };
+
+// Values of tokens that a head has no row of are 0.
 
 /// A[h, i, t] of the last `queries` queries and the first `past` tokens.
 Tensor attention(const Layer &layer, int64_t queries, int64_t past,
@@ -65,6 +74,13 @@ std::vector<int64_t> countMass(const Tensor &score, double rest);
 /// 0, 1, ... past - 1 for one head; with `tokens` counted from the end of
 /// those.
 Tensor position(int64_t past, int64_t tokens = 0);
+
+/// What an op makes of each head's tokens that `marks` marks ([Hkv][past]), as if
+/// there were no others: `op` has one head and these tokens. Values of the others
+/// are 0.
+Tensor ofMarked(const Tensor &value,
+                const std::vector<std::vector<bool>> &marks,
+                llvm::function_ref<Tensor(const Tensor &, int64_t head)> op);
 
 /// Reduces dimension `dim`; NaN propagates.
 Tensor reduce(const Tensor &value, size_t dim, ReduceKind kind);
