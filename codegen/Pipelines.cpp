@@ -26,10 +26,7 @@ using namespace mlir;
 void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
   ConvertKVCToGPUOptions options;
   for (const Shape &shape : shapes)
-    options.shapes +=
-        ("head_dim=" + Twine(shape.headDim) + ",group=" + Twine(shape.group) +
-         ",dtype=" + shape.dtypeName() + ";")
-            .str();
+    options.shapes += shape.text() + ";";
   manager.addPass(createConvertKVCToGPU(options));
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
   // Points are evaluated where they are needed, each with its own addresses;

@@ -26,6 +26,16 @@ static Expected<DType> parseDType(StringRef text) {
   return fail("dtype must be f32, f16 or bf16, got '" + text + "'");
 }
 
+static Expected<CacheKind> parseCache(StringRef text) {
+  if (text == "dense")
+    return CacheKind::Dense;
+  if (text == "ragged")
+    return CacheKind::Ragged;
+  if (text == "paged")
+    return CacheKind::Paged;
+  return fail("cache must be dense, ragged or paged, got '" + text + "'");
+}
+
 static Error checkRange(StringRef what, int64_t value, int64_t most) {
   if (value < 1 || value > most)
     return fail(what + " must be 1 to " + Twine(most) + ", got " +
@@ -58,15 +68,24 @@ Expected<Shape> Shape::parse(StringRef text) {
       shape.dtype = *dtype;
       continue;
     }
+    if (name == "cache") {
+      Expected<CacheKind> cache = parseCache(value);
+      if (!cache)
+        return cache.takeError();
+      shape.cache = *cache;
+      continue;
+    }
     int64_t number;
     if (value.getAsInteger(10, number))
-      return fail("a shape is head_dim=N,group=N,dtype=T, got '" + text + "'");
+      return fail("a shape is head_dim=N,group=N,dtype=T,cache=C, got '" +
+                  text + "'");
     if (name == "head_dim")
       shape.headDim = number, headDim = true;
     else if (name == "group")
       shape.group = number, group = true;
     else
-      return fail("a shape has head_dim, group and dtype, got '" + name + "'");
+      return fail("a shape has head_dim, group, dtype and cache, got '" + name +
+                  "'");
   }
   if (!headDim || !group)
     return fail("a shape needs head_dim and group, got '" + text + "'");
@@ -143,8 +162,22 @@ StringRef Shape::dtypeName() const {
   return dtype == DType::F32 ? "f32" : dtype == DType::F16 ? "f16" : "bf16";
 }
 
+std::string Shape::text() const {
+  return ("head_dim=" + Twine(headDim) + ",group=" + Twine(group) +
+          ",dtype=" + dtypeName() + ",cache=" + cacheName())
+      .str();
+}
+
 std::string Shape::suffix() const {
-  return ("d" + Twine(headDim) + "_g" + Twine(group) + "_" + dtypeName()).str();
+  std::string text =
+      ("d" + Twine(headDim) + "_g" + Twine(group) + "_" + dtypeName()).str();
+  return hasRows() ? text + "_" + cacheName().str() : text;
+}
+
+StringRef Shape::cacheName() const {
+  return cache == CacheKind::Dense    ? "dense"
+         : cache == CacheKind::Ragged ? "ragged"
+                                      : "paged";
 }
 
 mlir::Type Shape::elementType(mlir::MLIRContext *context) const {

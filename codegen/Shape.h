@@ -1,4 +1,4 @@
-//===- Shape.h - what is compiled in: head size, group, element type ------===//
+//===- Shape.h - what is compiled in: head size, group, type, cache -------===//
 
 #ifndef KVC_CODEGEN_SHAPE_H
 #define KVC_CODEGEN_SHAPE_H
@@ -12,21 +12,39 @@ namespace kvc {
 
 enum class DType { F32, F16, BF16 };
 
+/// How the cache that a policy reads holds its rows (kvc/cache.h).
+enum class CacheKind {
+  /// Every token, in every head: row t is token t.
+  Dense,
+  /// Each head has rows of its own, behind each other from its first slot on.
+  Ragged,
+  /// The same, in pages that a table names.
+  Paged,
+};
+
 /// The static part of a problem. Strides, heads and lengths are run-time
 /// arguments.
 struct Shape {
   int64_t headDim = 128;
   int64_t group = 1;
   DType dtype = DType::F32;
+  CacheKind cache = CacheKind::Dense;
 
-  /// Parses "head_dim=64,group=4,dtype=f32". head_dim is 1 to 256, group 1 to
-  /// 16; both must be given.
+  /// Parses "head_dim=64,group=4,dtype=f32,cache=ragged". head_dim is 1 to 256,
+  /// group 1 to 16; both must be given.
   static llvm::Expected<Shape> parse(llvm::StringRef text);
   /// Reads the shape from DIR/config.json of a Hugging Face model.
   static llvm::Expected<Shape> fromModel(llvm::StringRef dir);
 
-  /// "d128_g4_bf16": suffix of kernel names, key of the manifest's variants.
+  /// What parse() reads.
+  std::string text() const;
+  /// "d128_g4_bf16", "d128_g4_bf16_paged": suffix of kernel names, key of the
+  /// manifest's variants.
   std::string suffix() const;
+  llvm::StringRef cacheName() const;
+  /// True where a row may be any token's: counts, positions and places of rows are
+  /// arguments.
+  bool hasRows() const { return cache != CacheKind::Dense; }
   llvm::StringRef dtypeName() const;
   int64_t bytesPerElement() const { return dtype == DType::F32 ? 4 : 2; }
   mlir::Type elementType(mlir::MLIRContext *context) const;

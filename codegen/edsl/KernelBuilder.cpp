@@ -148,7 +148,36 @@ Expr KernelBuilder::block(gpu::Dimension dimension) {
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// True if `a` is known only where `b` is.
+static bool isKnownBehind(Value a, Value b) {
+  Block *ofA = a.getParentBlock(), *ofB = b.getParentBlock();
+  if (ofA != ofB)
+    return ofB->findAncestorOpInBlock(*ofA->getParentOp());
+  Operation *opA = a.getDefiningOp(), *opB = b.getDefiningOp();
+  return opA && (!opB || opB->isBeforeInBlock(opA));
+}
+
+Expr KernelBuilder::once(StringRef name, ArrayRef<Expr> of,
+                         llvm::function_ref<Expr()> make) {
+  std::vector<void *> values;
+  Value last = of.front();
+  for (Expr value : of) {
+    values.push_back(Value(value).getAsOpaquePointer());
+    if (isKnownBehind(value, last))
+      last = value;
+  }
+  Value &made = madeOnce[{name.str(), values}];
+  if (!made) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointAfterValue(last);
+    made = make();
+  }
+  return expr(made);
+}
+
 Value KernelBuilder::address(const Buffer &buffer, ArrayRef<Expr> at) {
+  if (buffer.place)
+    return buffer.place(at);
   assert(at.size() == buffer.strides.size() && "one index per stride");
   Expr sum = at.back();
   for (size_t i = 0; i + 1 < at.size(); ++i)

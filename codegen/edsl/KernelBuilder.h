@@ -16,6 +16,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <functional>
+#include <map>
 
 namespace kvc {
 
@@ -25,6 +26,8 @@ constexpr int64_t warpSize = 32;
 struct Buffer {
   mlir::Value memref;
   llvm::SmallVector<Expr, 5> strides;
+  /// Where an element lies, if strides alone do not say so.
+  std::function<Expr(llvm::ArrayRef<Expr> at)> place = nullptr;
 };
 
 /// What a kernel is launched with.
@@ -73,6 +76,12 @@ public:
   /// Memory of the block, `count` elements, 16-byte aligned.
   Buffer shared(mlir::Type element, int64_t count,
                 llvm::ArrayRef<Expr> outerStrides = {});
+
+  /// Makes a value once, behind the last of the values `of` that it is made from,
+  /// and has it from then on: it may be asked for wherever these are known. Beside
+  /// them `make` uses arguments and constants only.
+  Expr once(llvm::StringRef name, llvm::ArrayRef<Expr> of,
+            llvm::function_ref<Expr()> make);
 
   //===--- coordinates ----------------------------------------------------===//
   Expr thread();
@@ -148,6 +157,7 @@ private:
     return bound.value.valid() ? bound.value : index(bound.number);
   }
   llvm::StringMap<mlir::Value> arguments;
+  std::map<std::pair<std::string, std::vector<void *>>, mlir::Value> madeOnce;
 };
 
 } // namespace kvc

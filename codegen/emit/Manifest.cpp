@@ -108,6 +108,7 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
     variants.push_back(json::Object{{"head_dim", shape.headDim},
                                     {"group", shape.group},
                                     {"dtype", shape.dtypeName()},
+                                    {"cache", shape.cacheName()},
                                     {"vector", shape.vectorWidth()},
                                     {"kernels", std::move(kernels)}});
   }

@@ -74,7 +74,7 @@ void ColumnsBuilder::build() {
 
 LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
-  addOwnArgs(kernel, spec.args);
+  addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   int64_t tokens = gathers() ? gatherTokens : tokensPerWarp();
   spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokens) + ")",
@@ -103,7 +103,9 @@ void ColumnsBuilder::run(KernelBuilder &k) {
         k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
-  auto s = openSequence(k, k.block(gpu::Dimension::z), yield);
+  Expr sequence = k.block(gpu::Dimension::z);
+  auto s = walksHeads() ? openSequence(k, sequence, yield)
+                        : openHead(k, sequence, yield);
   clearBuffers(k, kernel, s.sequence);
   queries = readsAll ? s.length : k.index(fixedQueries);
   if (tile)

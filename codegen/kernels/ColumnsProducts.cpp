@@ -70,6 +70,8 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
   Expr first = step * tile.queriesPerStep();
   Expr end = first + tile.queriesPerStep();
   Expr newest = tileStart + (warpSize - 1);
+  if (k.shape.hasRows())
+    newest = positionOf(k, s, point.kvHead, clamp(k, newest, s.past));
   Expr whole = (newest <= s.length - queries + first) &
                (end <= (smaller ? queries - smaller : queries));
   return k.choose(
@@ -94,6 +96,9 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     at.query = query;
     at.token = clamp(k, token, s.past);
     at.laneMember = p.row % group;
+    Expr position = whole || !k.shape.hasRows()
+                        ? token
+                        : positionOf(k, s, at.kvHead, at.token);
     if (group != k.shape.group) // heads that pad the group read the last one
       at.laneMember = at.laneMember.min(k.index(k.shape.group - 1));
     // Here, and not where it is first asked for, which may be in a loop.
@@ -107,7 +112,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
       }
       Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
       if (!whole)
-        value = (token <= s.length - queries + query).select(value, k.f32(0));
+        value =
+            (position <= s.length - queries + query).select(value, k.f32(0));
       return finishWeight(k, op, value);
     };
     LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {

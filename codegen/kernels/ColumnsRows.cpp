@@ -117,7 +117,7 @@ ColumnsBuilder::Values ColumnsBuilder::walkStages(
 
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                     const SequenceScalars &s, Point point) {
-  tile.loadKeys(s.sequence, point.kvHead, tileStart, s.length);
+  tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
   SmallVector<std::pair<ReduceOp, int>> slots;
   for (ReduceOp reduce : windows)
     forMembers(k, reduce.getValue(),
@@ -240,7 +240,7 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
   if (!storesShifted())
     logit =
         logit - logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row);
-  Expr seen = p.token <= s.length - queries + row;
+  Expr seen = positionOf(k, s, p.kvHead, p.token) <= s.length - queries + row;
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
 }
 

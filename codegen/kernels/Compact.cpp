@@ -23,9 +23,15 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
       std::max<int64_t>(1, compactThreads * piecesPerThread / pieces);
   const CacheSide sides[] = {CacheSide::Key, CacheSide::Value};
   LaunchSpec spec;
-  addOwnArgs(kernel, spec.args);
+  addOwnArgs(kernel, site.shape, spec.args);
   spec.args.push_back("indices");
   Ragged::addArgs(spec.args);
+  if (site.shape.hasRows()) {
+    addArg(spec.args, "lengths");
+    addArg(spec.args, "max_tokens");
+    addArg(spec.args, "positions_out");
+    addRowArgs(spec.args, site.shape);
+  }
   spec.blockSize = compactThreads;
   spec.grid = {"ceildiv(index_capacity," + std::to_string(rows) + ")",
                "kv_heads", "batch"};
@@ -42,6 +48,11 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
     Expr row = first + piece / pieces, dim = (piece % pieces) * width;
     k.when(kept.has(row), [&] {
       Expr token = k.load(indices, {sequence, head, row}).toIndex();
+      if (site.shape.hasRows())
+        k.when(dim == 0, [&] {
+          kept.storePosition(
+              row, HeadRows(k, sequence, head, Expr()).position(token));
+        });
       for (int side : {0, 1})
         kept.store(side, row, dim,
                    k.loadVector(sideBuffer(k, sides[side]),

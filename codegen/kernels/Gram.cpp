@@ -45,7 +45,7 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   SmallVector<std::string> out = outputBuffers(kernel);
   LaunchSpec spec;
   spec.args = {"kv_heads"};
-  addOwnArgs(kernel, spec.args);
+  addOwnArgs(kernel, site.shape, spec.args);
   spec.args.insert(spec.args.end(), {out[0], out[1]});
   spec.blockSize = gramThreads;
   spec.grid = {std::to_string(GramBuffers::blocks(site.shape)), "q_heads",

@@ -83,7 +83,8 @@ void kvc::addArg(std::vector<std::string> &args, StringRef name) {
 }
 
 /// The arguments that hold what the engine hands over.
-static void addInputArgs(std::vector<std::string> &args, EngineInput input) {
+static void addInputArgs(std::vector<std::string> &args, const Shape &shape,
+                         EngineInput input) {
   auto add = [&](std::initializer_list<const char *> names) {
     for (const char *name : names)
       addArg(args, name);
@@ -92,11 +93,11 @@ static void addInputArgs(std::vector<std::string> &args, EngineInput input) {
   case EngineInput::Queries:
     return add({"q", "q_rows", "q_batch", "q_head", "q_row"});
   case EngineInput::Keys:
-    return addSideArgs(args, CacheSide::Key);
+    return addSideArgs(args, shape, CacheSide::Key);
   case EngineInput::RawKeys:
-    return addSideArgs(args, CacheSide::RawKey);
+    return addSideArgs(args, shape, CacheSide::RawKey);
   case EngineInput::Values:
-    return addSideArgs(args, CacheSide::Value);
+    return addSideArgs(args, shape, CacheSide::Value);
   case EngineInput::OutputProjection:
     return add({"wo", "wo_batch", "wo_head", "wo_row", "hidden"});
   case EngineInput::Table:
@@ -109,14 +110,16 @@ static void addInputArgs(std::vector<std::string> &args, EngineInput input) {
 }
 
 /// What ops read that are computed wherever their operands are.
-static void addBodyArgs(KernelOp kernel, std::vector<std::string> &args) {
+static void addBodyArgs(KernelOp kernel, const Shape &shape,
+                        std::vector<std::string> &args) {
   for (Operation &op : kernel.getBody().getOps())
     if (Needs needs = needsOf(&op); !needs.kernel)
       for (EngineInput input : needs.inputs)
-        addInputArgs(args, input);
+        addInputArgs(args, shape, input);
 }
 
-void kvc::addOwnArgs(KernelOp kernel, std::vector<std::string> &args) {
+void kvc::addOwnArgs(KernelOp kernel, const Shape &shape,
+                     std::vector<std::string> &args) {
   llvm::SmallSetVector<EngineInput, 8> inputs;
   bool lse = false;
   for (Operation &op : kernel.getBody().getOps()) {
@@ -127,8 +130,8 @@ void kvc::addOwnArgs(KernelOp kernel, std::vector<std::string> &args) {
   }
   // What attention reads stands together, the weights behind what is theirs.
   if (inputs.contains(EngineInput::Queries)) {
-    addInputArgs(args, EngineInput::Queries);
-    addInputArgs(args, EngineInput::Keys);
+    addInputArgs(args, shape, EngineInput::Queries);
+    addInputArgs(args, shape, EngineInput::Keys);
     addArg(args, "logit_scale");
   }
   if (lse)
@@ -137,15 +140,21 @@ void kvc::addOwnArgs(KernelOp kernel, std::vector<std::string> &args) {
       addArg(args, arg);
   for (EngineInput input : inputs)
     if (input != EngineInput::OutputProjection)
-      addInputArgs(args, input);
+      addInputArgs(args, shape, input);
   if (inputs.contains(EngineInput::OutputProjection))
-    addInputArgs(args, EngineInput::OutputProjection);
+    addInputArgs(args, shape, EngineInput::OutputProjection);
+}
+
+std::vector<std::string> kvc::sequenceArgs(const Shape &shape) {
+  std::vector<std::string> args{"lengths", "budgets", "kv_heads", "max_tokens"};
+  addRowArgs(args, shape);
+  return args;
 }
 
 LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
   LaunchSpec spec;
-  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens"};
-  addBodyArgs(kernel, spec.args);
+  spec.args = sequenceArgs(site.shape);
+  addBodyArgs(kernel, site.shape, spec.args);
   for (const std::string &input : site.inputs)
     addArg(spec.args, input);
   for (const std::string &output : outputBuffers(kernel))
@@ -167,23 +176,6 @@ Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {
   if (point.laneMember.valid())
     return first + point.laneMember;
   return first + std::max(point.member, 0);
-}
-
-std::string kvc::sideName(CacheSide side) {
-  return side == CacheSide::Key     ? "k"
-         : side == CacheSide::Value ? "v"
-                                    : "k_raw";
-}
-
-void kvc::addSideArgs(std::vector<std::string> &args, CacheSide side) {
-  for (const char *part : {"", "_batch", "_head", "_token"})
-    addArg(args, sideName(side) + part);
-}
-
-Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
-  std::string name = sideName(side);
-  return k.buffer(name, {k.arg(name + "_batch"), k.arg(name + "_head"),
-                         k.arg(name + "_token")});
 }
 
 Buffer kvc::projectionBuffer(KernelBuilder &k) {

@@ -3,6 +3,7 @@
 #ifndef KVC_CODEGEN_KERNELS_KERNELS_H
 #define KVC_CODEGEN_KERNELS_KERNELS_H
 
+#include "codegen/kernels/CacheRows.h"
 #include "codegen/kernels/PointEval.h"
 
 namespace kvc {
@@ -58,6 +59,9 @@ void clearBuffers(KernelBuilder &k, KernelOp kernel, Expr sequence);
 /// Appends an argument unless it is there.
 void addArg(std::vector<std::string> &args, llvm::StringRef name);
 
+/// What openSequence reads.
+std::vector<std::string> sequenceArgs(const Shape &shape);
+
 /// What every kernel that runs a part of the policy's body is launched with:
 /// lengths, budgets, what the body reads, the kernel's operands, results and
 /// stored values. Block and grid are the builder's.
@@ -65,19 +69,11 @@ LaunchSpec bodyLaunch(KernelOp kernel, const KernelSite &site);
 
 /// Appends what the ops that only this kind of kernel computes read of the
 /// engine's: q, k, v, the output projection ..., and the log-sum-exp.
-void addOwnArgs(KernelOp kernel, std::vector<std::string> &args);
+void addOwnArgs(KernelOp kernel, const Shape &shape,
+                std::vector<std::string> &args);
 
 /// The row of a stored tensor with these heads at a point.
 Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);
-
-/// Name of the argument with a side's rows: k, v or k_raw.
-std::string sideName(CacheSide side);
-
-/// Adds a side's rows and their strides to the arguments.
-void addSideArgs(std::vector<std::string> &args, CacheSide side);
-
-/// A side's rows: [batch][Hkv][T][d].
-Buffer sideBuffer(KernelBuilder &k, CacheSide side);
 
 /// The output projection: [batch][Hq][D][d].
 Buffer projectionBuffer(KernelBuilder &k);

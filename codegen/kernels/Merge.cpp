@@ -29,7 +29,7 @@ class MergeBuilder : PolicyKernel {
     for (const char *arg :
          {"member_rows", "member_norms", "member_counts", "member_capacity"})
       addArg(spec.args, arg);
-    addOwnArgs(kernel, spec.args);
+    addOwnArgs(kernel, site.shape, spec.args);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
                  "kv_heads", "batch"};

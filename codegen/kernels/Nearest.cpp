@@ -27,7 +27,7 @@ class NearestBuilder : PolicyKernel {
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
-    addOwnArgs(kernel, spec.args);
+    addOwnArgs(kernel, site.shape, spec.args);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
                  "kv_heads", "batch"};
@@ -79,7 +79,7 @@ private:
 
     Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
     k.when(first < sources, [&] {
-      SmallVector<WarpProduct> products;
+      std::vector<WarpProduct> products;
       for (size_t i = 0; i < sides.size(); ++i)
         products.emplace_back(k, /*spare=*/true);
       auto sourceOf = [&](Expr column) {

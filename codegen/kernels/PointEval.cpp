@@ -124,10 +124,66 @@ static Expr keptLayers(KernelBuilder &k, const SequenceScalars &s, Expr token) {
   return (word & 0xffff) - counted.toI32();
 }
 
-void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr token) {
+Expr kvc::positionOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
+                     Expr row) {
+  return HeadRows(k, s.sequence, head, s.length).position(row);
+}
+
+/// The token whose row it is, inside the state's memory whatever the caller says.
+static Expr tokenOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
+                    Expr row) {
+  Expr token = positionOf(k, s, head, row);
+  return k.shape.hasRows() ? token.max(k.index(0)).min(s.length - 1) : token;
+}
+
+void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr head,
+                    Expr row) {
+  Expr token = tokenOf(k, s, head, row);
   Expr layer = (k.arg("layer") + 1).toI32() << 16;
   k.store(layer | (keptLayers(k, s, token) + 1), stateBuffer(k),
           {s.sequence, token});
+}
+
+Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
+                   PolicyOp policy) {
+  bool shared = false;
+  policy.walk([&](Operation *op) {
+    shared |= isa<AllocateLayersOp, AllocateTableOp>(op);
+  });
+  return shared ? s.length <= s.budget : s.rows <= s.budget;
+}
+
+/// Narrows the window and the past to those of a head's rows.
+static void openRows(KernelBuilder &k, SequenceScalars &s, Expr head,
+                     Value protectLast) {
+  HeadRows rows(k, s.sequence, head, s.length);
+  s.rows = rows.count();
+  Expr most = s.window; // as many as a head with all tokens would have
+  if (protectLast) {
+    // Of the window's tokens, not cut to the budget, as many as have rows.
+    Expr window = atLeastNone(k, evalScalar(k, s, protectLast), protectLast)
+                      .min(s.length);
+    Expr first =
+        rows.firstAt(s.length - window, (s.rows - window).max(k.index(0)));
+    s.window = (s.rows - first).min(s.budget);
+  }
+  s.unused = most - s.window;
+  s.past = s.rows - s.window;
+}
+
+SequenceScalars kvc::openHead(KernelBuilder &k, Expr sequence, Expr head,
+                              YieldOp yield) {
+  SequenceScalars s = openSequence(k, sequence, yield);
+  if (k.shape.hasRows())
+    openRows(k, s, head, yield ? yield.getProtectLast() : Value());
+  return s;
+}
+
+SequenceScalars kvc::openHead(KernelBuilder &k, Expr sequence, YieldOp yield) {
+  // Only who has rows asks for the head here.
+  return k.shape.hasRows()
+             ? openHead(k, sequence, k.block(gpu::Dimension::y), yield)
+             : openSequence(k, sequence, yield);
 }
 
 SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
@@ -146,6 +202,8 @@ SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
   if (yield)
     for (auto op : yield->getBlock()->getOps<AllocateLayersOp>())
       s.shares[op] = allocateLayers(k, s, op);
+  s.rows = s.length;
+  s.unused = k.index(0);
   return s;
 }
 
@@ -203,17 +261,21 @@ Expr PointEval::compute(Value value, int member) {
     return pool(pooled, member);
   if (auto norms = dyn_cast<NormOp>(op))
     return norm(norms);
-  if (auto position = dyn_cast<PositionOp>(op))
-    return position.getFromEnd() ? (s.length - 1 - point.token).toI32()
-                                 : point.token.toI32();
+  if (auto position = dyn_cast<PositionOp>(op)) {
+    Expr own = positionOf(k, s, point.kvHead, point.token);
+    return (position.getFromEnd() ? s.length - 1 - own : own).toI32();
+  }
   if (auto kept = dyn_cast<KeptLayersOp>(op)) {
-    Expr count = keptLayers(k, s, point.token).toFloat();
+    Expr token = tokenOf(k, s, point.kvHead, point.token);
+    Expr count = keptLayers(k, s, token).toFloat();
     return kept.getShare() ? count / (k.arg("layer") + 1).toFloat() : count;
   }
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
-  if (isa<AllocateLayersOp>(op))
-    return s.shares.lookup(op);
+  if (isa<AllocateLayersOp>(op)) {
+    Expr share = s.shares.lookup(op);
+    return k.shape.hasRows() ? share + s.unused.toI32() : share;
+  }
   if (auto scale = dyn_cast<ScaleCountOp>(op)) {
     auto [numerator, denominator] = scale.getFactor();
     Expr count = atLeastNone(k, (*this)(scale.getCount(), member).toIndex(),

@@ -19,7 +19,7 @@
 #ifndef KVC_CODEGEN_KERNELS_POINTEVAL_H
 #define KVC_CODEGEN_KERNELS_POINTEVAL_H
 
-#include "codegen/edsl/KernelBuilder.h"
+#include "codegen/kernels/CacheRows.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -27,13 +27,16 @@
 
 namespace kvc {
 
-/// Sequence-wide scalars of the running block.
+/// Sequence-wide scalars of the running block, or, where heads have rows of their
+/// own, those of its head.
 struct SequenceScalars {
   Expr sequence; // index into the batch
   Expr length;   // T
   Expr budget;   // B
-  Expr window;   // w' = min(w, B)
-  Expr past;     // T - w'
+  Expr rows;     // n: T, or the head's rows
+  Expr window;   // w': min(w, B), or how many of these the head has rows of
+  Expr past;     // n - w'
+  Expr unused;   // min(w, B) - w': 0, or of a head that may have fewer
   /// Each kvc.allocate_layers of the kernel: a warp's lanes make it together,
   /// so it is known before they part.
   llvm::SmallDenseMap<mlir::Operation *, Expr, 2> shares;
@@ -106,14 +109,23 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
 };
 
-/// Counts a token as kept by some head of the running layer. Every head that
-/// keeps it writes the same number, whatever the others have done, so no order
-/// is needed.
-void countKept(KernelBuilder &k, const SequenceScalars &s, Expr token);
+/// True where the block's head keeps all its rows, whatever they score: where T, or
+/// what the head has, is within the budget. A budget that layers or heads share out
+/// may leave less.
+Expr keepsAll(KernelBuilder &k, const SequenceScalars &s, PolicyOp policy);
+
+/// Counts the token of a head's row as kept by some head of the running layer. Every
+/// head that keeps it writes the same number, whatever the others have done, so no
+/// order is needed.
+void countKept(KernelBuilder &k, const SequenceScalars &s, Expr head, Expr row);
 
 /// `count`, of type index, as the number of tokens that `source` stands for:
 /// what may be below 0 counts as 0.
 Expr atLeastNone(KernelBuilder &k, Expr count, mlir::Value source);
+
+/// The true position of a head's row, index: of a dense prompt its number.
+Expr positionOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
+                Expr row);
 
 /// A policy scalar (budget, length, constants, arithmetic on them).
 Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);
@@ -122,6 +134,12 @@ Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);
 /// compute of its body. Without a yield nothing is protected.
 SequenceScalars openSequence(KernelBuilder &k, Expr sequence,
                              YieldOp yield = {});
+/// The same for a KV head: where heads have rows of their own, its rows, window and
+/// past.
+SequenceScalars openHead(KernelBuilder &k, Expr sequence, Expr head,
+                         YieldOp yield = {});
+/// For the block's KV head, grid axis y.
+SequenceScalars openHead(KernelBuilder &k, Expr sequence, YieldOp yield = {});
 
 } // namespace kvc
 

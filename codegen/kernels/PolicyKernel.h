@@ -29,7 +29,8 @@ protected:
   /// And its KV head: grid axis y.
   void openHeadBlock() {
     head = k.block(mlir::gpu::Dimension::y);
-    openBlock();
+    s = openHead(k, k.block(mlir::gpu::Dimension::z), head, yield);
+    clearBuffers(k, kernel, s.sequence);
   }
 
   /// An operand of the kernel at a point; nothing for any other value.

@@ -44,6 +44,11 @@ void Ragged::storeOffset() {
   });
 }
 
+void Ragged::storePosition(Expr row, Expr position) {
+  k.store(position.toI32(), k.buffer("positions_out", {k.arg("out_rows")}),
+          {sequence, offset + row});
+}
+
 void Ragged::store(int side, Expr row, Expr dim, Expr value) {
   if (isa<VectorType>(value.type()))
     k.storeVector(value, out[side], {sequence, offset + row, dim});

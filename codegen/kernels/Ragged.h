@@ -20,6 +20,8 @@ public:
   Expr has(Expr row) const;
   /// By one thread of a head: writes its first row to `offsets`.
   void storeOffset();
+  /// Writes the true position of a row.
+  void storePosition(Expr row, Expr position);
   /// Writes an element, or a vector of them, of k_out (side 0) or v_out (1).
   void store(int side, Expr row, Expr dim, Expr value);
 

@@ -103,7 +103,7 @@ void RowLists::listMembers(ListMembersOp op) {
     return isKept(token).select(token, merged.select(to, k.index(-1)));
   };
   Expr count = listWhere(
-      s.length, [&](Expr token) { return owner(token) >= k.index(0); },
+      s.rows, [&](Expr token) { return owner(token) >= k.index(0); },
       [&](Expr entry, Expr token) {
         Expr to = owner(token);
         Expr row = k.load(rank, {s.sequence, r.head, to});
@@ -143,12 +143,12 @@ void RowLists::listAll(Expr begin, Expr end) {
     return;
   k.loop(begin + k.thread(), end, RowBlock::threads,
          [&](Expr token) { writeIndex(token, token); });
-  k.when(r.span == 0, [&] { writeCount(s.length); });
+  k.when(r.span == 0, [&] { writeCount(s.rows); });
   for (auto op : r.kernel.getBody().getOps<ListMembersOp>()) {
-    k.loop(k.thread(), s.length, RowBlock::threads, [&](Expr token) {
+    k.loop(k.thread(), s.rows, RowBlock::threads, [&](Expr token) {
       writeMember(op, token, token, token.toI32(), token);
     });
-    writeMemberCount(s.length);
+    writeMemberCount(s.rows);
   }
 }
 
@@ -159,19 +159,27 @@ void RowLists::writeIndex(Expr row, Expr token) {
   k.when(row < capacity,
          [&] { k.store(token.toI32(), indices, {s.sequence, r.head, row}); });
   if (carriesState(r.kernel))
-    countKept(k, s, token);
+    countKept(k, s, r.head, token);
   if (has<ListMembersOp>())
     k.store(row.toI32(), rankBuffer(), {s.sequence, r.head, token});
 }
 
 void RowLists::writeCount(Expr count) {
-  k.when((r.head == 0) & (k.thread() == 0), [&] {
+  // Of a dense prompt all heads rank as many tokens: one number a sequence.
+  bool hasRows = k.shape.hasRows();
+  Expr first = k.thread() == 0;
+  k.when(hasRows ? first : (r.head == 0) & first, [&] {
     auto policy = r.kernel->getParentOfType<PolicyOp>();
     bool ranks = policy.getPlanAttr().getScores().has_value();
-    Expr ranked =
-        s.length.above(s.budget) & s.budget.above(s.window) & k.boolean(ranks);
-    Expr past = ranked.select(s.past, k.index(0));
-    k.store(past.toI32(), k.buffer("past", {}), {s.sequence});
+    Expr some = hasRows ? keepsAll(k, s, policy) == k.boolean(false)
+                        : s.length.above(s.budget);
+    Expr ranked = some & s.budget.above(s.window) & k.boolean(ranks);
+    Expr past = ranked.select(s.past, k.index(0)).toI32();
+    if (hasRows)
+      k.store(past, k.buffer("past", {k.arg("kv_heads")}),
+              {s.sequence, r.head});
+    else
+      k.store(past, k.buffer("past", {}), {s.sequence});
   });
   Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
   k.when(k.thread() == 0, [&] {

@@ -15,7 +15,8 @@
 // it has for every token (Candidates.h). Shared memory: 10 KiB where something is
 // selected (RadixSelect.h), and two numbers a warp.
 //
-// A sequence with T <= B keeps everything: nothing is computed.
+// A sequence with T <= B, or a head with as few rows, keeps everything: nothing is
+// computed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,13 +68,13 @@ public:
     row.emplace(RowBlock{k, block, kernel, s, head, reader, begin, end});
     row->span = span;
     lists.emplace(*row, ofSpan ? behind >= s.past : k.boolean(true));
-    Expr keepAll = s.length <= s.budget;
+    Expr keepAll = keepsAll(k, s, kernel->getParentOfType<PolicyOp>());
     // The first block has work without a past as well.
     Expr hasSpan = (begin < end) | (span == 0);
     k.choose(
         keepAll,
         [&] {
-          lists->listAll(first, ofSpan ? behind.min(s.length) : s.length);
+          lists->listAll(first, ofSpan ? behind.min(s.rows) : s.rows);
           return KernelBuilder::Values{};
         },
         [&] {

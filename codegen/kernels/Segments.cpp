@@ -44,7 +44,8 @@ public:
 
   void build() {
     makeShared();
-    openBlock();
+    s = openHead(k, k.block(gpu::Dimension::z), yield);
+    clearBuffers(k, kernel, s.sequence);
     Expr from = evalScalar(k, s, cut.getFrom()).max(k.index(0)).min(s.past);
     k.when(s.length.above(s.budget), [&] {
       Expr behind = s.past - from;

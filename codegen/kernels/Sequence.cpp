@@ -30,7 +30,7 @@ class SequenceBuilder : PolicyKernel {
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
-    addOwnArgs(kernel, spec.args);
+    addOwnArgs(kernel, site.shape, spec.args);
     if (has<AllocateTableOp>(kernel))
       addArg(spec.args, "status");
     spec.blockSize = threads;
@@ -66,10 +66,16 @@ public:
         auto count = [&](Value value) {
           return atLeastNone(k, evalScalar(k, s, value), value);
         };
-        table->allocate(s, count(op.getBase()), count(op.getShared()),
-                        [&](Expr head, Expr count) {
-                          k.store(count, result, {s.sequence, head});
-                        });
+        table->allocate(
+            s, count(op.getBase()), count(op.getShared()),
+            [&](Expr head, Expr count) {
+              Expr own = count;
+              if (k.shape.hasRows())
+                own =
+                    count + openHead(k, s.sequence, head, yield).unused.toI32();
+              k.when(k.thread() == 0,
+                     [&] { k.store(own, result, {s.sequence, head}); });
+            });
       }
     });
   }

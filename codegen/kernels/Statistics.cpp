@@ -72,12 +72,33 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
   return merge(k, m, sum, k.shuffleXor(m, 1), k.shuffleXor(sum, 1));
 }
 
+/// A row number behind those of a tile's 32 rows from `base` on that the query at
+/// `position` sees: its own token's and those in front of it. `least`: the first
+/// position of the warp's queries.
+static Expr seenOfTile(KernelBuilder &k, const SequenceScalars &s, Expr head,
+                       Expr base, Expr position, Expr least) {
+  if (!k.shape.hasRows())
+    return (position + 1).min(s.length);
+  HeadRows rows(k, s.sequence, head, s.length);
+  Expr end = (base + LogitTile::tokens).min(s.rows);
+  return k.choose(
+      rows.position(end - 1) <= least,
+      [&] { return KernelBuilder::Values{end}; },
+      [&] {
+        return KernelBuilder::Values{
+            k.fold(base, end, 1, base, [&](Expr row, Expr seen) {
+              return (rows.position(row) <= position).select(row + 1, seen);
+            })};
+      })[0];
+}
+
 /// The log-sum-exp of every query, in the last T of max_tokens columns.
 static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
-  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
-  addOwnArgs(kernel, spec.args);
+  spec.args = sequenceArgs(site.shape);
+  addArg(spec.args, out);
+  addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = maxWarps * warpSize;
   int64_t perBlock =
       maxWarps * LogitTile::rows / LogitTile::paddedGroupOf(site.shape);
@@ -90,19 +111,22 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   Buffer lse =
       k.buffer(out, {rowLength * k.arg("kv_heads") * k.shape.group, rowLength});
   Expr head = k.block(gpu::Dimension::y);
-  auto s = openSequence(k, k.block(gpu::Dimension::z));
+  auto s = openHead(k, k.block(gpu::Dimension::z), head);
   tile.setQueries(s.length);
   Expr step = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr row = k.lane() / 2, member = row % tile.paddedGroup;
   Expr query = step * tile.queriesPerStep() + row / tile.paddedGroup;
   k.when(s.length.above(s.budget) & (step < tile.steps()), [&] {
-    Expr end = ((step + 1) * tile.queriesPerStep()).min(s.length);
+    // A row's position is its number or a later one.
+    Expr end = ((step + 1) * tile.queriesPerStep()).min(s.rows);
     auto total = k.loop(
         0, end, LogitTile::tokens, {k.f32(-infinity), k.f32(0)},
         [&](Expr base, ArrayRef<Expr> carried) {
-          tile.loadKeys(s.sequence, head, base, s.length);
+          tile.loadKeys(s.sequence, head, base, s.rows);
           tile.compute(step);
-          auto [m, sum] = rowOfTile(k, tile, base, (query + 1).min(s.length));
+          Expr seen =
+              seenOfTile(k, s, head, base, query, step * tile.queriesPerStep());
+          auto [m, sum] = rowOfTile(k, tile, base, seen);
           std::tie(m, sum) = merge(k, carried[0], carried[1], m, sum);
           k.syncWarp(); // all have read the tile before it is written again
           return KernelBuilder::Values{m, sum};
@@ -127,8 +151,9 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
       warpsThatFit(LogitTile::bytesPerWarp + rowCount * 8, maxWarps);
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
-  spec.args = {"lengths", "budgets", "kv_heads", "max_tokens", out};
-  addOwnArgs(kernel, spec.args);
+  spec.args = sequenceArgs(site.shape);
+  addArg(spec.args, out);
+  addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   spec.grid = {"ceildiv(tokens," + std::to_string(warps * splitTokens) + ")",
                "kv_heads", "batch"};
@@ -144,27 +169,28 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
                             {k.index(rowCount * 2), k.index(2)});
   Buffer partial = partialBuffer(k, out, queries);
   Expr head = k.block(gpu::Dimension::y);
-  auto s = openSequence(k, k.block(gpu::Dimension::z));
+  auto s = openHead(k, k.block(gpu::Dimension::z), head);
   Expr lane = k.lane(), warp = k.warp();
   Expr split = k.block(gpu::Dimension::x) * warps + warp;
   Expr first = split * splitTokens;
   Expr zero = k.index(0), one = k.index(1);
   Expr row = lane / 2, half = lane % 2;
 
-  k.when((s.length.above(s.budget)) & (first < s.length), [&] {
+  k.when((s.length.above(s.budget)) & (first < s.rows), [&] {
     k.loop(lane, rowCount, warpSize, [&](Expr r) {
       k.store(k.f32(-infinity), running, {warp, r, zero});
       k.store(k.f32(0), running, {warp, r, one});
     });
     k.syncWarp();
-    Expr end = (first + splitTokens).min(s.length);
+    Expr end = (first + splitTokens).min(s.rows);
     k.loop(first, end, LogitTile::tokens, [&](Expr base) {
-      tile.loadKeys(s.sequence, head, base, s.length);
+      tile.loadKeys(s.sequence, head, base, s.rows);
       k.loop(zero, tile.steps(), one, [&](Expr step) {
         tile.compute(step);
         Expr query = step * tile.queriesPerStep() + row / tile.paddedGroup;
-        // The query sees its own position and what is before it.
-        Expr seen = (s.length - queries + query + 1).min(s.length);
+        Expr oldest = s.length - queries;
+        Expr seen = seenOfTile(k, s, head, base, oldest + query,
+                               oldest + step * tile.queriesPerStep());
         auto [m, sum] = rowOfTile(k, tile, base, seen);
         Expr rowM = m, rowSum = sum;
         Expr slot = step * LogitTile::rows + row;
@@ -196,8 +222,9 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   int64_t queries = type.getDimSize(1);
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
-  spec.args = {"lengths",    "budgets",      "kv_heads",
-               "max_tokens", site.inputs[0], out};
+  spec.args = sequenceArgs(site.shape);
+  addArg(spec.args, site.inputs[0]);
+  addArg(spec.args, out);
   spec.blockSize = maxWarps * warpSize;
   spec.grid = {"ceildiv(q_heads*" + std::to_string(queries) + "," +
                    std::to_string(maxWarps) + ")",
@@ -211,7 +238,8 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   Expr row = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr head = row / queries, query = row % queries;
   k.when(s.length.above(s.budget) & (head < heads), [&] {
-    Expr splits = (s.length + (splitTokens - 1)) / splitTokens;
+    HeadRows rows(k, s.sequence, head / k.shape.group, s.length);
+    Expr splits = (rows.count() + (splitTokens - 1)) / splitTokens;
     auto total = k.loop(
         k.lane(), splits, warpSize, {k.f32(-infinity), k.f32(0)},
         [&](Expr split, ArrayRef<Expr> carried) {

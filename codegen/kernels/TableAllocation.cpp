@@ -176,9 +176,6 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
     Expr share = floorOf(first + own) + flag(extra);
     // More than all heads hold: none has more than its past.
     Expr result = share.above(capacity).select(capacity, share);
-    k.when(thread == 0, [&] {
-      store(own,
-            k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), result)));
-    });
+    store(own, k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), result)));
   });
 }

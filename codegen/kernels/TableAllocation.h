@@ -22,8 +22,8 @@ public:
 
   /// The kernel has the arguments table, layer, layers and status.
   ///
-  /// Calls `store(head, count)` for each KV head of the running layer, by one
-  /// thread each. Every thread of the block must call it. `base` and `shared`
+  /// Calls `store(head, count)` for each KV head of the running layer, by every
+  /// thread. Every thread of the block must call it. `base` and `shared`
   /// are index: tokens that every head has, and that the table shares out.
   void allocate(const SequenceScalars &s, Expr base, Expr shared,
                 llvm::function_ref<void(Expr head, Expr count)> store);

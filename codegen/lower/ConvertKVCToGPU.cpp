@@ -2,6 +2,7 @@
 
 #include "codegen/emit/Manifest.h"
 #include "codegen/Passes.h"
+#include "codegen/lower/CheckCache.h"
 #include "codegen/kernels/Kernels.h"
 
 namespace kvc {
@@ -132,6 +133,9 @@ struct ConvertKVCToGPUPass
       module.emitError("a shape must be given (head_dim=N,group=N,dtype=T)");
       return signalPassFailure();
     }
+    for (const Shape &shape : parsed)
+      if (failed(checkCache(policy, shape)))
+        return signalPassFailure();
     if (failed(convert(policy, parsed)))
       signalPassFailure();
   }

@@ -3,7 +3,7 @@
 #ifndef KVC_RUNTIME_PLAN_ARGUMENTS_H
 #define KVC_RUNTIME_PLAN_ARGUMENTS_H
 
-#include "kvc/kvc.h"
+#include "kvc/cache.h"
 
 #include <array>
 #include <cstdint>
@@ -36,7 +36,7 @@ struct LseView {
 /// The slot of every argument in one call.
 ArgumentValues argumentValues(const kvc_layer_args &layer,
                               const kvc_plan_options &limits,
-                              const LseView &lse);
+                              const LseView &lse, const kvc_cache_view &cache);
 
 } // namespace kvc::rt
 

@@ -184,6 +184,9 @@ Variant parseVariant(const JsonValue &object, size_t index,
   if (!dtype)
     throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
   variant.dtype = *dtype;
+  if (object.find("cache")) // variants of older artefacts are dense
+    variant.cache =
+        kvc_cache_kind(reader.word("cache", {"dense", "ragged", "paged"}));
   for (const JsonValue &kernel : reader.list("kernels", 1, mostKernels))
     variant.kernels.push_back(parseKernel(
         kernel,

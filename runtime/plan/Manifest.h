@@ -41,6 +41,7 @@ struct KernelSpec {
 struct Variant {
   uint32_t headDim, group;
   kvc_dtype dtype;
+  kvc_cache_kind cache = KVC_DENSE;
   uint32_t vector; // elements of one access along head_dim
   std::vector<KernelSpec> kernels;
 };

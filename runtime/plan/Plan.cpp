@@ -11,7 +11,6 @@
 
 using namespace kvc::rt;
 
-static constexpr uint64_t alignment = 256;
 static constexpr uint64_t mostBytes = uint64_t(1) << 48;
 
 kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
@@ -32,6 +31,10 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                "max_tokens * kv_heads below 2^31, got {}, {} and {} tokens",
                KVC_MAX_KV_HEADS, options.max_batch, options.kv_heads,
                options.max_tokens);
+  if (uint32_t(options.cache) > KVC_PAGED)
+    throw fail(KVC_BAD_ARGUMENT,
+               "cache must be 0 (dense), 1 (ragged) or 2 (paged), got {}",
+               int(options.cache));
   chooseVariant();
   placeBuffers();
   for (auto [argument, bit] : {std::pair{Argument::wo, KVC_READS_WO},
@@ -51,26 +54,32 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
       extent.evaluate(limits);
 }
 
+/// As --shape has it; a dense cache goes without saying.
+static std::string shapeText(uint32_t headDim, uint32_t group, kvc_dtype dtype,
+                             kvc_cache_kind cache) {
+  static constexpr const char *caches[] = {"", ",cache=ragged", ",cache=paged"};
+  return formatted("head_dim={},group={},dtype={}{}", headDim, group,
+                   dtypeName(dtype), caches[cache]);
+}
+
 void kvc_plan::chooseVariant() {
   uint32_t group = options.q_heads / options.kv_heads, kernels = 0;
   std::string known;
   for (const Variant &v : module.manifest.variants) {
-    known +=
-        formatted("{}head_dim={},group={},dtype={}", known.empty() ? "" : "; ",
-                  v.headDim, v.group, dtypeName(v.dtype));
+    known += (known.empty() ? "" : "; ") +
+             shapeText(v.headDim, v.group, v.dtype, v.cache);
     if (v.headDim == options.head_dim && v.group == group &&
-        v.dtype == options.dtype) {
+        v.dtype == options.dtype && v.cache == options.cache) {
       variant = &v;
       firstKernel = kernels;
     }
     kernels += uint32_t(v.kernels.size());
   }
   if (!variant)
-    throw fail(KVC_UNSUPPORTED,
-               "policy '{}' is compiled for {}; got "
-               "head_dim={},group={},dtype={}",
-               module.manifest.policy, known, options.head_dim, group,
-               dtypeName(options.dtype));
+    throw fail(
+        KVC_UNSUPPORTED, "policy '{}' is compiled for {}; got {}",
+        module.manifest.policy, known,
+        shapeText(options.head_dim, group, options.dtype, options.cache));
 }
 
 Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
@@ -140,127 +149,6 @@ kvc_plan_info kvc_plan::query() const {
   return info;
 }
 
-void kvc_plan::check(const kvc_layer_args &args, Phase first,
-                     Phase last) const {
-  auto present = [](const void *pointer, const char *name) {
-    if (!pointer)
-      throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);
-  };
-  auto atMost = [](uint64_t value, uint64_t most, const char *name,
-                   const char *limit) {
-    if (value == 0 || value > most)
-      throw fail(KVC_EXCEEDS_LIMITS, "{} must be 1 to {} ({}), got {}", name,
-                 most, limit, value);
-  };
-  atMost(args.batch, options.max_batch, "batch", "the plan's max_batch");
-  atMost(args.tokens, options.max_tokens, "tokens", "the plan's max_tokens");
-  if (args.layer >= args.layers)
-    throw fail(KVC_BAD_ARGUMENT, "layer must be below layers ({}), got {}",
-               args.layers, args.layer);
-  uint64_t bytes = variant->vector * dtypeBytes(variant->dtype);
-  auto aligned = [&](const kvc_rows &rows, const char *name) {
-    present(rows.data, name);
-    if (reinterpret_cast<uintptr_t>(rows.data) % bytes)
-      throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
-                 bytes, rows.data);
-    for (int64_t stride :
-         {rows.batch_stride, rows.head_stride, rows.row_stride})
-      if (stride % int64_t(variant->vector))
-        throw fail(KVC_MISALIGNED,
-                   "strides of {} must be multiples of {} elements, got {}",
-                   name, variant->vector, stride);
-  };
-  present(args.lengths, "lengths");
-  present(args.budgets, "budgets");
-  aligned(args.k, "k");
-  for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
-    if (readsValues[phase])
-      aligned(args.v, "v");
-  // Merging reads what scoring and selection left in the workspace.
-  if ((first <= Phase::Select || (inputs & KVC_MERGES)) && workspaceBytes) {
-    present(args.workspace, "workspace");
-    if (args.workspace_bytes < workspaceBytes)
-      throw fail(KVC_WORKSPACE_TOO_SMALL,
-                 "workspace must have {} bytes, got {}", workspaceBytes,
-                 args.workspace_bytes);
-    if (reinterpret_cast<uintptr_t>(args.workspace) % alignment)
-      throw fail(KVC_MISALIGNED,
-                 "workspace must be aligned to {} bytes, got {}", alignment,
-                 args.workspace);
-  }
-  if (first == Phase::Score && module.manifest.queries) {
-    aligned(args.q, "q");
-    uint32_t queries = queriesOf(args.tokens);
-    if (args.q_rows < queries)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "policy '{}' reads the last {} queries, got q_rows {}",
-                 module.manifest.policy, queries, args.q_rows);
-    if (options.lse_given)
-      present(args.lse, "lse");
-    if (args.lse && args.lse_rows < queries)
-      throw fail(
-          KVC_BAD_ARGUMENT,
-          "policy '{}' reads the log-sum-exp of the last {} queries, got "
-          "lse_rows {}",
-          module.manifest.policy, queries, args.lse_rows);
-    if (!std::isfinite(args.scale))
-      throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
-  }
-  if (first <= Phase::Select && (inputs & KVC_READS_WO)) {
-    aligned(args.wo, "wo");
-    if (!args.hidden)
-      throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
-  }
-  if (first <= Phase::Select && (inputs & KVC_READS_TABLE)) {
-    present(args.table, "table");
-    // Within these, products of the exact shares fit 128 bits.
-    if (uint64_t(args.layers) * options.kv_heads > 1 << 14 ||
-        args.tokens >= 1 << 21)
-      throw fail(KVC_EXCEEDS_LIMITS,
-                 "with a table, layers * kv_heads must be at most 2^14 and "
-                 "tokens below 2^21, got {} * {} and {}",
-                 args.layers, options.kv_heads, args.tokens);
-  }
-  if (first <= Phase::Select && (inputs & KVC_READS_STATE)) {
-    present(args.state, "state");
-    if (args.state_rows < args.tokens || args.layers >= 1 << 15)
-      throw fail(KVC_EXCEEDS_LIMITS,
-                 "state_rows must be at least tokens ({}) and layers below "
-                 "2^15, got {} and {}",
-                 args.tokens, args.state_rows, args.layers);
-  }
-  if (inputs & KVC_READS_RAW_KEYS)
-    aligned(args.k_raw, "k_raw");
-  if (last >= Phase::Select && (inputs & KVC_MERGES)) {
-    present(args.member_rows, "member_rows");
-    present(args.member_positions, "member_positions");
-    present(args.member_norms, "member_norms");
-    present(args.member_counts, "member_counts");
-    if (!args.member_capacity)
-      throw fail(KVC_BAD_ARGUMENT, "member_capacity must be at least 1, got 0");
-  }
-  if (last >= Phase::Select) {
-    present(args.indices, "indices");
-    present(args.counts, "counts");
-    if (!args.index_capacity)
-      throw fail(KVC_BAD_ARGUMENT, "index_capacity must be at least 1, got 0");
-  }
-  if (first <= Phase::Select && last >= Phase::Select) {
-    present(args.past, "past");
-    present(args.status, "status");
-  }
-  if (last == Phase::Compact) {
-    present(args.k_out, "k_out");
-    present(args.v_out, "v_out");
-    present(args.offsets, "offsets");
-    for (void *out : {args.k_out, args.v_out})
-      if (reinterpret_cast<uintptr_t>(out) % bytes)
-        throw fail(KVC_MISALIGNED,
-                   "k_out and v_out must be aligned to {} bytes, got {}", bytes,
-                   out);
-  }
-}
-
 LseView kvc_plan::lseOf(const kvc_layer_args &args) const {
   constexpr float log2e = 1.44269504088896340736f;
   if (args.lse)
@@ -275,11 +163,14 @@ LseView kvc_plan::lseOf(const kvc_layer_args &args) const {
           queries, int64_t(queries) * options.q_heads, queries, 1.0f};
 }
 
-void kvc_plan::enqueue(const kvc_layer_args &args, Phase first, Phase last,
+void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
                        void *stream) const {
+  kvc_layer_args args = given;
+  kvc_cache_view cache = {};
+  openCache(args, cache);
   check(args, first, last);
   Symbols sizes = symbols(args.batch, args.tokens, args.index_capacity);
-  ArgumentValues values = argumentValues(args, options, lseOf(args));
+  ArgumentValues values = argumentValues(args, options, lseOf(args), cache);
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&
            !(kernel.skippedWithLse && args.lse);

@@ -7,6 +7,10 @@
 
 #include <vector>
 
+namespace kvc::rt {
+class CacheView;
+}
+
 struct kvc_plan {
   /// Throws Failure when no variant fits.
   kvc_plan(kvc_module &module, const kvc_plan_options &options);
@@ -17,6 +21,9 @@ struct kvc_plan {
   /// throws.
   void enqueue(const kvc_layer_args &args, kvc::rt::Phase first,
                kvc::rt::Phase last, void *stream) const;
+
+  /// Of the workspace and of each buffer in it.
+  static constexpr uint64_t alignment = 256;
 
   kvc_module &module;
   const kvc_plan_options options;
@@ -38,8 +45,18 @@ private:
   void placeBuffers();
   /// Queries that scoring reads of a sequence of `tokens` tokens.
   uint32_t queriesOf(uint32_t tokens) const;
+
+  // PlanChecks.cpp
+  /// Puts the rows of a cache in the place of a dense prompt's, and `cache` has the
+  /// rest; it stays empty for a plan of a dense prompt.
+  void openCache(kvc_layer_args &args, kvc_cache_view &cache) const;
+  void checkCache(const kvc_layer_args &args,
+                  const kvc::rt::CacheView &view) const;
   void check(const kvc_layer_args &args, kvc::rt::Phase first,
              kvc::rt::Phase last) const;
+  void checkAligned(const void *base, const char *name) const;
+  void checkStride(int64_t stride, const char *name) const;
+
   kvc::rt::LseView lseOf(const kvc_layer_args &args) const;
   kvc::rt::Symbols symbols(uint32_t batch, uint32_t tokens,
                            uint32_t indexCapacity) const;

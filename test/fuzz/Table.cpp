@@ -10,7 +10,11 @@ KVC_FUZZ_TARGET(table) {
   static const rt::Manifest manifest = [] {
     rt::Manifest m = {};
     rt::Slot table{false, uint32_t(rt::Argument::table)};
-    m.variants = {{64, 2, KVC_F32, 4,
+    m.variants = {{64,
+                   2,
+                   KVC_F32,
+                   KVC_DENSE,
+                   4,
                    {{"k", "rows", rt::Phase::Score, 32, {}, {table}, false}}}};
     return m;
   }();

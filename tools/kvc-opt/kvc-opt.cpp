@@ -72,10 +72,12 @@ int main(int argc, char **argv) {
                  clEnumValN(Level::Library, "library", "shared object"),
                  clEnumValN(Level::Manifest, "manifest", "JSON")),
       cl::init(Level::None), cl::cat(category));
-  cl::list<std::string> shapes("shape",
-                               cl::desc("head_dim=N,group=N,dtype=f32|f16|bf16 "
-                                        "(repeat for several variants)"),
-                               cl::cat(category));
+  cl::list<std::string> shapes(
+      "shape",
+      cl::desc(
+          "head_dim=N,group=N,dtype=f32|f16|bf16[,cache=dense|ragged|paged] "
+          "(repeat for several variants)"),
+      cl::cat(category));
   cl::list<std::string> models("model",
                                cl::desc("Read the shape from DIR/config.json"),
                                cl::cat(category));

@@ -45,12 +45,6 @@ extern "C" {
 /* head_dim that a view may have. */
 #define KVC_MAX_HEAD_DIM 256
 
-typedef enum kvc_cache_kind {
-  KVC_DENSE = 0,
-  KVC_RAGGED = 1,
-  KVC_PAGED = 2
-} kvc_cache_kind;
-
 /* Keys, values or numbers of rows in memory. The elements of a row are contiguous,
  * and aligned to their size. A stride may be 0 or negative; that of a kind which has
  * no such step is not read. */

@@ -58,8 +58,16 @@ typedef enum kvc_target_kind {
   KVC_PTX = 2 /* the PTX on the CPU: after kvc_enable_ptx (kvc/ptx.h) */
 } kvc_target_kind;
 
+/* How a cache holds its rows: kvc/cache.h. */
+typedef enum kvc_cache_kind {
+  KVC_DENSE = 0,
+  KVC_RAGGED = 1,
+  KVC_PAGED = 2
+} kvc_cache_kind;
+
 typedef struct kvc_module kvc_module;
 typedef struct kvc_plan kvc_plan;
+struct kvc_cache_view;
 
 uint32_t kvc_abi_version(void);
 
@@ -100,6 +108,10 @@ typedef struct kvc_plan_options {
   uint32_t max_batch;  /* sequences in one call */
   uint32_t max_tokens; /* T of the longest */
   int lse_given;       /* nonzero: every call brings the log-sum-exp */
+  /* KVC_DENSE: a prompt with every token, given as k and v. Else a variant that was
+   * compiled for such a cache (--shape ...,cache=ragged), given as `cache`; max_tokens
+   * are those of T, and no head has more rows. */
+  kvc_cache_kind cache;
 } kvc_plan_options;
 
 #define KVC_ALL_QUERIES UINT32_MAX
@@ -170,7 +182,8 @@ typedef struct kvc_layer_args {
   int32_t *indices;  /* device [batch, kv_heads, index_capacity] */
   uint32_t index_capacity;
   int32_t *counts;     /* device [batch, kv_heads] */
-  int32_t *past;       /* device [batch]: tokens ranked, 0 if none were */
+  int32_t *past;       /* device [batch]: tokens ranked, 0 if none were; with a
+                        * cache [batch, kv_heads]: rows */
   int32_t *status;     /* device [1]; the caller clears it */
   void *k_out, *v_out; /* device [batch, out_rows, d]: head after head */
   int32_t *offsets;    /* device [batch, kv_heads]: first row of each head */
@@ -186,6 +199,15 @@ typedef struct kvc_layer_args {
   uint32_t slack;    /* free rows left behind each head */
   void *workspace;
   size_t workspace_bytes;
+  /* Plans of a ragged or paged cache: its rows, with lengths; where there are
+   * positions, a head may have any of the tokens' rows, in ascending order. Then `k`,
+   * `v` and `lengths` above are zero, k_raw is of the same slots, q are the queries of
+   * the last q_rows tokens whether or not these have rows, and indices are numbers of
+   * rows. A head with at most B rows keeps them, but where budgets move between layers
+   * (docs/caches.md). On the host the arrays are checked as kvc_append does. */
+  const struct kvc_cache_view *cache;
+  int32_t *positions_out; /* device [batch, out_rows]: true position of each row of
+                           * k_out; needed with a cache */
 } kvc_layer_args;
 
 /* `stream` is a CUstream, ignored on the host. Score and select fill indices,

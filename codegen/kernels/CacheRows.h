@@ -1,0 +1,49 @@
+//===- CacheRows.h - the rows of a head: whose they are, where they lie ---===//
+//
+// A dense prompt has every token in every head: row t is token t, and nothing here
+// makes any code. In the other caches (Shape::hasRows, docs/caches.md) a head has a
+// number of rows, each the row of some token, ascending; what kernels call a token
+// of a head is the number of a row there.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_CACHEROWS_H
+#define KVC_CODEGEN_KERNELS_CACHEROWS_H
+
+#include "codegen/edsl/KernelBuilder.h"
+
+namespace kvc {
+
+/// Adds counts and positions of rows to the arguments.
+void addRowArgs(std::vector<std::string> &args, const Shape &shape);
+
+/// Adds a side's rows and where they lie to the arguments.
+void addSideArgs(std::vector<std::string> &args, const Shape &shape,
+                 CacheSide side);
+
+/// A side's rows: [batch][Hkv][rows][d].
+Buffer sideBuffer(KernelBuilder &k, CacheSide side);
+
+/// The rows of one KV head of one sequence, whose T is `length`.
+class HeadRows {
+public:
+  HeadRows(KernelBuilder &k, Expr sequence, Expr head, Expr length)
+      : k(k), sequence(sequence), head(head), length(length) {}
+
+  /// n, at most max_tokens whatever the caller says.
+  Expr count() const;
+  /// The true position of a row that exists, index.
+  Expr position(Expr row) const;
+  /// The first row from `first` on, of which all of [first, count()) exist, with
+  /// `position` or a later one; count() where there is none. Makes one load for each
+  /// bit of the number of rows that it looks through.
+  Expr firstAt(Expr position, Expr first) const;
+
+private:
+  KernelBuilder &k;
+  Expr sequence, head, length;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_CACHEROWS_H

@@ -1,0 +1,189 @@
+//===- PlanChecks.cpp - what a call must bring ----------------------------===//
+
+#include "runtime/plan/Plan.h"
+
+#include "runtime/base/Boundary.h"
+#include "runtime/base/DType.h"
+#include "runtime/cache/CacheView.h"
+
+#include <cmath>
+
+using namespace kvc::rt;
+
+void kvc_plan::checkAligned(const void *base, const char *name) const {
+  uint64_t bytes = variant->vector * dtypeBytes(variant->dtype);
+  if (reinterpret_cast<uintptr_t>(base) % bytes)
+    throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
+               bytes, base);
+}
+
+void kvc_plan::checkStride(int64_t stride, const char *name) const {
+  if (stride % int64_t(variant->vector))
+    throw fail(KVC_MISALIGNED,
+               "strides of {} must be multiples of {} elements, got {}", name,
+               variant->vector, stride);
+}
+
+void kvc_plan::openCache(kvc_layer_args &args, kvc_cache_view &cache) const {
+  if (!options.cache) {
+    if (args.cache)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "cache must be null: the plan is for a dense prompt");
+    return;
+  }
+  CacheView view(args.cache);
+  cache = view.fields();
+  checkCache(args, view);
+  args.k = {cache.k.data, cache.k.batch_stride, cache.k.head_stride,
+            cache.k.row_stride};
+  args.v = {cache.v.data, cache.v.batch_stride, cache.v.head_stride,
+            cache.v.row_stride};
+  args.lengths = cache.lengths;
+}
+
+void kvc_plan::checkCache(const kvc_layer_args &args,
+                          const CacheView &view) const {
+  const kvc_cache_view &cache = view.fields();
+  auto equal = [](uint64_t value, uint64_t expected, const char *name) {
+    if (value != expected)
+      throw fail(KVC_BAD_ARGUMENT, "cache.{} must be the call's ({}), got {}",
+                 name, expected, value);
+  };
+  // Dense slots are ragged ones whose heads have memory of their own.
+  if ((cache.kind == KVC_PAGED) != (options.cache == KVC_PAGED))
+    throw fail(
+        KVC_BAD_ARGUMENT, "cache.kind must be {}, as the plan has it, got {}",
+        options.cache == KVC_PAGED ? "2 (paged)" : "0 (dense) or 1 (ragged)",
+        int(cache.kind));
+  equal(cache.dtype, options.dtype, "dtype");
+  equal(cache.batch, args.batch, "batch");
+  equal(cache.kv_heads, options.kv_heads, "kv_heads");
+  equal(cache.head_dim, options.head_dim, "head_dim");
+  notNull(cache.lengths, "cache.lengths");
+  if (view.members())
+    throw fail(KVC_UNSUPPORTED, "cache.members must be null: policies do not "
+                                "read merged rows yet");
+  if (args.k.data || args.v.data || args.lengths)
+    throw fail(KVC_BAD_ARGUMENT,
+               "k, v and lengths must be null where a cache is given");
+  checkStride(cache.k.page_stride, "cache.k");
+  checkStride(cache.v.page_stride, "cache.v");
+  if (!module.device->onHost())
+    return;
+  view.checkRows();
+  for (uint32_t s = 0; s < cache.batch; ++s)
+    if (view.length(s) < 1 || uint32_t(view.length(s)) > args.tokens)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "sequence {}: the length must be 1 to {} (tokens), got {}", s,
+                 args.tokens, view.length(s));
+}
+
+void kvc_plan::check(const kvc_layer_args &args, Phase first,
+                     Phase last) const {
+  auto atMost = [](uint64_t value, uint64_t most, const char *name,
+                   const char *limit) {
+    if (value == 0 || value > most)
+      throw fail(KVC_EXCEEDS_LIMITS, "{} must be 1 to {} ({}), got {}", name,
+                 most, limit, value);
+  };
+  atMost(args.batch, options.max_batch, "batch", "the plan's max_batch");
+  atMost(args.tokens, options.max_tokens, "tokens", "the plan's max_tokens");
+  if (args.layer >= args.layers)
+    throw fail(KVC_BAD_ARGUMENT, "layer must be below layers ({}), got {}",
+               args.layers, args.layer);
+  auto aligned = [&](const kvc_rows &rows, const char *name) {
+    notNull(rows.data, name);
+    checkAligned(rows.data, name);
+    for (int64_t stride :
+         {rows.batch_stride, rows.head_stride, rows.row_stride})
+      checkStride(stride, name);
+  };
+  notNull(args.lengths, "lengths");
+  notNull(args.budgets, "budgets");
+  aligned(args.k, "k");
+  for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
+    if (readsValues[phase])
+      aligned(args.v, "v");
+  // Merging reads what scoring and selection left in the workspace.
+  if ((first <= Phase::Select || (inputs & KVC_MERGES)) && workspaceBytes) {
+    notNull(args.workspace, "workspace");
+    if (args.workspace_bytes < workspaceBytes)
+      throw fail(KVC_WORKSPACE_TOO_SMALL,
+                 "workspace must have {} bytes, got {}", workspaceBytes,
+                 args.workspace_bytes);
+    if (reinterpret_cast<uintptr_t>(args.workspace) % alignment)
+      throw fail(KVC_MISALIGNED,
+                 "workspace must be aligned to {} bytes, got {}", alignment,
+                 args.workspace);
+  }
+  if (first == Phase::Score && module.manifest.queries) {
+    aligned(args.q, "q");
+    uint32_t queries = queriesOf(args.tokens);
+    if (args.q_rows < queries)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "policy '{}' reads the last {} queries, got q_rows {}",
+                 module.manifest.policy, queries, args.q_rows);
+    if (options.lse_given)
+      notNull(args.lse, "lse");
+    if (args.lse && args.lse_rows < queries)
+      throw fail(
+          KVC_BAD_ARGUMENT,
+          "policy '{}' reads the log-sum-exp of the last {} queries, got "
+          "lse_rows {}",
+          module.manifest.policy, queries, args.lse_rows);
+    if (!std::isfinite(args.scale))
+      throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
+  }
+  if (first <= Phase::Select && (inputs & KVC_READS_WO)) {
+    aligned(args.wo, "wo");
+    if (!args.hidden)
+      throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
+  }
+  if (first <= Phase::Select && (inputs & KVC_READS_TABLE)) {
+    notNull(args.table, "table");
+    // Within these, products of the exact shares fit 128 bits.
+    if (uint64_t(args.layers) * options.kv_heads > 1 << 14 ||
+        args.tokens >= 1 << 21)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "with a table, layers * kv_heads must be at most 2^14 and "
+                 "tokens below 2^21, got {} * {} and {}",
+                 args.layers, options.kv_heads, args.tokens);
+  }
+  if (first <= Phase::Select && (inputs & KVC_READS_STATE)) {
+    notNull(args.state, "state");
+    if (args.state_rows < args.tokens || args.layers >= 1 << 15)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "state_rows must be at least tokens ({}) and layers below "
+                 "2^15, got {} and {}",
+                 args.tokens, args.state_rows, args.layers);
+  }
+  if (inputs & KVC_READS_RAW_KEYS)
+    aligned(args.k_raw, "k_raw");
+  if (last >= Phase::Select && (inputs & KVC_MERGES)) {
+    notNull(args.member_rows, "member_rows");
+    notNull(args.member_positions, "member_positions");
+    notNull(args.member_norms, "member_norms");
+    notNull(args.member_counts, "member_counts");
+    if (!args.member_capacity)
+      throw fail(KVC_BAD_ARGUMENT, "member_capacity must be at least 1, got 0");
+  }
+  if (last >= Phase::Select) {
+    notNull(args.indices, "indices");
+    notNull(args.counts, "counts");
+    if (!args.index_capacity)
+      throw fail(KVC_BAD_ARGUMENT, "index_capacity must be at least 1, got 0");
+  }
+  if (first <= Phase::Select && last >= Phase::Select) {
+    notNull(args.past, "past");
+    notNull(args.status, "status");
+  }
+  if (last == Phase::Compact) {
+    notNull(args.k_out, "k_out");
+    notNull(args.v_out, "v_out");
+    notNull(args.offsets, "offsets");
+    checkAligned(args.k_out, "k_out");
+    checkAligned(args.v_out, "v_out");
+    if (options.cache)
+      notNull(args.positions_out, "positions_out");
+  }
+}
