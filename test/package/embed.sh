@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# embed.sh BUILD SOURCE C CXX: installs the build, builds examples/embed against
-# the installation with find_package, runs it.
+# embed.sh BUILD SOURCE C CXX: installs the build, builds examples/embed and the program
+# of docs/caches.md against the installation with find_package, runs them.
 set -euo pipefail
 build=$1 source=$2
 work=$build/test/package
@@ -15,3 +15,5 @@ echo "$output"
 grep -q 'head 0 keeps 96 of 512 tokens, from row 0:' <<<"$output"
 grep -q 'head 1 keeps 96 of 512 tokens, from row 104:.* 511$' <<<"$output"
 grep -q 'token 512 sees 97 and 97 rows, the last of token 512; 513 tokens now' <<<"$output"
+KVC_HOME=$work/prefix CC=$3 CXX=$4 python3 "$source/test/docs/run_blocks.py" \
+  "$source/docs/caches.md" "$source" "$work/docs"

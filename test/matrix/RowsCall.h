@@ -1,0 +1,43 @@
+//===- RowsCall.h - a policy on one layer of a cache of rows --------------===//
+
+#ifndef KVC_TEST_MATRIX_ROWSCALL_H
+#define KVC_TEST_MATRIX_ROWSCALL_H
+
+#include "test/runtime/SmallCache.h"
+
+#include <memory>
+
+namespace kvc::test {
+
+/// What a layer brings beside its cache.
+struct RowsInput {
+  uint32_t group;
+  int64_t layer = 0, layers = 1;
+  std::vector<int32_t> budgets; // [batch]
+  uint32_t queries;
+  std::vector<std::vector<float>> q; // [batch * q_heads * queries][d]
+  uint32_t hidden;
+  std::vector<std::vector<float>> wo; // [hidden * q_heads][d]
+  std::vector<float> table;           // [layers, q_heads]
+};
+
+/// What one head keeps.
+struct RowsKept {
+  std::vector<int32_t> indices, positions;
+  std::vector<std::byte> k, v;
+  std::vector<float> scores; // of its past; empty: nothing was ranked
+  bool operator==(const RowsKept &other) const;
+};
+
+/// Heads of all sequences. `raw`: keys before RoPE, laid out as `cache` is, or null.
+/// `prompt`: the cache is given as a dense prompt, without a view.
+struct RowsResult {
+  std::vector<RowsKept> heads;
+  int32_t status = 0;
+};
+RowsResult evictRows(kvc_module *module, const Laid &cache, const Laid *raw,
+                     const RowsInput &input, bool prompt = false);
+
+} // namespace kvc::test
+
+#endif // KVC_TEST_MATRIX_ROWSCALL_H

@@ -1,0 +1,241 @@
+// What a plan refuses of the cache that a call brings.
+
+#include "kvc/cache.h"
+#include "kvc/host.h"
+#include "test/runtime/OneLayer.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace {
+
+void nothing(kvc_simt_thread *, const uint64_t *) {}
+const kvc_host_entry kernels[] = {{"score", nothing, 0}};
+
+/// A policy of one kernel; `cache` is the variant's, empty for an artefact that does
+/// not say.
+std::string manifestOf(const std::string &cache) {
+  return R"({"format": 2, "policy": "test", "queries": 0, "window": 4,
+    "lse_buffer": null, "scores": null, "params": {}, "buffers": [],
+    "variants": [{"head_dim": 64, "group": 2, "dtype": "f32", )" +
+         (cache.empty() ? "" : "\"cache\": \"" + cache + "\", ") +
+         R"("vector": 4, "kernels": [{"name": "score", "kind": "columns",
+    "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": ["k"],
+    "skipped_with_lse": false}]}]})";
+}
+
+/// Two heads of three and two rows of 100 tokens; all of it is right.
+class Call {
+public:
+  explicit Call(kvc_cache_kind kind)
+      : text(manifestOf(kind == KVC_PAGED    ? "paged"
+                        : kind == KVC_RAGGED ? "ragged"
+                                             : "")) {
+    artifact = kvc::test::artifactOf(text, kernels);
+    kvc_target target = {};
+    target.struct_size = sizeof target;
+    kvc_enable_host();
+    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK);
+    options.cache = kind;
+    layer.k = layer.v = {};
+    layer.lengths = nullptr;
+    layer.scale = 1;
+    layer.cache = &cache;
+    layer.positions_out = numbers;
+    cache.struct_size = sizeof cache;
+    cache.kind = kind;
+    cache.dtype = KVC_F32;
+    cache.batch = 1;
+    cache.kv_heads = 2;
+    cache.head_dim = 64;
+    cache.k = {memory, 0, 0, 64, 2 * 64};
+    cache.v = cache.k;
+    cache.counts = {counts, 2, 1};
+    cache.offsets = {offsets, 2, 1};
+    cache.lengths = lengths;
+    cache.slots = 8;
+    cache.positions = {positions, 8, 4, 1, 0};
+    if (kind == KVC_PAGED) {
+      cache.table = {table, 4, 0};
+      cache.table_entries = 4;
+      cache.page_rows = 2;
+      cache.pages = 4;
+    }
+  }
+  ~Call() {
+    kvc_plan_destroy(plan);
+    kvc_module_close(module);
+  }
+  Call(const Call &) = delete;
+
+  kvc_status create() { return kvc_plan_create(module, &options, &plan); }
+  kvc_status evict() {
+    EXPECT_EQ(create(), KVC_OK) << error();
+    return kvc_layer_evict(plan, &layer, nullptr);
+  }
+  static std::string error() {
+    char message[512];
+    kvc_last_error(message, sizeof message);
+    return message;
+  }
+
+  alignas(256) char memory[8 * 64 * 4];
+  int32_t counts[2] = {3, 2}, offsets[2] = {0, 4}, lengths[1] = {100},
+          positions[8] = {0, 40, 99, 0, 7, 99, 0, 0}, table[4] = {3, 1, 0, 2},
+          numbers[100] = {};
+  kvc_member_table members = {};
+  kvc_cache_view cache = {};
+  kvc_plan_options options = kvc::test::limits();
+  kvc_layer_args layer = kvc::test::layerOf(memory, numbers);
+
+private:
+  std::string text;
+  kvc_artifact artifact = {};
+  kvc_module *module = nullptr;
+  kvc_plan *plan = nullptr;
+};
+
+/// With what `change` does to it, the call fails with this.
+void refuses(kvc_cache_kind kind, std::function<void(Call &)> change,
+             kvc_status status, const std::string &error) {
+  Call call(kind);
+  change(call);
+  EXPECT_EQ(call.evict(), status) << error;
+  EXPECT_EQ(Call::error().substr(0, error.size()), error);
+}
+
+} // namespace
+
+TEST(PlanCache, None) {
+  for (kvc_cache_kind kind : {KVC_RAGGED, KVC_PAGED}) {
+    Call good(kind);
+    EXPECT_EQ(good.evict(), KVC_OK) << Call::error();
+  }
+  // Slots of each head's own are ragged ones.
+  Call dense(KVC_RAGGED);
+  dense.cache.kind = KVC_DENSE;
+  dense.cache.offsets = {};
+  EXPECT_EQ(dense.evict(), KVC_OK) << Call::error();
+}
+
+TEST(PlanCache, Kind) {
+  Call unknown(KVC_RAGGED);
+  unknown.options.cache = kvc_cache_kind(3);
+  EXPECT_EQ(unknown.create(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Call::error(),
+            "cache must be 0 (dense), 1 (ragged) or 2 (paged), got 3");
+  Call other(KVC_RAGGED);
+  other.options.cache = KVC_PAGED;
+  EXPECT_EQ(other.create(), KVC_UNSUPPORTED);
+  EXPECT_EQ(Call::error(), "policy 'test' is compiled for "
+                           "head_dim=64,group=2,dtype=f32,cache=ragged; got "
+                           "head_dim=64,group=2,dtype=f32,cache=paged");
+  refuses(
+      KVC_DENSE, [](Call &) {}, KVC_BAD_ARGUMENT,
+      "cache must be null: the plan is for a dense prompt");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.layer.cache = nullptr; },
+      KVC_BAD_ARGUMENT, "cache must not be null");
+  refuses(
+      KVC_RAGGED,
+      [](Call &call) {
+        call.cache.kind = KVC_PAGED;
+        call.cache.table = {call.table, 4, 0};
+        call.cache.table_entries = call.cache.pages = 4;
+        call.cache.page_rows = 2;
+      },
+      KVC_BAD_ARGUMENT,
+      "cache.kind must be 0 (dense) or 1 (ragged), as the plan has it, got 2");
+  refuses(
+      KVC_PAGED, [](Call &call) { call.cache.kind = KVC_RAGGED; },
+      KVC_BAD_ARGUMENT,
+      "cache.kind must be 2 (paged), as the plan has it, got 1");
+}
+
+TEST(PlanCache, Sizes) {
+  auto one = [](std::function<void(kvc_cache_view &)> change,
+                const std::string &error) {
+    refuses(
+        KVC_RAGGED, [&](Call &call) { change(call.cache); }, KVC_BAD_ARGUMENT,
+        error);
+  };
+  one([](auto &cache) { cache.dtype = KVC_BF16; },
+      "cache.dtype must be the call's (0), got 2");
+  one([](auto &cache) { cache.batch = 2; },
+      "cache.batch must be the call's (1), got 2");
+  one([](auto &cache) { cache.kv_heads = 1; },
+      "cache.kv_heads must be the call's (2), got 1");
+  one([](auto &cache) { cache.head_dim = 32; },
+      "cache.head_dim must be the call's (64), got 32");
+  one(
+      [](auto &cache) {
+        cache.lengths = nullptr;
+        cache.positions = {};
+        cache.counts.head_stride = 0;
+      },
+      "cache.lengths must not be null");
+}
+
+TEST(PlanCache, TwoPlacesForOneThing) {
+  auto one = [](std::function<void(Call &)> change) {
+    refuses(KVC_RAGGED, change, KVC_BAD_ARGUMENT,
+            "k, v and lengths must be null where a cache is given");
+  };
+  one([](Call &call) { call.layer.k.data = call.memory; });
+  one([](Call &call) { call.layer.v.data = call.memory; });
+  one([](Call &call) { call.layer.lengths = call.lengths; });
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.layer.positions_out = nullptr; },
+      KVC_BAD_ARGUMENT, "positions_out must not be null");
+}
+
+TEST(PlanCache, MergedRows) {
+  refuses(
+      KVC_RAGGED,
+      [](Call &call) {
+        float norm = 1;
+        call.members = {sizeof call.members, call.numbers,
+                        call.numbers,        &norm,
+                        call.numbers,        1};
+        call.cache.members = &call.members;
+      },
+      KVC_UNSUPPORTED,
+      "cache.members must be null: policies do not read merged rows yet");
+}
+
+TEST(PlanCache, Alignment) {
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.cache.k.data = call.memory + 4; },
+      KVC_MISALIGNED, "k must be aligned to 16 bytes, got ");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.cache.k.row_stride = 66; },
+      KVC_MISALIGNED, "strides of k must be multiples of 4 elements, got 66");
+  refuses(
+      KVC_PAGED, [](Call &call) { call.cache.v.page_stride = 130; },
+      KVC_MISALIGNED,
+      "strides of cache.v must be multiples of 4 elements, got 130");
+}
+
+// What lies in the arrays, on the host.
+TEST(PlanCache, Rows) {
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.lengths[0] = 101; }, KVC_EXCEEDS_LIMITS,
+      "sequence 0: the length must be 1 to 100 (tokens), got 101");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.positions[1] = 0; }, KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: positions must ascend from 0 to 99, got 0 behind 0 "
+      "at row 1");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.lengths[0] = 99; }, KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: positions must ascend from 0 to 98, got 99 behind "
+      "40 at row 2");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.counts[1] = 5; }, KVC_EXCEEDS_LIMITS,
+      "sequence 0, head 1: offset and count must be 0 or more and end within 8 "
+      "slots, got 4 and 5");
+  refuses(
+      KVC_PAGED, [](Call &call) { call.table[2] = 4; }, KVC_BAD_ARGUMENT,
+      "sequence 0, head 1: entries of cache.table must be 0 to 3, got 4 at 2");
+}
