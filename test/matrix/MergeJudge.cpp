@@ -114,9 +114,13 @@ private:
   }
 
   int64_t nextMember(int64_t token) const {
+    auto isKept = [&](int64_t token) {
+      return std::binary_search(kept.begin(), kept.end(), token);
+    };
+    // A destination that is not kept represents nobody.
     for (++token; token < layer.tokens; ++token)
-      if (std::binary_search(kept.begin(), kept.end(), token) ||
-          (token < past && destinationOf(token) >= 0))
+      if (isKept(token) ||
+          (token < past && isKept(int64_t(destinationOf(token)))))
         return token;
     return -1;
   }
