@@ -110,6 +110,8 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   queries = readsAll ? s.length : k.index(fixedQueries);
   if (tile)
     tile->setQueries(queries, queriesMissing());
+  if (tile && readsLogits)
+    tile->storeProducts();
   if (gathers())
     return runGathered(k, s);
   Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();

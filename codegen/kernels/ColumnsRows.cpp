@@ -232,14 +232,18 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
 Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &p,
                             AttentionOp op, Expr query, int64_t local) {
+  // As where products stay in registers, to the last bit: the policy has one value.
   Expr logit =
       tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
   if (op.getLogits())
-    return finishLogit(k, s, query, logit * k.f32(logitsInBase2));
+    return finishLogit(k, s, query,
+                       logit * (tile.logitScale() * k.f32(logitsInBase2)));
   Expr row = query.min(queries - 1);
   if (!storesShifted())
-    logit =
-        logit - logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row);
+    logit = logit.fusedMultiplyAdd(
+        tile.logitScale(),
+        logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
+            k.f32(-1));
   Expr seen = positionOf(k, s, p.kvHead, p.token) <= s.length - queries + row;
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
 }

@@ -79,12 +79,14 @@ void LogitTile::compute(const Buffer &memory, WarpProduct::Address address,
   // A lane has several products of a row, with one shift.
   llvm::SmallDenseMap<int, Expr> shifts;
   product.multiply(memory, address, [&](const WarpProduct::Product &p) {
-    Expr value = p.value * scale;
+    Expr value = p.value;
     if (shift) {
       Expr &known = shifts[p.rowSlot];
       if (!known.valid())
-        known = shift(p.row);
-      value = value - known;
+        known = shift(p.row) * k.f32(-1);
+      value = value.fusedMultiplyAdd(scale, known);
+    } else if (!storesProducts) {
+      value = value * scale;
     }
     k.store(value, tile, {k.warp(), p.row, p.column});
   });

@@ -49,11 +49,14 @@ public:
   /// Query head and query of one of all rows.
   std::pair<Expr, Expr> queryOf(Expr row);
 
+  /// Products are stored as they are, for who reads them to scale.
+  void storeProducts() { storesProducts = true; }
+
   /// What is subtracted from the logits of a row.
   using Shift = llvm::function_ref<Expr(Expr row)>;
   /// Computes step `step`: logits times scale * log2(e), less `shift` of one of
-  /// all rows where there is one, stored for `at`. Synchronises the warp after
-  /// storing.
+  /// all rows where there is one (with one rounding), or products, stored for `at`.
+  /// Synchronises the warp after storing.
   void compute(Expr step, Shift shift = nullptr);
   /// The same of 16 rows that are elsewhere; `shift` of one of these.
   void compute(const Buffer &memory, WarpProduct::Address address,
@@ -79,7 +82,7 @@ private:
   KernelBuilder &k;
   WarpProduct product;
   Expr queries;
-  bool queriesMissing = false;
+  bool queriesMissing = false, storesProducts = false;
   Buffer tile, q, keys;
   Expr scale;
   Expr sequence, kvHead;

@@ -249,8 +249,9 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     if (fine && !ratio && size.data[i] > 0)
       moved -= std::remainder(moved, unitOf(size.data[i]));
     x += moved;
+    // Squares are of fp32 as well, and so is their sum.
     if (deviation)
-      x = std::abs(x);
+      x = double(terms) * x * x > FLT_MAX ? INFINITY : std::abs(x);
   }
 }
 
