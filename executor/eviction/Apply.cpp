@@ -28,6 +28,11 @@ void checkBatch(const std::vector<LayerFile> &files) {
         throw fail(KVC_BAD_ARGUMENT, "{}: {} must be as in {} ({}), got {}",
                    file.path(), what, first.path(), a, b);
     };
+    if (first.ofRows != file.ofRows)
+      throw fail(KVC_BAD_ARGUMENT, "{}: must be {}, as {} is", file.path(),
+                 first.ofRows ? "a cache of rows (lengths, positions)"
+                              : "a prompt, without lengths and positions",
+                 first.path());
     same(first.layers.size(), file.layers.size(), "the number of layers");
     same(first.kvHeads, file.kvHeads, "the number of KV heads");
     same(first.headDim, file.headDim, "the head size");
@@ -54,11 +59,29 @@ uint32_t queryHeads(const std::vector<LayerFile> &files,
   return files[0].kvHeads;
 }
 
+/// True where the window takes the whole budget of every head, or none has a past.
+bool ranksNothing(const LayerFile &file, uint32_t budget, uint32_t window) {
+  if (!file.ofRows)
+    return budget <= window;
+  for (const LayerTensors &layer : file.layers) {
+    const int32_t *position = layer.positions;
+    for (uint32_t g = 0; g < file.kvHeads; ++g) {
+      int64_t rows = layer.lengths[g], inWindow = 0;
+      for (int64_t r = 0; r < rows; ++r)
+        inWindow += int64_t(*position++) >= int64_t(file.tokens) - window;
+      if (rows > inWindow && inWindow < budget)
+        return false;
+    }
+  }
+  return true;
+}
+
 /// What scoring reads must be there, unless nothing is scored.
 void checkInputs(const LayerFile &file, uint32_t budget,
                  const Manifest &manifest) {
   bool scored =
-      file.tokens > budget && !(manifest.window && budget <= *manifest.window);
+      file.tokens > budget &&
+      !(manifest.window && ranksNothing(file, budget, *manifest.window));
   for (size_t layer = 0; layer < file.layers.size(); ++layer) {
     const LayerTensors &tensors = file.layers[layer];
     for (auto [name, wanted, tensor] :
@@ -102,9 +125,14 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
     out[prefix + "members.norm"] =
         TensorData::of("F32", {entries}, members.norms);
   }
-  if (!kept.scores.empty())
-    out[prefix + "scores"] =
-        TensorData::of("F32", {heads, kept.past}, kept.scores);
+  if (file.ofRows)
+    out[prefix + "positions"] = TensorData::of("I32", {rows}, kept.positions);
+  if (kept.scores.empty())
+    return;
+  std::vector<uint64_t> shape{heads, kept.past};
+  if (file.ofRows) // the rows that each head has ranked
+    shape = {kept.scores.size()};
+  out[prefix + "scores"] = TensorData::of("F32", shape, kept.scores);
 }
 
 } // namespace
@@ -112,6 +140,9 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
 std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   std::vector<std::string> notes;
   Budget budget = Budget::parse(options.budget, options.keep);
+  if (options.page & (options.page - 1))
+    throw fail(KVC_BAD_ARGUMENT, "page must be a power of two, got {}",
+               options.page);
   std::vector<std::string> written = options.outputs;
   if (!options.metrics.empty())
     written.push_back(options.metrics);
@@ -128,6 +159,10 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   for (const std::string &input : options.inputs)
     files.emplace_back(input);
   checkBatch(files);
+  if (files[0].ofRows && !options.metrics.empty())
+    throw fail(KVC_BAD_ARGUMENT,
+               "--metrics needs a prompt, got a cache of rows in {}",
+               files[0].path());
 
   kvc_plan_options plan = {};
   plan.struct_size = sizeof plan;
@@ -144,6 +179,10 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
     budgets.push_back(budget.of(file.tokens));
     checkInputs(file, budgets.back(), manifest);
   }
+  plan.cache = options.page      ? KVC_PAGED
+               : files[0].ofRows ? KVC_RAGGED
+                                 : KVC_DENSE;
+  evictor.setPage(options.page);
   evictor.plan(plan);
 
   std::vector<std::map<std::string, TensorData>> outputs(files.size());
@@ -160,6 +199,8 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
       const LayerTensors &tensors = files[s].layers[layer];
       LayerSequence sequence;
       sequence.tokens = files[s].tokens;
+      sequence.lengths = tensors.lengths;
+      sequence.positions = tensors.positions;
       sequence.k = tensors.k->data;
       sequence.v = tensors.v->data;
       sequence.kRaw = tensors.kRaw ? tensors.kRaw->data : nullptr;

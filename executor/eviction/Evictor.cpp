@@ -62,7 +62,7 @@ void Evictor::plan(const kvc_plan_options &options) {
 
 KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
                          bool scores, uint32_t layer, uint32_t layers) {
-  LayerCall call(*current, batch, scale, layer, layers);
+  LayerCall call(*current, batch, scale, layer, layers, pageRows);
   if (call.inputs() & KVC_READS_TABLE) {
     uint32_t queryHeads = current->options.q_heads;
     if (table.size() != size_t(layers) * queryHeads)

@@ -36,6 +36,8 @@ public:
   /// carries state, layers must come in order, from 0, with the same lengths.
   KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
                   bool scores, uint32_t layer = 0, uint32_t layers = 1);
+  /// Slots of a page, where the plan is for a paged cache; a power of two.
+  void setPage(uint32_t rows) { pageRows = rows; }
 
   kvc_module &opened() { return *module; }
   const Manifest &manifest() const { return module->manifest; }
@@ -44,6 +46,7 @@ private:
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> current;
   std::vector<float> table;
+  uint32_t pageRows = 1;
   /// State of the running sequences, and the layer that comes next.
   struct State;
   std::unique_ptr<State> state;

@@ -9,13 +9,16 @@
 
 namespace kvc::rt {
 
-/// One sequence of one layer: rows of elements of the plan's type.
+/// One sequence of one layer: rows of elements of the plan's type. A cache of rows
+/// has `lengths` and `positions`, and its k, v and kRaw are [rows, d], head after head.
 struct LayerSequence {
-  uint32_t tokens = 0;             // T
-  const std::byte *k = nullptr;    // [Hkv, T, d]
-  const std::byte *v = nullptr;    // [Hkv, T, d]
-  const std::byte *kRaw = nullptr; // [Hkv, T, d], keys before RoPE; or null
-  const std::byte *q = nullptr;    // [Hq, queries, d], the last queries
+  uint32_t tokens = 0;                // T
+  const int32_t *lengths = nullptr;   // [Hkv] rows of each head
+  const int32_t *positions = nullptr; // [rows], ascending in each head
+  const std::byte *k = nullptr;       // [Hkv, T, d]
+  const std::byte *v = nullptr;       // [Hkv, T, d]
+  const std::byte *kRaw = nullptr;    // [Hkv, T, d], keys before RoPE; or null
+  const std::byte *q = nullptr;       // [Hq, queries, d], the last queries
   uint32_t queries = 0;
   const float *lse = nullptr;    // [Hq, queries], natural; or null
   uint32_t budget = 0;           // B
@@ -35,8 +38,9 @@ struct KeptSequence {
   std::vector<int32_t> indices; // [sum of counts]
   std::vector<std::byte> k, v;  // [sum of counts, d]
   uint32_t past = 0;            // tokens ranked, 0 if none were
-  std::vector<float> scores;    // [Hkv, past]
-  MemberTable members;          // empty where the policy does not merge
+  std::vector<float> scores;    // [Hkv, past]; of rows [those that were ranked]
+  std::vector<int32_t> positions; // [sum of counts], of rows only
+  MemberTable members;            // empty where the policy does not merge
 };
 
 struct KeptLayer {

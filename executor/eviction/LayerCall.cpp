@@ -11,7 +11,7 @@ using namespace kvc::rt;
 
 LayerCall::LayerCall(const kvc_plan &plan,
                      const std::vector<LayerSequence> &batch, float scale,
-                     uint32_t layer, uint32_t layers)
+                     uint32_t layer, uint32_t layers, uint32_t pageRows)
     : plan(plan), info(plan.query()), batch(batch), arena(*plan.module.device),
       heads(plan.options.kv_heads),
       rowBytes(plan.options.head_dim * dtypeBytes(plan.options.dtype)) {
@@ -20,7 +20,7 @@ LayerCall::LayerCall(const kvc_plan &plan,
   args.layers = layers;
   args.scale = scale;
   setSequences();
-  setCache();
+  hasRows() ? setRows(pageRows) : setCache();
   if (info.queries)
     setQueries();
   if (info.inputs & KVC_READS_WO)
@@ -37,7 +37,11 @@ void LayerCall::setSequences() {
   }
   args.batch = uint32_t(batch.size());
   args.tokens = tokens;
-  args.lengths = arena.upload(lengths);
+  int32_t *all = arena.upload(lengths);
+  if (hasRows())
+    cache.lengths = all;
+  else
+    args.lengths = all;
   args.budgets = arena.upload(budgets);
 }
 
@@ -84,6 +88,101 @@ void LayerCall::setCache() {
   args.v = cache([](const LayerSequence &s) { return s.v; });
   if (info.inputs & KVC_READS_RAW_KEYS)
     args.k_raw = cache([](const LayerSequence &s) { return s.kRaw; });
+}
+
+size_t LayerCall::rowsOf(size_t s, size_t h) const {
+  return batch[s].lengths ? size_t(batch[s].lengths[h]) : batch[s].tokens;
+}
+
+/// Heads of all sequences behind each other, each from a page of its own on; pages in
+/// descending order, so that no slot is where its number says.
+void LayerCall::setRows(uint32_t pageRows) {
+  bool paged = plan.options.cache == KVC_PAGED;
+  size_t page = paged ? pageRows : 1, total = 0, entries = 1;
+  auto pagesOf = [&](size_t s, size_t h) {
+    return (rowsOf(s, h) + page - 1) / page;
+  };
+  std::vector<int32_t> counts, first, table;
+  for (size_t s = 0; s < batch.size(); ++s)
+    for (size_t h = 0; h < heads; ++h) {
+      counts.push_back(int32_t(rowsOf(s, h)));
+      first.push_back(int32_t(total));
+      total += pagesOf(s, h);
+      entries = std::max(entries, pagesOf(s, h));
+    }
+  size_t pages = std::max<size_t>(total, 1);
+  if (pages * page > INT32_MAX)
+    throw fail(KVC_EXCEEDS_LIMITS,
+               "a cache must have below 2^31 slots, got {} pages of {}", pages,
+               page);
+  for (size_t own = 0; own < counts.size(); ++own)
+    for (size_t i = 0; i < entries; ++i)
+      table.push_back(int32_t(
+          pages - 1 - std::min<size_t>(size_t(first[own]) + i, pages - 1)));
+  auto slotOf = [&](size_t own, size_t row) {
+    return paged ? size_t(table[own * entries + row / page]) * page + row % page
+                 : size_t(first[own]) + row;
+  };
+  // Each head's rows, of `bytes`, from what lies head after head.
+  auto place = [&](const void *(*from)(const LayerSequence &), size_t bytes) {
+    auto *memory = arena.zeros<std::byte>(pages * page * bytes);
+    for (size_t s = 0; s < batch.size(); ++s) {
+      auto *next = static_cast<const std::byte *>(from(batch[s]));
+      for (size_t h = 0; h < heads && next; ++h)
+        for (size_t r = 0, rows = rowsOf(s, h); r < rows; r += page) {
+          size_t together = std::min(paged ? page : rows, rows - r);
+          arena.device.upload(memory + slotOf(s * heads + h, r) * bytes, next,
+                              together * bytes);
+          next += together * bytes;
+          if (!paged)
+            break;
+        }
+    }
+    return memory;
+  };
+  int64_t d = plan.options.head_dim, perHead = int64_t(heads);
+  auto plane = [&](void *memory, int64_t row) -> kvc_plane {
+    return {memory, 0, 0, row, row * int64_t(page)};
+  };
+  cache.struct_size = sizeof cache;
+  cache.kind = plan.options.cache;
+  cache.dtype = plan.options.dtype;
+  cache.batch = uint32_t(batch.size());
+  cache.kv_heads = uint32_t(heads);
+  cache.head_dim = plan.options.head_dim;
+  cache.k =
+      plane(place([](const LayerSequence &s) -> const void * { return s.k; },
+                  rowBytes),
+            d);
+  cache.v =
+      plane(place([](const LayerSequence &s) -> const void * { return s.v; },
+                  rowBytes),
+            d);
+  cache.counts = {arena.upload(counts), perHead, 1};
+  if (paged) {
+    cache.table = {arena.upload(table), perHead * int64_t(entries),
+                   int64_t(entries)};
+    cache.table_entries = uint32_t(entries);
+    cache.page_rows = uint32_t(page);
+    cache.pages = uint32_t(pages);
+  } else {
+    cache.offsets = {arena.upload(first), perHead, 1};
+    cache.slots = uint32_t(pages);
+  }
+  if (batch[0].positions) {
+    cache.positions = plane(
+        place(
+            [](const LayerSequence &s) -> const void * { return s.positions; },
+            sizeof(int32_t)),
+        1);
+    cache.positions_by_slot = 1;
+  }
+  if (info.inputs & KVC_READS_RAW_KEYS)
+    args.k_raw = {
+        place([](const LayerSequence &s) -> const void * { return s.kRaw; },
+              rowBytes),
+        0, 0, d};
+  args.cache = &cache;
 }
 
 void LayerCall::setQueries() {
@@ -135,7 +234,7 @@ void LayerCall::setOutputs() {
   args.index_capacity = tokens; // a head never keeps more than all
   args.indices = arena.zeros<int32_t>(rows * tokens);
   args.counts = arena.zeros<int32_t>(rows);
-  args.past = arena.zeros<int32_t>(batch.size());
+  args.past = arena.zeros<int32_t>(hasRows() ? rows : batch.size());
   args.status = arena.zeros<int32_t>(1);
   args.offsets = arena.zeros<int32_t>(rows);
   if (info.inputs & KVC_MERGES) {
@@ -159,6 +258,8 @@ void LayerCall::makeCache(const std::vector<int32_t> &counts) {
   args.out_rows = uint32_t(outRows);
   args.k_out = arena.zeros<std::byte>(batch.size() * outRows * rowBytes);
   args.v_out = arena.zeros<std::byte>(batch.size() * outRows * rowBytes);
+  if (hasRows())
+    args.positions_out = arena.zeros<int32_t>(batch.size() * outRows);
 }
 
 KeptLayer LayerCall::run(bool scores) {
@@ -194,17 +295,25 @@ KeptSequence LayerCall::read(size_t s, bool scores) const {
   };
   kept.k = cache(args.k_out);
   kept.v = cache(args.v_out);
-  kept.past = uint32_t(arena.download(args.past + s, 1)[0]);
+  std::vector<int32_t> ranked(heads);
+  if (hasRows()) {
+    kept.positions = arena.download(args.positions_out + s * outRows, sum);
+    ranked = arena.download(args.past + s * heads, heads);
+    kept.past = uint32_t(*std::max_element(ranked.begin(), ranked.end()));
+  } else {
+    kept.past = uint32_t(arena.download(args.past + s, 1)[0]);
+    std::fill(ranked.begin(), ranked.end(), int32_t(kept.past));
+  }
   if (info.inputs & KVC_MERGES)
     kept.members = readMembers(s);
   if (!scores || info.scores_offset < 0 || !kept.past)
     return kept;
-  auto *ranked = reinterpret_cast<const float *>(
+  auto *rows = reinterpret_cast<const float *>(
       static_cast<const std::byte *>(args.workspace) + info.scores_offset);
   for (size_t h = 0; h < heads; ++h) {
     size_t from =
         s * info.scores_heads + std::min<size_t>(h, info.scores_heads - 1);
-    auto line = arena.download(ranked + from * tokens, kept.past);
+    auto line = arena.download(rows + from * tokens, size_t(ranked[h]));
     kept.scores.insert(kept.scores.end(), line.begin(), line.end());
   }
   return kept;

@@ -5,6 +5,7 @@
 
 #include "executor/eviction/Arena.h"
 #include "executor/eviction/KeptLayer.h"
+#include "kvc/cache.h"
 #include "runtime/plan/Plan.h"
 
 namespace kvc::rt {
@@ -14,8 +15,10 @@ namespace kvc::rt {
 /// that is just as large as what was kept.
 class LayerCall {
 public:
+  /// `pageRows`: slots of a page, for a plan of a paged cache.
   LayerCall(const kvc_plan &plan, const std::vector<LayerSequence> &batch,
-            float scale, uint32_t layer, uint32_t layers);
+            float scale, uint32_t layer, uint32_t layers,
+            uint32_t pageRows = 0);
 
   /// KVC_READS_* and KVC_MERGES: what the policy reads beside the sequences.
   uint32_t inputs() const { return info.inputs; }
@@ -37,10 +40,11 @@ private:
   const std::vector<LayerSequence> &batch;
   Arena arena;
   kvc_layer_args args = {};
-  const size_t heads;    // Hkv
-  uint32_t tokens = 0;   // of the longest sequence
-  const size_t rowBytes; // of a token and head
-  size_t outRows = 1;    // of a sequence in k_out and v_out
+  kvc_cache_view cache = {}; // of a plan whose caches have rows
+  const size_t heads;        // Hkv
+  uint32_t tokens = 0;       // of the longest sequence
+  const size_t rowBytes;     // of a token and head
+  size_t outRows = 1;        // of a sequence in k_out and v_out
 
   /// Rows of all sequences in one piece of memory: [batch][head][rows].
   struct Packed {
@@ -59,6 +63,10 @@ private:
 
   void setSequences();
   void setCache();
+  void setRows(uint32_t pageRows);
+  bool hasRows() const { return plan.options.cache != KVC_DENSE; }
+  /// How many rows a head has.
+  size_t rowsOf(size_t sequence, size_t head) const;
   void setQueries();
   void setProjection();
   void setOutputs();

@@ -44,6 +44,20 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
   }
   if (count == 0)
     throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.0.k' is missing", path);
+  ofRows = file.find("layers.0.lengths") || file.find("layers.0.positions");
+  if (ofRows) {
+    // T comes first: it may be known of a later layer's rows only.
+    std::optional<uint32_t> length = readLength();
+    for (size_t layer = 0; layer < count; ++layer)
+      readRows(layer, layers.emplace_back(), length);
+    if (tokens == 0)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: metadata 'length' must say how many tokens there were, "
+                 "where there is no row",
+                 path);
+  } else {
+    layers.resize(count);
+  }
   for (size_t layer = 0; layer < count; ++layer)
     readLayer(layer);
   readMetadata();
@@ -63,7 +77,8 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
                "{}: tensor '{}' must be F32, F16 or BF16, got {}", path(), full,
                tensor.describe());
   for (uint64_t extent : tensor.shape)
-    if (extent == 0 || extent > INT32_MAX)
+    // A layer of a cache may have no row at all.
+    if ((extent == 0 && !ofRows) || extent > INT32_MAX)
       throw fail(KVC_BAD_ARGUMENT,
                  "{}: tensor '{}' must have 1 to 2^31 - 1 rows in every "
                  "dimension, got {}",
@@ -75,6 +90,75 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
   return tensor;
 }
 
+const TensorView &LayerFile::integers(size_t layer, const char *name) {
+  std::string full = formatted("layers.{}.{}", layer, name);
+  const TensorView &tensor = file.at(full);
+  if (tensor.dtype != "I32" || tensor.shape.size() != 1)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor '{}' must be I32 with 1 dimension, got {}", path(),
+               full, tensor.describe());
+  return tensor;
+}
+
+std::optional<uint32_t> LayerFile::readLength() const {
+  auto it = file.metadata.find("length");
+  if (it == file.metadata.end())
+    return std::nullopt;
+  const std::string &text = it->second;
+  uint32_t value = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 ||
+      value > INT32_MAX)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: metadata 'length' must be a whole number of 1 to {}, got "
+               "'{}'",
+               path(), INT32_MAX, text);
+  return value;
+}
+
+void LayerFile::readRows(size_t index, LayerTensors &layer,
+                         std::optional<uint32_t> length) {
+  const TensorView &lengths = integers(index, "lengths"),
+                   &positions = integers(index, "positions");
+  if (index == 0)
+    kvHeads = uint32_t(lengths.shape[0]);
+  if (lengths.shape[0] != kvHeads || kvHeads == 0)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor 'layers.{}.lengths' must have a number for each of "
+               "{} KV heads, got {}",
+               path(), index, std::max(kvHeads, 1u), lengths.describe());
+  layer.lengths = reinterpret_cast<const int32_t *>(lengths.data);
+  layer.positions = reinterpret_cast<const int32_t *>(positions.data);
+  for (uint32_t g = 0; g < kvHeads; ++g) {
+    if (layer.lengths[g] < 0)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: layers.{}.lengths must be 0 or more, got {}", path(),
+                 index, layer.lengths[g]);
+    layer.rows += uint64_t(layer.lengths[g]);
+  }
+  if (layer.rows != positions.shape[0])
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: layers.{}.positions must have as many rows as the lengths "
+               "add up to ({}), got {}",
+               path(), index, layer.rows, positions.shape[0]);
+  const int32_t *next = layer.positions;
+  for (uint32_t g = 0; g < kvHeads; ++g)
+    for (int32_t r = 0, last = -1; r < layer.lengths[g]; ++r, ++next) {
+      if (*next <= last || *next == INT32_MAX ||
+          (length && uint32_t(*next) >= *length))
+        throw fail(KVC_BAD_ARGUMENT,
+                   "{}: layers.{}.positions must ascend from 0 to {} in each "
+                   "head, got {} behind {} in head {}",
+                   path(), index, length.value_or(INT32_MAX) - 1, *next, last,
+                   g);
+      last = *next;
+      tokens = std::max(tokens, uint32_t(last) + 1);
+    }
+  if (length)
+    tokens = *length;
+}
+
 void LayerFile::readLayer(size_t index) {
   auto require = [&](bool holds, const char *name, const TensorView &tensor,
                      const std::string &rule) {
@@ -83,27 +167,35 @@ void LayerFile::readLayer(size_t index) {
                  "{}: tensor 'layers.{}.{}' must be {}, got {}", path(), index,
                  name, rule, tensor.describe());
   };
-  LayerTensors layer;
-  layer.k = &tensor(index, "k", 3);
+  LayerTensors &layer = layers[index];
+  size_t rank = ofRows ? 2 : 3;
+  layer.k = &tensor(index, "k", rank);
   if (index == 0) {
     dtype = *layer.k->kvcDtype();
-    kvHeads = uint32_t(layer.k->shape[0]);
-    tokens = uint32_t(layer.k->shape[1]);
-    headDim = uint32_t(layer.k->shape[2]);
+    if (!ofRows) {
+      kvHeads = uint32_t(layer.k->shape[0]);
+      tokens = uint32_t(layer.k->shape[1]);
+    }
+    headDim = uint32_t(layer.k->shape.back());
   }
   std::vector<uint64_t> cache{kvHeads, tokens, headDim};
-  std::string type = layers.empty() ? layer.k->dtype : layers[0].k->dtype;
+  std::string type = layers[0].k->dtype;
   std::string rule = formatted("{} [{}, {}, {}] as layers.0.k", type, kvHeads,
                                tokens, headDim);
+  if (ofRows) {
+    cache = {layer.rows, headDim};
+    rule = formatted("{} [{}, {}], a row for each position", type, layer.rows,
+                     headDim);
+  }
   require(layer.k->shape == cache && layer.k->dtype == type, "k", *layer.k,
           rule);
-  layer.v = &tensor(index, "v", 3);
+  layer.v = &tensor(index, "v", rank);
   require(layer.v->shape == cache && layer.v->dtype == type, "v", *layer.v,
           rule);
 
   std::string prefix = formatted("layers.{}.", index);
   if (file.find(prefix + "k_raw")) {
-    layer.kRaw = &tensor(index, "k_raw", 3);
+    layer.kRaw = &tensor(index, "k_raw", rank);
     require(layer.kRaw->shape == cache && layer.kRaw->dtype == type, "k_raw",
             *layer.kRaw, rule);
   }
@@ -140,7 +232,6 @@ void LayerFile::readLayer(size_t index) {
             "wo", *layer.wo,
             formatted("{} [{}, {}]", type, hidden, qHeads * headDim));
   }
-  layers.push_back(layer);
 }
 
 std::optional<double> LayerFile::readNumber(const char *name) const {

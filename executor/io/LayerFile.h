@@ -16,16 +16,21 @@ struct LayerTensors {
   const TensorView *q = nullptr;    // [Hq, Tq, d]
   const TensorView *lse = nullptr;  // [Hq, Tq]
   const TensorView *wo = nullptr;   // [D, Hq * d]
+  // Of a cache of rows; then k, v and kRaw are [rows, d], head after head.
+  const int32_t *lengths = nullptr;   // [Hkv]
+  const int32_t *positions = nullptr; // [rows]
+  uint64_t rows = 0;                  // of all heads
 };
 
-/// Shapes are checked against each other when the file is opened; no tensor
-/// holds NaN.
+/// A prompt, or a cache of rows: `lengths` and `positions` in every layer. Shapes are
+/// checked against each other when the file is opened; no tensor holds NaN.
 class LayerFile {
 public:
   /// Throws Failure that names file, tensor, rule and value.
   explicit LayerFile(const std::string &path);
 
   std::vector<LayerTensors> layers;
+  bool ofRows = false;
   uint32_t kvHeads = 0, headDim = 0, tokens = 0;
   uint32_t qHeads = 0, queries = 0; // 0 without queries
   uint32_t hidden = 0;              // D, 0 without output projections
@@ -38,6 +43,11 @@ public:
 
 private:
   void readLayer(size_t index);
+  /// Counts and positions of a layer's rows; `length` is T if the file says so.
+  void readRows(size_t index, LayerTensors &layer,
+                std::optional<uint32_t> length);
+  std::optional<uint32_t> readLength() const;
+  const TensorView &integers(size_t layer, const char *name);
   void readMetadata();
   std::optional<double> readNumber(const char *name) const;
   const TensorView &tensor(size_t layer, const char *name, size_t rank);

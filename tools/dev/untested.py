@@ -32,6 +32,7 @@ exceptions = {
     "cannot allocate": memory,
     "cannot write a temporary file for ptxas": memory,
     "a layer of a cache must have at most": "2^31 rows of a layer",
+    "a cache must have below 2^31 slots, got": "2^31 slots of a layer",
     "merged rows go behind merged rows only": earlier,
     "kept rows do not fit their cache": "a policy's kernel must have gone wrong",
     "reads a table of": earlier,

@@ -41,6 +41,11 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
       ->needs(metrics);
   command->add_flag("--scores", options->scores, "Write what was ranked");
   command
+      ->add_option(
+          "--page", options->page,
+          "Lay the cache out in pages of so many slots, a power of two")
+      ->check(wholeNumber(1, 1 << 16));
+  command
       ->add_option("--seed", options->seed,
                    "Order of emulated threads (0: ascending)")
       ->check(wholeNumber(0, UINT64_MAX));
