@@ -51,6 +51,8 @@ def KVC_PolicyOp : KVC_FrameOp<"policy", [IsolatedFromAbove, Symbol, SingleBlock
     - C1: the body ends in `kvc.keep` or `kvc.done`.
     - C2: the name has letters, digits and `_` and does not begin with a digit:
       it becomes a symbol of the artefact.
+    - C3: each of `params` is what `kvc.param` may be: a whole number, a finite
+      float or a decimal text.
 
     `params` are those that it was compiled with, for the manifest; `plan` is
     written by `kvc-write-plan`.
@@ -82,6 +84,7 @@ def KVC_ParamOp : KVC_Op<"param", [Pure, HasParent<"PolicyOp">]> {
     Constraints:
     - C1: the value is an integer of type `index`, a float of type `f32`, or a
       decimal text of type `!kvc.fraction`.
+    - C2: a float is finite: the manifest has it as JSON.
 
     Examples:
     ```mlir

@@ -19,11 +19,27 @@ static bool isIdentifier(StringRef name) {
          llvm::all_of(name, isWord);
 }
 
+/// What a parameter can be bound to.
+static bool isParameter(Attribute value) {
+  if (auto real = dyn_cast<FloatAttr>(value))
+    return real.getValue().isFinite();
+  if (auto text = dyn_cast<StringAttr>(value))
+    return parseFraction(text.getValue()).has_value();
+  auto whole = dyn_cast<IntegerAttr>(value);
+  return whole && whole.getType().isIndex();
+}
+
 LogicalResult PolicyOp::verify() {
   if (!isIdentifier(getSymName())) // C2
     return emitOpError("name must be letters, digits and _, not beginning with "
                        "a digit, got '")
            << getSymName() << "'";
+  if (DictionaryAttr params = getParamsAttr())
+    for (NamedAttribute param : params) // C3
+      if (!isParameter(param.getValue()))
+        return emitOpError("params must be whole numbers, finite floats and "
+                           "decimal texts, got ")
+               << param.getName() << " = " << param.getValue();
   return success();
 }
 
@@ -42,6 +58,9 @@ LogicalResult ParamOp::verify() {
       !isa<IntegerAttr, FloatAttr, StringAttr>(getValue())) // C1
     return emitOpError("value must be a number of the result's type, got ")
            << getValue();
+  if (auto real = dyn_cast<FloatAttr>(getValue()))
+    if (!real.getValue().isFinite()) // C2
+      return emitOpError("value must be finite, got ") << getValue();
   if (auto text = dyn_cast<StringAttr>(getValue()))
     if (!isa<FractionType>(getType()) || !parseFraction(text.getValue()))
       return emitOpError(

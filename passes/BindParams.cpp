@@ -28,7 +28,8 @@ TypedAttr parseValue(StringRef text, TypedAttr like) {
   double value;
   if (text.getAsDouble(value))
     return {};
-  return FloatAttr::get(like.getType(), value);
+  auto number = FloatAttr::get(like.getType(), value);
+  return number.getValue().isFinite() ? number : FloatAttr();
 }
 
 struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
@@ -56,8 +57,10 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
         value = parseValue(it->second, value);
         if (!value) {
           param.emitError("parameter '")
-              << param.getName() << "' must be a non-negative number of type "
-              << param.getType() << ", got '" << it->second << "'";
+              << param.getName() << "' must be a "
+              << (isa<FloatType>(param.getType()) ? "finite" : "non-negative")
+              << " number of type " << param.getType() << ", got '"
+              << it->second << "'";
           return WalkResult::interrupt();
         }
       }

@@ -51,16 +51,21 @@ bool isPlanned(PolicyOp policy) {
                    size_t(std::distance(kernels.begin(), kernels.end())))
     return false;
   size_t buffers = 0;
+  bool known = true;
+  auto note = [&](BufferAttr buffer) {
+    ++buffers;
+    known &= buffer && buffer.getIndex() >= 0 &&
+             size_t(buffer.getIndex()) < plan.getBuffers().size();
+  };
   for (KernelOp kernel : kernels) {
-    buffers += kernel.getBuffersAttr() ? kernel.getBuffersAttr().size() : 0;
+    if (ArrayAttr own = kernel.getBuffersAttr())
+      for (Attribute buffer : own)
+        note(dyn_cast<BufferAttr>(buffer));
     for (Operation &op : kernel.getBody().getOps())
-      if (auto scratch = dyn_cast<ScratchOpInterface>(op)) {
-        ++buffers;
-        if (!scratch.getBufferAttr())
-          return false;
-      }
+      if (auto scratch = dyn_cast<ScratchOpInterface>(op))
+        note(scratch.getBufferAttr());
   }
-  return plan.getBuffers().size() == buffers &&
+  return known && plan.getBuffers().size() == buffers &&
          plan.getLse().value_or(0) <= buffers &&
          plan.getScores().value_or(0) <= buffers;
 }

@@ -28,6 +28,9 @@ void Checkpoint::readIndex(const std::string &path) {
   if (!root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object())
     throw fail(KVC_BAD_ARGUMENT, "{}: weight_map must be an object", path);
+  if (root["weight_map"].empty())
+    throw fail(KVC_BAD_ARGUMENT, "{}: weight_map must name tensors, got none",
+               path);
   for (auto &[name, file] : root["weight_map"].items()) {
     if (!file.is_string() ||
         file.get<std::string>().find('/') != std::string::npos)

@@ -99,6 +99,7 @@ cases = [
     (needle, lambda f: tensors(f, lambda h: h["model.norm.weight"].update(dtype="I16")),
      "tensor 'model.norm.weight' must be F32, F16 or BF16, got I16 [128]"),
     (sharded, edit("model.safetensors.index.json", lambda i: i.update(weight_map=[])), "weight_map must be an object"),
+    (sharded, edit("model.safetensors.index.json", lambda i: i.update(weight_map={})), "weight_map must name tensors, got none"),
     (needle, edit(tokenizer, lambda t: t["model"].update(type="Unigram")), 'model.type must be BPE, got "Unigram"'),
     (needle, edit(tokenizer, lambda t: t["model"].update(vocab=[])), "model.vocab must be an object of tokens, got []"),
     (needle, edit(tokenizer, lambda t: t["model"]["vocab"].update(a="x")), "model.vocab['a'] must be a token id"),

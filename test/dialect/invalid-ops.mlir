@@ -22,6 +22,37 @@ kvc.policy @param_list {
 
 // -----
 
+// ParamOp C2: no number of JSON's.
+kvc.policy @param_infinite {
+  // expected-error @+1 {{value must be finite, got 0x7F800000 : f32}}
+  %w = kvc.param "share" = 0x7F800000 : f32
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// PolicyOp C3: the manifest has no such values.
+// expected-error @+1 {{params must be whole numbers, finite floats and decimal texts, got "window" = "many"}}
+kvc.policy @params_text attributes {params = {window = "many"}} {
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// PolicyOp C3
+// expected-error @+1 {{params must be whole numbers, finite floats and decimal texts, got "share" = 0x7FC00000 : f32}}
+kvc.policy @params_nan attributes {params = {share = 0x7FC00000 : f32}} {
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
 // KernelOp C1
 kvc.policy @kernel_arguments {
   %s = kvc.kernel columns "columns0"() : () -> tensor<?x?xf32> {

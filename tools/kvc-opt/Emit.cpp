@@ -62,8 +62,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   if (artefact && chips == std::vector<std::string>{"none"})
     chips.clear();
   if (level == Level::PTX && chips.size() > 1)
-    return fail("--emit=ptx takes one --chip, got " +
-                        Twine(chips.size()));
+    return fail("--emit=ptx takes one --chip, got " + Twine(chips.size()));
   if (level == Level::Library && options.output == "-")
     return fail("--emit=library needs -o FILE");
 

@@ -6,7 +6,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
-#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 /// A text on one line, whatever a name in it holds: line breaks as \n, and
@@ -37,8 +37,7 @@ void kvc::print(mlir::Diagnostic &diagnostic, bool remarks) {
   if (error ? errorIsSaid : severity == Severity::Remark && !remarks)
     return;
   errorIsSaid |= error;
-  auto where =
-      diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>();
+  auto where = diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>();
   if (where && where.getLine())
     llvm::errs() << oneLine(where.getFilename()) << ":" << where.getLine()
                  << ":" << where.getColumn() << ": ";
@@ -49,12 +48,43 @@ void kvc::print(mlir::Diagnostic &diagnostic, bool remarks) {
                << "\n";
 }
 
-std::unique_ptr<llvm::MemoryBuffer> kvc::readInput(const std::string &path) {
-  std::string message;
-  auto file = mlir::openInputFile(path, &message);
+llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>>
+kvc::readLimited(const std::string &path) {
+  namespace fs = llvm::sys::fs;
+  bool isStandard = path == "-";
+  llvm::Expected<fs::file_t> file =
+      isStandard ? fs::getStdinHandle() : fs::openNativeFileForRead(path);
   if (!file)
-    fail(message);
-  return file;
+    return llvm::errorToErrorCode(file.takeError());
+  std::string text;
+  std::error_code wrong;
+  constexpr size_t chunk = 1 << 16;
+  for (size_t got = chunk; got && !wrong;) {
+    size_t had = text.size();
+    text.resize(had + chunk);
+    llvm::Expected<size_t> read = fs::readNativeFile(
+        *file, llvm::MutableArrayRef(text.data() + had, chunk));
+    got = read ? *read : 0;
+    if (!read)
+      wrong = llvm::errorToErrorCode(read.takeError());
+    text.resize(had + got);
+    if (text.size() > mostInputBytes)
+      wrong = std::make_error_code(std::errc::file_too_large);
+  }
+  if (!isStandard)
+    fs::closeFile(*file);
+  if (wrong)
+    return wrong;
+  return llvm::MemoryBuffer::getMemBufferCopy(text,
+                                              isStandard ? "<stdin>" : path);
+}
+
+std::unique_ptr<llvm::MemoryBuffer> kvc::readInput(const std::string &path) {
+  auto file = readLimited(path);
+  if (file)
+    return std::move(*file);
+  fail("cannot open input file '" + path + "': " + file.getError().message());
+  return nullptr;
 }
 
 int kvc::writeOutput(llvm::StringRef text, const std::string &path) {

@@ -22,6 +22,12 @@ int fail(const llvm::Twine &message, int status = 1);
 /// and, if wanted, remarks are lines of their own.
 void print(mlir::Diagnostic &diagnostic, bool remarks);
 
+/// Larger inputs are refused: a device may have no end.
+constexpr size_t mostInputBytes = size_t(64) << 20;
+/// A file or, for "-", standard input.
+llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>>
+readLimited(const std::string &path);
+
 /// The file, or standard input for "-"; null where fail has said why not.
 std::unique_ptr<llvm::MemoryBuffer> readInput(const std::string &path);
 

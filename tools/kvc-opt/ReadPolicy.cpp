@@ -2,6 +2,8 @@
 
 #include "tools/kvc-opt/ReadPolicy.h"
 
+#include "tools/kvc-opt/Files.h"
+
 #include "dialect/KVCDialect.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -76,9 +78,12 @@ private:
   }
   /// "!name" or "#name", or with a "=" its definition.
   void readAlias(StringRef rest) {
-    StringRef name = rest.take_front(1 + rest.drop_front().take_while([](char c) {
-      return llvm::isAlnum(c) || StringRef("_$.-").contains(c);
-    }).size());
+    StringRef name = rest.take_front(
+        1 + rest.drop_front()
+                .take_while([](char c) {
+                  return llvm::isAlnum(c) || StringRef("_$.-").contains(c);
+                })
+                .size());
     StringRef behind = rest.drop_front(name.size()).ltrim(" \t");
     if (behind.starts_with("=") && !behind.starts_with("==")) {
       alias = &lengths[name];
@@ -112,7 +117,7 @@ LogicalResult kvc::checkPolicyText(llvm::MemoryBufferRef text,
 LogicalResult kvc::checkPolicyFile(const std::string &path) {
   if (path == "-")
     return success();
-  auto file = llvm::MemoryBuffer::getFile(path);
+  auto file = readLimited(path);
   MLIRContext context(MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
     auto where = cast<FileLineColLoc>(diagnostic.getLocation());

@@ -20,6 +20,16 @@ static int sayError(std::string message, int status) {
   return status;
 }
 
+/// True for an empty argument that is no option's value. CLI11 would look at it for
+/// ever where a command has a group of options.
+static bool isStray(const CLI::App &command, const char *before,
+                    const char *argument) {
+  if (*argument)
+    return false;
+  const CLI::Option *option = command.get_option_no_throw(before);
+  return !option || option->get_items_expected_max() == 0;
+}
+
 static int runCommand(int argc, char **argv) {
   CLI::App app("kvc-run: run compiled eviction policies");
   app.require_subcommand(1);
@@ -29,6 +39,11 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addEval(app, run);
   kvc::rt::addProfile(app, run);
   kvc::rt::addReport(app, run);
+  for (const CLI::App *command :
+       app.get_subcommands([](CLI::App *) { return true; }))
+    for (int i = 2; i < argc && command->check_name(argv[1]); ++i)
+      if (isStray(*command, argv[i - 1], argv[i]))
+        return sayError("The following argument was not expected: ''", 2);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
