@@ -46,7 +46,7 @@ struct ExpandAbsI : public OpRewritePattern<math::AbsIOp> {
 };
 
 /// x to the power of y as IEEE 754 has it: 1 where y is 0 or x is 1, NaN for
-/// negative numbers to a power that is not whole. exp2(y * log2|x|) has an error
+/// finite negative numbers to a power that is not whole. exp2(y * log2|x|) has an error
 /// of about |y * log2 x| units.
 struct ExpandPower : public OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -63,7 +63,8 @@ struct ExpandPower : public OpRewritePattern<math::PowFOp> {
     Expr odd = whole & (floorOf(half) < half);
     // Also of -0: the sign is that of x.
     Expr signedPower = odd.select(power.binary<math::CopySignOp>(x), power);
-    Expr root = (x < zero) & (floorOf(y) < y);
+    Expr finite = size < x.same(INFINITY);
+    Expr root = (x < zero) & finite & (floorOf(y) < y);
     Expr result = root.select(x.same(NAN), signedPower);
     // |x| = 1 to any power that is no NaN, infinite ones among them.
     Expr unit = (size == one) & (y.unary<math::AbsFOp>() == y.same(INFINITY));
