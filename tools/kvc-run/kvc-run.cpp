@@ -12,11 +12,16 @@
 #include <cstring>
 #include <iostream>
 
-/// On one line, whatever a name or a text in it holds.
-static int sayError(std::string message, int status) {
-  for (size_t at = 0; (at = message.find('\n', at)) != std::string::npos;)
-    message.replace(at, 1, "\\n");
-  std::cerr << "error: " << message << "\n";
+/// On one line, whatever a name or a text in it holds: line breaks as \n, and nothing
+/// that moves the cursor.
+static int sayError(const std::string &message, int status) {
+  std::string line;
+  for (char c : message)
+    if (c == '\n')
+      line += "\\n";
+    else
+      line += uint8_t(c) < 0x20 || c == 0x7f ? '?' : c;
+  std::cerr << "error: " << line << "\n";
   return status;
 }
 
