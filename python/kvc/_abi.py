@@ -1,7 +1,8 @@
 """The C ABI of kvc/kvc.h, cache.h, attend.h and host.h, as ctypes sees it.
 
-Declarations and nothing else, in the header's order; python/tests/test_abi.py parses the
-headers and compares every struct, enumerator and function with what stands here.
+Declarations and nothing else, in the headers' order but for LayerArgs, which points to a
+view; python/tests/core/test_abi.py parses the headers and compares every struct, enumerator
+and function with what stands here.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class PlanOptions(Struct):
         ("max_batch", c_uint32),
         ("max_tokens", c_uint32),
         ("lse_given", c_int),
+        ("cache", c_int),
     ]
 
 
@@ -105,51 +107,6 @@ class Rows(ctypes.Structure):
         ("batch_stride", c_int64),
         ("head_stride", c_int64),
         ("row_stride", c_int64),
-    ]
-
-
-class LayerArgs(Struct):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("batch", c_uint32),
-        ("tokens", c_uint32),
-        ("layer", c_uint32),
-        ("layers", c_uint32),
-        ("lengths", c_void_p),
-        ("budgets", c_void_p),
-        ("k", Rows),
-        ("v", Rows),
-        ("q", Rows),
-        ("q_rows", c_uint32),
-        ("k_raw", Rows),
-        ("wo", Rows),
-        ("hidden", c_uint32),
-        ("table", c_void_p),
-        ("state", c_void_p),
-        ("state_rows", c_uint32),
-        ("lse", c_void_p),
-        ("lse_batch_stride", c_int64),
-        ("lse_head_stride", c_int64),
-        ("lse_rows", c_uint32),
-        ("lse_base_2", c_int),
-        ("scale", c_float),
-        ("indices", c_void_p),
-        ("index_capacity", c_uint32),
-        ("counts", c_void_p),
-        ("past", c_void_p),
-        ("status", c_void_p),
-        ("k_out", c_void_p),
-        ("v_out", c_void_p),
-        ("offsets", c_void_p),
-        ("member_rows", c_void_p),
-        ("member_positions", c_void_p),
-        ("member_norms", c_void_p),
-        ("member_counts", c_void_p),
-        ("member_capacity", c_uint32),
-        ("out_rows", c_uint32),
-        ("slack", c_uint32),
-        ("workspace", c_void_p),
-        ("workspace_bytes", c_size_t),
     ]
 
 
@@ -204,6 +161,53 @@ class CacheView(Struct):
         ("positions", Plane),
         ("positions_by_slot", c_uint32),
         ("members", POINTER(MemberTable)),
+    ]
+
+
+class LayerArgs(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("batch", c_uint32),
+        ("tokens", c_uint32),
+        ("layer", c_uint32),
+        ("layers", c_uint32),
+        ("lengths", c_void_p),
+        ("budgets", c_void_p),
+        ("k", Rows),
+        ("v", Rows),
+        ("q", Rows),
+        ("q_rows", c_uint32),
+        ("k_raw", Rows),
+        ("wo", Rows),
+        ("hidden", c_uint32),
+        ("table", c_void_p),
+        ("state", c_void_p),
+        ("state_rows", c_uint32),
+        ("lse", c_void_p),
+        ("lse_batch_stride", c_int64),
+        ("lse_head_stride", c_int64),
+        ("lse_rows", c_uint32),
+        ("lse_base_2", c_int),
+        ("scale", c_float),
+        ("indices", c_void_p),
+        ("index_capacity", c_uint32),
+        ("counts", c_void_p),
+        ("past", c_void_p),
+        ("status", c_void_p),
+        ("k_out", c_void_p),
+        ("v_out", c_void_p),
+        ("offsets", c_void_p),
+        ("member_rows", c_void_p),
+        ("member_positions", c_void_p),
+        ("member_norms", c_void_p),
+        ("member_counts", c_void_p),
+        ("member_capacity", c_uint32),
+        ("out_rows", c_uint32),
+        ("slack", c_uint32),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+        ("cache", ctypes.POINTER(CacheView)),
+        ("positions_out", c_void_p),
     ]
 
 

@@ -53,7 +53,7 @@ def fields(body):
     """ "const void *a, *b; int c;" as [("a", c_void_p), ...]."""
     found = []
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        kind, names = re.fullmatch(r"(?:const\s+)?(\w+)\s*(.*)", declaration, re.S).groups()
+        kind, names = re.fullmatch(r"(?:const\s+)?(?:struct\s+)?(\w+)\s*(.*)", declaration, re.S).groups()
         for name in names.split(","):
             pointer = "*" in name
             of = POINTED.get(kind, ctypes.c_void_p) if pointer else INTEGERS[kind]
