@@ -153,7 +153,9 @@ private:
                                 {Layout::PagesKV, 4},
                                 {Layout::PagesList, 8},
                                 {Layout::PagesRagged, 32}}) {
-      if (isPaged(layout) && readsRaw)
+      // Every other layout, the odd or the even ones by the seed.
+      if ((isPaged(layout) && readsRaw) ||
+          (int(layout) % 2 != int(seed % 2) && !std::getenv("KVC_ALL_CASES")))
         continue;
       SCOPED_TRACE(testing::Message() << "layout " << int(layout));
       expectSame(first, evict(other.get(), cache, raw, layout, page, input));

@@ -2,24 +2,13 @@
 
 #include "tools/kvc-opt/Files.h"
 
+#include "support/OneLine.h"
 #include "support/OutputFiles.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
-
-/// A text on one line, whatever a name in it holds: line breaks as \n, and
-/// nothing that moves the cursor.
-static std::string oneLine(llvm::StringRef text) {
-  std::string line;
-  for (char c : text)
-    if (c == '\n')
-      line += "\\n";
-    else
-      line += uint8_t(c) < 0x20 || c == 0x7f ? '?' : c;
-  return line;
-}
 
 static bool errorIsSaid = false;
 
@@ -39,8 +28,8 @@ void kvc::print(mlir::Diagnostic &diagnostic, bool remarks) {
   errorIsSaid |= error;
   auto where = diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>();
   if (where && where.getLine())
-    llvm::errs() << oneLine(where.getFilename()) << ":" << where.getLine()
-                 << ":" << where.getColumn() << ": ";
+    llvm::errs() << oneLine(where.getFilename().getValue()) << ":"
+                 << where.getLine() << ":" << where.getColumn() << ": ";
   llvm::errs() << (error                           ? "error: "
                    : severity == Severity::Warning ? "warning: "
                                                    : "remark: ")

@@ -4,6 +4,7 @@
 
 #include "runtime/base/Failure.h"
 #include "executor/model/Blas.h"
+#include "support/OneLine.h"
 #include "support/OutputFiles.h"
 
 #include <cerrno>
@@ -12,16 +13,8 @@
 #include <cstring>
 #include <iostream>
 
-/// On one line, whatever a name or a text in it holds: line breaks as \n, and nothing
-/// that moves the cursor.
 static int sayError(const std::string &message, int status) {
-  std::string line;
-  for (char c : message)
-    if (c == '\n')
-      line += "\\n";
-    else
-      line += uint8_t(c) < 0x20 || c == 0x7f ? '?' : c;
-  std::cerr << "error: " << line << "\n";
+  std::cerr << "error: " << kvc::oneLine(message) << "\n";
   return status;
 }
 
