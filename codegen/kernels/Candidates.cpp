@@ -35,24 +35,36 @@ void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
 }
 
 void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
-                         const Buffer &digits) {
+                         const Buffer &digits, HeadShares *shares) {
   KernelBuilder &k = row.k;
   const SequenceScalars &s = row.s;
   bool all = op.getAllHeads();
-  auto countOf = [&](Expr head) {
+  auto countOf = [&](const SequenceScalars &s, Expr head) {
     PointEval eval(k, s, row.leaf, Point{head, -1, {}, k.index(0)});
     return atLeastNone(k, eval(op.getCount()).toIndex(), op.getCount());
   };
   Expr heads = k.arg("kv_heads");
-  Expr wanted =
-      all ? k.fold(0, heads, 1, k.index(0),
-                   [&](Expr head, Expr sum) { return sum + countOf(head); })
-          : countOf(row.head);
-  Expr items = all ? s.past * heads : s.past;
-  k.when((wanted > 0) & (wanted < items), [&] {
+  Expr wanted, items, isRanked = k.boolean(true);
+  if (shares) {
+    shares->open(s, cast<YieldOp>(op->getBlock()->getTerminator()), countOf);
+    wanted = shares->total();
+    items = shares->items();
+    isRanked = shares->takesPart(row.head);
+  } else if (all) {
+    wanted = k.fold(0, heads, 1, k.index(0), [&](Expr head, Expr sum) {
+      return sum + countOf(s, head);
+    });
+    items = s.past * heads;
+  } else {
+    wanted = countOf(s, row.head);
+    items = s.past;
+  }
+  auto takesPart = [&](Expr head) { return shares->takesPart(head); };
+  k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
     RadixSelect::Place place =
         radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
-                      all ? k.index(0) : row.head, all ? heads : k.index(1));
+                      all ? k.index(0) : row.head, all ? heads : k.index(1),
+                      shares ? takesPart : llvm::function_ref<Expr(Expr)>());
     // Every thread's candidates lie beside each other.
     auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
       return k.stream(
@@ -144,12 +156,17 @@ Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
   return {result[0], result[1]};
 }
 
-void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block, Expr heads,
-                             Expr items, Expr wanted,
-                             const Buffer &chosen) const {
+void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
+                             const SequenceScalars &s, Expr positions,
+                             Expr wanted, const Buffer &chosen,
+                             const HeadShares *shares) const {
+  Expr heads = k.arg("kv_heads");
+  auto takesPart = [&](Expr head) { return shares->takesPart(head); };
   RadixSelect::Place place = radix.start(wanted.toI32());
   for (const Buffer &histogram : {digits, second}) {
-    place = radix.descend(place, histogram, sequence, k.index(0), heads);
+    place =
+        radix.descend(place, histogram, sequence, k.index(0), heads,
+                      shares ? takesPart : llvm::function_ref<Expr(Expr)>());
     // What lies above is in the histogram: a warp for each head.
     Expr bin = place.prefix & (digitBins - 1);
     k.loop(k.warp(), heads, block.threads / warpSize, [&](Expr head) {
@@ -162,16 +179,21 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block, Expr heads,
           [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
             return Values{sum[0] + made[0]};
           })[0];
-      k.when(above > 0, [&] { k.atomicAdd(above, chosen, {head}); });
+      Expr counts = above > 0;
+      if (shares)
+        counts = counts & takesPart(head);
+      k.when(counts, [&] { k.atomicAdd(above, chosen, {head}); });
     });
   }
   // Behind the two digits some items are left, numbered across heads.
   radix.finish(
-      place, items,
+      place, positions * heads,
       [&](RadixSelect::Visit visit) {
         k.loop(0, heads, 1, [&](Expr head) {
           walk(block, head, [&](Expr key, llvm::function_ref<Expr()> token) {
-            visit(key, [&] { return token() * heads + head; });
+            visit(key, [&] {
+              return positionOf(k, s, head, token()) * heads + head;
+            });
           });
         });
       },

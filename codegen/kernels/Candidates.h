@@ -14,6 +14,7 @@
 #ifndef KVC_CODEGEN_KERNELS_CANDIDATES_H
 #define KVC_CODEGEN_KERNELS_CANDIDATES_H
 
+#include "codegen/kernels/HeadShares.h"
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/RowBlock.h"
 
@@ -25,8 +26,9 @@ void countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
                  const std::optional<Buffer> &stored);
 
 /// kvc.list_candidates for the block's span: reads the digits from `digits`.
+/// `shares`: of a cache of rows, where it is for all heads together; else null.
 void listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
-                    const Buffer &digits);
+                    const Buffer &digits, HeadShares *shares);
 
 /// Where a kernel finds what the others have made for a selection.
 class Candidates {
@@ -39,9 +41,12 @@ public:
   Selection select(RadixSelect &radix, ThreadBlock &block, Expr head,
                    Expr count, Expr wanted) const;
   /// How many of each head are among the `wanted` largest of all heads, above 0
-  /// and below all `items`: adds them to `chosen`, which is 0.
-  void countChosen(RadixSelect &radix, ThreadBlock &block, Expr heads,
-                   Expr items, Expr wanted, const Buffer &chosen) const;
+  /// and below all that there are: adds them to `chosen`, which is 0. Ties go to the
+  /// smaller position, below `positions`, then to the smaller head. `shares` as for
+  /// listCandidates.
+  void countChosen(RadixSelect &radix, ThreadBlock &block,
+                   const SequenceScalars &s, Expr positions, Expr wanted,
+                   const Buffer &chosen, const HeadShares *shares) const;
 
 private:
   KernelBuilder &k;

@@ -146,11 +146,20 @@ void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr head,
 
 Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
                    PolicyOp policy) {
-  bool shared = false;
+  bool byLayers = false, byHeads = false;
   policy.walk([&](Operation *op) {
-    shared |= isa<AllocateLayersOp, AllocateTableOp>(op);
+    byLayers |= isa<AllocateLayersOp, AllocateTableOp>(op);
+    byHeads |= isa<AllocateHeadsOp>(op);
   });
-  return shared ? s.length <= s.budget : s.rows <= s.budget;
+  if (byLayers || (byHeads && !k.shape.hasRows()))
+    return s.length <= s.budget;
+  if (!byHeads)
+    return s.rows <= s.budget;
+  Expr heads = k.arg("kv_heads");
+  Expr rows = k.fold(0, heads, 1, k.index(0), [&](Expr head, Expr sum) {
+    return sum + HeadRows(k, s.sequence, head, s.length).count();
+  });
+  return rows <= s.budget * heads;
 }
 
 /// Narrows the window and the past to those of a head's rows.
@@ -158,7 +167,8 @@ static void openRows(KernelBuilder &k, SequenceScalars &s, Expr head,
                      Value protectLast) {
   HeadRows rows(k, s.sequence, head, s.length);
   s.rows = rows.count();
-  Expr most = s.window; // as many as a head with all tokens would have
+  // As many as a head with all tokens would have; `s` may be another head's.
+  Expr most = s.window + s.unused;
   if (protectLast) {
     // Of the window's tokens, not cut to the budget, as many as have rows.
     Expr window = atLeastNone(k, evalScalar(k, s, protectLast), protectLast)
@@ -171,12 +181,18 @@ static void openRows(KernelBuilder &k, SequenceScalars &s, Expr head,
   s.past = s.rows - s.window;
 }
 
-SequenceScalars kvc::openHead(KernelBuilder &k, Expr sequence, Expr head,
-                              YieldOp yield) {
-  SequenceScalars s = openSequence(k, sequence, yield);
+SequenceScalars kvc::narrowToHead(KernelBuilder &k,
+                                  const SequenceScalars &sequence, Expr head,
+                                  YieldOp yield) {
+  SequenceScalars s = sequence;
   if (k.shape.hasRows())
     openRows(k, s, head, yield ? yield.getProtectLast() : Value());
   return s;
+}
+
+SequenceScalars kvc::openHead(KernelBuilder &k, Expr sequence, Expr head,
+                              YieldOp yield) {
+  return narrowToHead(k, openSequence(k, sequence, yield), head, yield);
 }
 
 SequenceScalars kvc::openHead(KernelBuilder &k, Expr sequence, YieldOp yield) {

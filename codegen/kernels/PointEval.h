@@ -109,9 +109,9 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
 };
 
-/// True where the block's head keeps all its rows, whatever they score: where T, or
-/// what the head has, is within the budget. A budget that layers or heads share out
-/// may leave less.
+/// True where the block's head keeps all its rows, whatever they score: where what
+/// it has is within the budget; where heads share the budget, what all have
+/// together; where layers do, T.
 Expr keepsAll(KernelBuilder &k, const SequenceScalars &s, PolicyOp policy);
 
 /// Counts the token of a head's row as kept by some head of the running layer. Every
@@ -138,6 +138,9 @@ SequenceScalars openSequence(KernelBuilder &k, Expr sequence,
 /// past.
 SequenceScalars openHead(KernelBuilder &k, Expr sequence, Expr head,
                          YieldOp yield = {});
+/// What is known of a sequence, as one of its KV heads has it.
+SequenceScalars narrowToHead(KernelBuilder &k, const SequenceScalars &sequence,
+                             Expr head, YieldOp yield);
 /// For the block's KV head, grid axis y.
 SequenceScalars openHead(KernelBuilder &k, Expr sequence, YieldOp yield = {});
 

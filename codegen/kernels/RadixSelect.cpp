@@ -81,9 +81,10 @@ void RadixSelect::count(const Place &place, Walk keys, const Buffer &to,
   });
 }
 
-RadixSelect::Place RadixSelect::descend(const Place &place,
-                                        const Buffer &counted, Expr sequence,
-                                        Expr head, Expr heads) {
+RadixSelect::Place
+RadixSelect::descend(const Place &place, const Buffer &counted, Expr sequence,
+                     Expr head, Expr heads,
+                     llvm::function_ref<Expr(Expr)> takesPart) {
   constexpr int64_t width = 4;
   k.barrier(); // earlier readers are done
   k.loop(k.thread(), bins / width, block.threads, [&](Expr group) {
@@ -96,6 +97,9 @@ RadixSelect::Place RadixSelect::descend(const Place &place,
               k.loadVector(counted, {sequence, head + other, first}, width);
           for (int64_t i = 0; i < width; ++i)
             four.push_back(k.element(vector, i));
+          if (takesPart)
+            for (Expr &number : four)
+              number = takesPart(head + other).select(number, k.i32(0));
           return four;
         },
         [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {

@@ -55,9 +55,10 @@ public:
   void count(const Place &place, Walk keys, const Buffer &bins,
              llvm::ArrayRef<Expr> row);
   /// One digit on, by the bins of a sequence's heads from `head` on, `heads` of
-  /// them, added up.
+  /// them, added up: where `takesPart` is given, of those that do.
   Place descend(const Place &place, const Buffer &bins, Expr sequence,
-                Expr head, Expr heads);
+                Expr head, Expr heads,
+                llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
   /// The selection, of items below `items`. `walk` visits those of which some
   /// have the digits of `place`; `chosen(item)` is called for each of the latter
   /// that is selected.

@@ -56,6 +56,8 @@ public:
   void build() {
     if (selects())
       radix.emplace(k, block);
+    if (k.shape.hasRows() && ranksAllHeads())
+      shares.emplace(k, block);
     if (makesChannels())
       channelRuns = k.shared(k.b.getF32Type(), threads);
     openHeadBlock();
@@ -92,6 +94,7 @@ private:
   ThreadBlock block;
   bool ofSpan;
   std::optional<RadixSelect> radix;
+  std::optional<HeadShares> shares;
   Buffer channelRuns;
   std::optional<RowBlock> row;
   std::optional<RowLists> lists;
@@ -104,6 +107,11 @@ private:
   bool selects() {
     return llvm::any_of(kernel.getBody().getOps(),
                         llvm::IsaPred<CountDigitsOp, ListCandidatesOp, TopkOp>);
+  }
+
+  bool ranksAllHeads() {
+    return llvm::any_of(kernel.getBody().getOps<ListCandidatesOp>(),
+                        [](ListCandidatesOp op) { return op.getAllHeads(); });
   }
 
   bool makesChannels() {
@@ -145,7 +153,9 @@ private:
       auto digits = cast<BlockArgument>(candidates.getDigits());
       return listCandidates(*row, *radix, candidates,
                             scratchBuffer(k, site.inputs[digits.getArgNumber()],
-                                          digits.getType()));
+                                          digits.getType()),
+                            candidates.getAllHeads() && shares ? &*shares
+                                                               : nullptr);
     }
     if (auto topk = dyn_cast<TopkOp>(op))
       return runTopk(topk);

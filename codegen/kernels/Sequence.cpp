@@ -4,9 +4,10 @@
 // table is in TableAllocation.cpp. Allocation by where the best scores are: what
 // lies above the candidates is in the histograms of first digits, which kernels in
 // front have made (Candidates.h); among the candidates of all heads a threshold,
-// item t * Hkv + g, so that ties go to the smaller token and then to the smaller
-// head; the blend, rounded by largest remainder. Reads no scores: two histograms
-// of 8 KiB per head, twice, and the candidates' keys.
+// item p * Hkv + g of position p, so that ties go to the smaller one and then to the
+// smaller head; the blend, rounded by largest remainder, in a cache of rows with what
+// heads have as their limits (HeadShares.h). Reads no scores: two histograms of 8 KiB
+// per head, twice, and the candidates' keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,8 +48,13 @@ public:
       radix.emplace(k, block);
       // The runtime refuses plans with more KV heads.
       chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
-      floors = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
-      remainders = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+      if (k.shape.hasRows()) {
+        shares.emplace(k, block);
+        division.emplace(k, block);
+      } else {
+        floors = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+        remainders = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+      }
     }
     std::optional<TableAllocation> table;
     if (has<AllocateTableOp>(kernel))
@@ -84,46 +90,76 @@ private:
   ThreadBlock block;
   std::optional<RadixSelect> radix;
   Buffer chosen, floors, remainders;
+  /// Of a cache of rows, in place of floors and remainders.
+  std::optional<HeadShares> shares;
+  std::optional<HeadDivision> division;
   Expr heads;
 
   void allocate(AllocateHeadsOp op, const std::string &out) {
-    Expr zero = k.index(0), one = k.index(1), thread = k.thread();
-    Expr step = k.index(threads);
-    auto base = [&](Expr head) {
-      return atLeastNone(k, valueAt(op.getBase(), head, zero).toIndex(),
-                         op.getBase());
+    Expr thread = k.thread(), step = k.index(threads);
+    bool hasRows = k.shape.hasRows();
+    auto baseOf = [&](const SequenceScalars &s, Expr head) {
+      PointEval eval(
+          k, s, [this](Value v, const Point &p) { return input(v, p); },
+          Point{head, -1, {}, k.index(0)});
+      return atLeastNone(k, eval(op.getBase()).toIndex(), op.getBase());
     };
-    Expr total = k.fold(zero, heads, one, zero,
-                        [&](Expr head, Expr acc) { return acc + base(head); });
-    Expr items = s.past * heads;
+    auto base = [&](Expr head) {
+      return hasRows ? shares->base(head) : baseOf(s, head);
+    };
+    if (hasRows)
+      shares->open(s, yield, baseOf);
+    Expr total =
+        hasRows ? shares->total()
+                : k.fold(0, heads, 1, k.index(0),
+                         [&](Expr head, Expr acc) { return acc + base(head); });
+    Expr items = hasRows ? shares->items() : s.past * heads;
+    Expr positions = hasRows ? s.length : s.past;
     k.barrier(); // another allocation may still be read
     // All heads' past may be less than what is shared.
-    Expr start = (total < items).select(zero, s.past).toI32();
-    k.loop(thread, heads, step,
-           [&](Expr head) { k.store(start, chosen, {head}); });
+    k.loop(thread, heads, step, [&](Expr head) {
+      Expr past = hasRows ? shares->past(head) : s.past;
+      k.store((total < items).select(k.index(0), past).toI32(), chosen, {head});
+    });
     k.barrier(); // the counts are set
     k.when((total > 0) & (total < items), [&] {
       Candidates(k, site, s.sequence, op.getCandidates())
-          .countChosen(*radix, block, heads, items, total, chosen);
+          .countChosen(*radix, block, s, positions, total, chosen,
+                       hasRows ? &*shares : nullptr);
     });
     k.barrier(); // the counts are full
 
-    // (1 - s) * f + s * base = value / denominator. Every thread of the warp
-    // walks the same heads: base may be a computation of the whole warp.
+    // (1 - s) * f + s * base = value / denominator.
     auto [numerator, denominator] =
         op.getSafeguard().getDefiningOp<FractionOp>().getRatio();
+    auto value = [&, numerator = numerator, whole = denominator](Expr head) {
+      return k.load(chosen, {head}).toIndex() * (whole - numerator) +
+             base(head) * numerator;
+    };
+    Buffer result = scratchBuffer(k, out, op.getType());
+    auto store = [&](Expr head, Expr count) {
+      k.store(count, result, {s.sequence, head});
+    };
+    if (hasRows)
+      division->divide(*shares, value, store);
+    else
+      round(value, denominator, total, store);
+  }
+
+  /// value / whole of each head, by largest remainder. Every thread of the warp
+  /// walks the same heads: a value may be a computation of the whole warp.
+  void round(llvm::function_ref<Expr(Expr)> value, int64_t whole, Expr total,
+             llvm::function_ref<void(Expr, Expr)> store) {
+    Expr zero = k.index(0), one = k.index(1), thread = k.thread();
     k.loop(zero, heads, one, [&](Expr head) {
-      Expr value =
-          k.load(chosen, {head}).toIndex() * (denominator - numerator) +
-          base(head) * numerator;
+      Expr share = value(head);
       k.when(thread == 0, [&] {
-        k.store((value / denominator).toI32(), floors, {head});
-        k.store((value % denominator).toI32(), remainders, {head});
+        k.store((share / whole).toI32(), floors, {head});
+        k.store((share % whole).toI32(), remainders, {head});
       });
     });
     k.barrier(); // floors and remainders are known
-    Buffer result = scratchBuffer(k, out, op.getType());
-    k.loop(thread, heads, step, [&](Expr head) {
+    k.loop(thread, heads, threads, [&](Expr head) {
       Expr own = k.load(remainders, {head});
       auto sums = k.loop(
           zero, heads, one, {k.i32(0), k.i32(0)},
@@ -134,8 +170,7 @@ private:
                                          carried[1] + before.toI32()};
           });
       Expr left = total.toI32() - sums[0];
-      k.store(k.load(floors, {head}) + (sums[1] < left).toI32(), result,
-              {s.sequence, head});
+      store(head, k.load(floors, {head}) + (sums[1] < left).toI32());
     });
   }
 };

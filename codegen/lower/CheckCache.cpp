@@ -15,8 +15,6 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
       reduce && reduce.getAxis() == ReduceAxis::Heads &&
       hasTokens(reduce.getValue().getType()))
     return "a token's rows in all heads";
-  if (isa<AllocateHeadsOp>(op))
-    return "budgets that move between heads";
   if (isa<NearestOp, MergeOp, ListMembersOp>(op))
     return "merged rows";
   bool raw = llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);

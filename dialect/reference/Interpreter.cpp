@@ -151,13 +151,22 @@ private:
     }
   }
 
-  /// A head with at most B rows keeps them, but where layers share the budget.
+  /// A head with at most B rows keeps them. Where heads share the budget, they do
+  /// so together; where layers do, only few tokens say so.
   bool keepsAll(int64_t g) const {
-    bool shared = false;
+    bool ofLayers = false, ofHeads = false;
     policy->walk([&](Operation *op) {
-      shared |= isa<AllocateLayersOp, AllocateTableOp>(op);
+      ofLayers |= isa<AllocateLayersOp, AllocateTableOp>(op);
+      ofHeads |= isa<AllocateHeadsOp>(op);
     });
-    return !shared && rowsOf(g) <= layer.budget;
+    if (ofLayers)
+      return false;
+    if (!ofHeads)
+      return rowsOf(g) <= layer.budget;
+    int64_t rows = 0;
+    for (int64_t h = 0; h < layer.kvHeads; ++h)
+      rows += rowsOf(h);
+    return rows <= layer.budget * layer.kvHeads;
   }
 
   /// Counts that every KV head has but for window rows that it lacks.
@@ -168,13 +177,37 @@ private:
     return result;
   }
 
-  /// An op that looks along a head's tokens sees those of its past.
+  /// An op that looks along a head's tokens sees those of its past; along those of
+  /// all heads, what is in some head's past.
   Tensor alongTokens(const Tensor &value,
                      llvm::function_ref<Tensor(const Tensor &)> op) const {
     if (layer.rows.empty())
       return op(value);
+    std::vector<bool> some(past);
+    for (const std::vector<bool> &head : isPast)
+      for (int64_t t = 0; t < past; ++t)
+        some[t] = some[t] || head[t];
+    bool ofAll = value.axes.front() == Axis::OneHead;
     return reference::ofMarked(
-        value, isPast, [&](const Tensor &head, int64_t) { return op(head); });
+        value, ofAll ? std::vector<std::vector<bool>>{some} : isPast,
+        [&](const Tensor &head, int64_t) { return op(head); });
+  }
+
+  std::vector<int64_t> allocateHeads(AllocateHeadsOp op) {
+    auto [numerator, denominator] = ratio(op.getSafeguard());
+    const Tensor &score = get(op.getScore());
+    std::vector<int64_t> base = wholes(op.getBase());
+    if (layer.rows.empty())
+      return reference::allocateHeads(score, base, numerator, denominator);
+    // A head whose window takes the whole budget takes no part.
+    std::vector<std::vector<bool>> ranked = isPast;
+    for (int64_t g = 0; g < layer.kvHeads; ++g)
+      if (windows[g] >= layer.budget) {
+        base[g] = 0;
+        ranked[g].assign(past, false);
+      }
+    return reference::allocateHeads(perHead(op.getScore()), base, numerator,
+                                    denominator, ranked);
   }
 
   static Tensor scalar(double x) { return {{}, {}, {x}}; }
@@ -296,10 +329,7 @@ private:
       return counts([&](int64_t) { return each; });
     }
     if (auto heads = dyn_cast<AllocateHeadsOp>(op)) {
-      auto [numerator, denominator] = ratio(heads.getSafeguard());
-      std::vector<int64_t> counts = reference::allocateHeads(
-          get(heads.getScore()), wholes(heads.getBase()), numerator,
-          denominator);
+      std::vector<int64_t> counts = allocateHeads(heads);
       return Tensor{
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
@@ -394,7 +424,9 @@ private:
     case ReduceAxis::Group:
       return reference::reduceGroup(value, layer.kvHeads, kind);
     case ReduceAxis::Heads:
-      return reference::reduceHeads(value, kind);
+      return value.axes.back() == Axis::Past && !layer.rows.empty()
+                 ? reference::reduceHeads(value, kind, isPast)
+                 : reference::reduceHeads(value, kind);
     }
     return failure();
   }

@@ -250,6 +250,32 @@ Tensor reference::reduceHeads(const Tensor &value, ReduceKind kind) {
   return reduceRuns(value, value.heads(), Axis::OneHead, kind);
 }
 
+Tensor reference::reduceHeads(const Tensor &value, ReduceKind kind,
+                              const std::vector<std::vector<bool>> &marks) {
+  int64_t past = value.shape.back(), heads = value.heads();
+  if (heads == 1) // of all heads
+    return reduceHeads(value, kind);
+  int64_t inner = value.shape.size() == 3 ? value.shape[1] : 1;
+  int64_t run = heads / int64_t(marks.size());
+  Tensor result{value.axes, value.shape, {}};
+  result.axes.front() = Axis::OneHead;
+  result.shape.front() = 1;
+  for (int64_t i = 0; i < inner; ++i)
+    for (int64_t t = 0; t < past; ++t) {
+      std::vector<double> values;
+      for (int64_t h = 0; h < heads; ++h)
+        if (marks[h / run][t])
+          values.push_back(value.data[(h * inner + i) * past + t]);
+      if (values.empty())
+        result.data.push_back(0); // nobody has this token
+      else if (kind == ReduceKind::Mean)
+        result.data.push_back(combine(values, ReduceKind::Sum) / double(heads));
+      else
+        result.data.push_back(combine(values, kind));
+    }
+  return result;
+}
+
 Tensor reference::pool(const Tensor &value, int64_t width, bool max,
                        bool countPadding) {
   Tensor result = value;

@@ -88,6 +88,10 @@ Tensor reduce(const Tensor &value, size_t dim, ReduceKind kind);
 Tensor reduceGroup(const Tensor &value, int64_t kvHeads, ReduceKind kind);
 /// Any heads to one.
 Tensor reduceHeads(const Tensor &value, ReduceKind kind);
+/// The same where a token counts in the KV heads that mark it, `marks` [Hkv][past]:
+/// the others add nothing to it; a mean is over all heads all the same.
+Tensor reduceHeads(const Tensor &value, ReduceKind kind,
+                   const std::vector<std::vector<bool>> &marks);
 /// Neighbours up to width / 2 away.
 Tensor pool(const Tensor &value, int64_t width, bool max, bool countPadding);
 /// Each token of the last dimension against its segment, or the next one:
@@ -106,6 +110,13 @@ int64_t allocateLayers(int64_t share, int64_t past, int64_t layer,
 std::vector<int64_t> allocateHeads(const Tensor &score,
                                    const std::vector<int64_t> &base,
                                    int64_t numerator, int64_t denominator);
+/// The same among the tokens that `marks` marks, [Hkv][past]: a head gets no more
+/// than it has there, and what is over goes to the others in proportion, rounded
+/// once.
+std::vector<int64_t> allocateHeads(const Tensor &score,
+                                   const std::vector<int64_t> &base,
+                                   int64_t numerator, int64_t denominator,
+                                   const std::vector<std::vector<bool>> &marks);
 /// Tokens of each KV head of the running layer: `base` each, `shared` more on
 /// average by the table; none above `past`.
 std::vector<int64_t> allocateTable(const Layer &layer, int64_t base,

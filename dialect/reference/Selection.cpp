@@ -14,6 +14,9 @@ using namespace kvc::reference;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
+using Rational = boost::multiprecision::cpp_rational;
+using Whole = boost::multiprecision::cpp_int;
+
 std::vector<int64_t> reference::countMass(const Tensor &score, double rest) {
   std::vector<int64_t> counts;
   int64_t past = score.shape[1];
@@ -118,10 +121,96 @@ std::vector<int64_t> reference::allocateHeads(const Tensor &score,
   return largestRemainder(values, denominator, total);
 }
 
+/// Shares of `total`, none above its capacity: those above are set to it, the
+/// others share what is left in proportion, or equally where all are 0.
+static std::vector<Rational> shareOut(std::vector<Rational> shares,
+                                      const std::vector<int64_t> &capacities,
+                                      int64_t total) {
+  std::vector<bool> full(shares.size());
+  for (bool again = true; again;) {
+    again = false;
+    Rational left = total, open = 0;
+    int64_t others = 0;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      left -= full[i] ? capacities[i] : 0;
+      open += full[i] ? Rational(0) : shares[i];
+      others += !full[i];
+    }
+    for (size_t i = 0; i < shares.size(); ++i)
+      if (!full[i])
+        shares[i] = open == 0 ? Rational(left / others)
+                              : Rational(shares[i] * left / open);
+    for (size_t i = 0; i < shares.size(); ++i)
+      if (!full[i] && shares[i] > capacities[i]) {
+        shares[i] = capacities[i];
+        full[i] = again = true;
+      }
+  }
+  return shares;
+}
+
+/// Rounds shares to `total`: what their floors leave goes one by one to the largest
+/// remainders, then to who `comesFirst`.
+static std::vector<int64_t>
+roundShares(const std::vector<Rational> &shares, int64_t total,
+            llvm::function_ref<bool(size_t, size_t)> comesFirst) {
+  std::vector<int64_t> counts, order(shares.size());
+  std::vector<Rational> remainders;
+  for (const Rational &share : shares) {
+    Whole whole = numerator(share) / denominator(share);
+    counts.push_back(whole.convert_to<int64_t>());
+    remainders.push_back(share - Rational(whole));
+    total -= counts.back();
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (remainders[a] != remainders[b])
+      return remainders[a] > remainders[b];
+    return comesFirst(size_t(a), size_t(b));
+  });
+  for (int64_t i = 0; i < total; ++i)
+    ++counts[order[i]];
+  return counts;
+}
+
+std::vector<int64_t>
+reference::allocateHeads(const Tensor &score, const std::vector<int64_t> &base,
+                         int64_t numerator, int64_t denominator,
+                         const std::vector<std::vector<bool>> &marks) {
+  int64_t past = score.shape[1], heads = score.heads();
+  // The order of a top-k: NaN lowest, then the smaller token, then the smaller head.
+  std::vector<std::pair<int64_t, int64_t>> items;
+  std::vector<int64_t> capacities;
+  for (int64_t t = 0; t < past; ++t)
+    for (int64_t g = 0; g < heads; ++g)
+      if (marks[g][t])
+        items.emplace_back(t, g);
+  for (const std::vector<bool> &marked : marks)
+    capacities.push_back(std::count(marked.begin(), marked.end(), true));
+  int64_t total =
+      std::min(std::accumulate(base.begin(), base.end(), int64_t(0)),
+               int64_t(items.size()));
+  auto scoreOf = [&](std::pair<int64_t, int64_t> item) {
+    return score.data[item.second * past + item.first];
+  };
+  std::stable_sort(items.begin(), items.end(), [&](auto a, auto b) {
+    double x = scoreOf(a), y = scoreOf(b);
+    return std::isnan(y) ? !std::isnan(x) : x > y;
+  });
+  std::vector<int64_t> chosen(heads);
+  for (int64_t i = 0; i < total; ++i)
+    ++chosen[items[i].second];
+  std::vector<Rational> shares;
+  for (int64_t g = 0; g < heads; ++g)
+    shares.push_back(
+        Rational((denominator - numerator) * chosen[g] + numerator * base[g],
+                 denominator));
+  return roundShares(shareOut(shares, capacities, total), total,
+                     std::less<size_t>());
+}
+
 std::vector<int64_t> reference::allocateTable(const Layer &layer, int64_t base,
                                               int64_t shared, int64_t past) {
-  using Rational = boost::multiprecision::cpp_rational;
-  using Whole = boost::multiprecision::cpp_int;
   int64_t heads = layer.layers * layer.kvHeads;
   int64_t group = layer.qHeads / layer.kvHeads;
   std::vector<Rational> share(heads);
@@ -133,46 +222,15 @@ std::vector<int64_t> reference::allocateTable(const Layer &layer, int64_t base,
       share[i] += Rational(layer.table[i * group + j]) / sum;
     share[i] = base + share[i] * shared * heads;
   }
-  // Heads above the capacity are set to it, the others share what is left.
-  std::vector<bool> full(heads);
   if (base + shared >= past) // all heads are full, whatever the table says
     return std::vector<int64_t>(layer.kvHeads, past);
-  for (bool again = true; again;) {
-    again = false;
-    Rational left = (base + shared) * heads, open = 0;
-    int64_t others = 0;
-    for (int64_t i = 0; i < heads; ++i) {
-      left -= full[i] ? past : 0;
-      open += full[i] ? Rational(0) : share[i];
-      others += !full[i];
-    }
-    for (int64_t i = 0; i < heads; ++i)
-      if (!full[i])
-        share[i] = open == 0 ? Rational(left / others)
-                             : Rational(share[i] * left / open);
-    for (int64_t i = 0; i < heads; ++i)
-      if (!full[i] && share[i] > past) {
-        share[i] = past;
-        full[i] = again = true;
-      }
-  }
-  std::vector<int64_t> counts, order(heads);
-  std::vector<Rational> remainders;
-  int64_t left = (base + shared) * heads;
-  for (const Rational &s : share) {
-    Whole whole = numerator(s) / denominator(s);
-    counts.push_back(whole.convert_to<int64_t>());
-    remainders.push_back(s - Rational(whole));
-    left -= counts.back();
-  }
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    if (remainders[a] != remainders[b])
-      return remainders[a] > remainders[b];
-    return std::pair(a % layer.kvHeads, a) < std::pair(b % layer.kvHeads, b);
-  });
-  for (int64_t i = 0; i < left; ++i)
-    ++counts[order[i]];
+  int64_t total = (base + shared) * heads;
+  std::vector<int64_t> counts =
+      roundShares(shareOut(share, std::vector<int64_t>(heads, past), total),
+                  total, [&](size_t a, size_t b) {
+                    return std::pair(a % layer.kvHeads, a) <
+                           std::pair(b % layer.kvHeads, b);
+                  });
   auto first = counts.begin() + layer.layer * layer.kvHeads;
   return {first, first + layer.kvHeads};
 }

@@ -1,0 +1,140 @@
+//===- HeadShares.cpp - budgets that move between heads of other lengths --===//
+
+#include "codegen/kernels/HeadShares.h"
+
+#include "kvc/artifact.h"
+
+using namespace mlir;
+using namespace kvc;
+
+using Values = KernelBuilder::Values;
+
+static constexpr int64_t quotientBits = 31; // counts are i32
+
+HeadShares::HeadShares(KernelBuilder &k, ThreadBlock &block)
+    : k(k), block(block) {
+  bases = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+  pasts = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+}
+
+void HeadShares::open(
+    const SequenceScalars &s, YieldOp yield,
+    llvm::function_ref<Expr(const SequenceScalars &, Expr)> base) {
+  Expr heads = k.arg("kv_heads"), zero = k.index(0);
+  k.loop(k.thread(), heads, block.threads, [&](Expr head) {
+    SequenceScalars own = narrowToHead(k, s, head, yield);
+    Expr takesPart = own.window < own.budget;
+    Expr most = base(own, head).max(zero);
+    k.store(takesPart.select(most, zero).toI32(), bases, {head});
+    k.store(takesPart.select(own.past, zero).toI32(), pasts, {head});
+  });
+  k.barrier(); // every head is known
+  Values sums =
+      k.loop(0, heads, 1, {zero, zero}, [&](Expr head, ArrayRef<Expr> carried) {
+        return Values{carried[0] + this->base(head), carried[1] + past(head)};
+      });
+  allItems = sums[1];
+  allTotal = sums[0].min(sums[1]);
+}
+
+HeadDivision::HeadDivision(KernelBuilder &k, ThreadBlock &block)
+    : k(k), block(block) {
+  cut = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+  floors = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
+  remainders = k.shared(k.b.getI64Type(), KVC_MAX_KV_HEADS);
+}
+
+HeadDivision::Open HeadDivision::open(const HeadShares &shares,
+                                      llvm::function_ref<Expr(Expr)> value) {
+  Expr zero = k.index(0);
+  Values sums =
+      k.loop(0, k.arg("kv_heads"), 1, {shares.total(), zero, zero},
+             [&](Expr head, ArrayRef<Expr> carried) {
+               Expr isCut = k.load(cut, {head}) > 0;
+               return Values{carried[0] - isCut.select(shares.past(head), zero),
+                             carried[1] + isCut.select(zero, value(head)),
+                             carried[2] + isCut.select(zero, k.index(1))};
+             });
+  return {sums[0], sums[1], sums[2]};
+}
+
+void HeadDivision::divide(const HeadShares &shares,
+                          llvm::function_ref<Expr(Expr)> value,
+                          llvm::function_ref<void(Expr, Expr)> store) {
+  Expr heads = k.arg("kv_heads"), thread = k.thread();
+  Expr step = k.index(block.threads);
+  Type i64 = k.b.getI64Type(), i128 = k.b.getIntegerType(128);
+  auto wide = [&](Expr index) {
+    return k.expr(arith::IndexCastOp::create(k.b, i128, index));
+  };
+  Expr nothing = k.zero(i128);
+  // A head's share is dividend / divisor.
+  auto dividend = [&](const Open &open, Expr head) {
+    return (open.sum == 0)
+        .select(wide(open.left), wide(value(head)) * wide(open.left));
+  };
+  auto divisor = [&](const Open &open) {
+    return wide((open.sum == 0).select(open.number, open.sum).max(k.index(1)));
+  };
+
+  k.loop(thread, heads, step,
+         [&](Expr head) { k.store(k.i32(0), cut, {head}); });
+  k.barrier(); // none is cut
+  // Cutting raises the shares of the others, so what was cut once stays cut.
+  k.loop(0, heads, 1, {k.boolean(false)}, [&](Expr, ArrayRef<Expr> carried) {
+    return k.choose(
+        carried[0], [&] { return Values{carried[0]}; },
+        [&] {
+          Open now = open(shares, value);
+          k.barrier(); // all have read who is cut
+          Expr some =
+              k.fold(thread, heads, step, k.i32(0), [&](Expr head, Expr acc) {
+                Expr over = dividend(now, head).above(wide(shares.past(head)) *
+                                                      divisor(now)) &
+                            (k.load(cut, {head}) == k.i32(0));
+                k.when(over, [&] { k.store(k.i32(1), cut, {head}); });
+                return acc | over.toI32();
+              });
+          return Values{block.reduce(ReduceKind::Max, some.toFloat()) <=
+                        k.f32(0)};
+        });
+  });
+  Open now = open(shares, value);
+  k.loop(thread, heads, step, [&](Expr head) {
+    // Quotient and remainder, bit by bit: no target divides 128 bits.
+    Values parts =
+        k.loop(0, quotientBits, 1, {nothing, dividend(now, head)},
+               [&](Expr i, ArrayRef<Expr> carried) {
+                 Expr bit = wide(k.index(quotientBits - 1) - i);
+                 Expr part = divisor(now) << bit;
+                 Expr fits = part.above(carried[1]) == k.boolean(false);
+                 return Values{fits.select(carried[0] + ((nothing + 1) << bit),
+                                           carried[0]),
+                               fits.select(carried[1] - part, carried[1])};
+               });
+    auto narrow = [&](Type type, Expr x) {
+      return k.expr(arith::TruncIOp::create(k.b, type, x));
+    };
+    Expr isCut = k.load(cut, {head}) > 0;
+    k.store(isCut.select(shares.past(head).toI32(),
+                         narrow(k.b.getI32Type(), parts[0])),
+            floors, {head});
+    // Behind every other: a head that is cut gets no more.
+    k.store(isCut.select(k.zero(i64) - 1, narrow(i64, parts[1])), remainders,
+            {head});
+  });
+  k.barrier(); // floors and remainders are known
+  k.loop(thread, heads, step, [&](Expr head) {
+    Expr own = k.load(remainders, {head});
+    Values sums = k.loop(0, heads, 1, {k.i32(0), k.i32(0)},
+                         [&](Expr other, ArrayRef<Expr> carried) {
+                           Expr rest = k.load(remainders, {other});
+                           Expr before =
+                               (rest > own) | ((rest == own) & (other < head));
+                           return Values{carried[0] + k.load(floors, {other}),
+                                         carried[1] + before.toI32()};
+                         });
+    Expr left = shares.total().toI32() - sums[0];
+    store(head, k.load(floors, {head}) + (sums[1] < left).toI32());
+  });
+}
