@@ -132,8 +132,8 @@ Expr HeadRows::position(Expr row) const {
       [&] { return k.choose(kind == 1, byRow, bySlot); })[0];
 }
 
-Expr HeadRows::firstAt(Expr wanted, Expr first) const {
-  Expr end = count(), candidates = end - first;
+Expr HeadRows::firstAt(Expr wanted, Expr first, Expr end) const {
+  Expr candidates = end - first;
   // The first row is one of [from, from + left]; each step halves them.
   Expr bits = candidates.toI32();
   for (int64_t distance : {1, 2, 4, 8, 16})

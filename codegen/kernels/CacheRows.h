@@ -34,10 +34,10 @@ public:
   Expr count() const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
-  /// The first row from `first` on, of which all of [first, count()) exist, with
-  /// `position` or a later one; count() where there is none. Makes one load for each
-  /// bit of the number of rows that it looks through.
-  Expr firstAt(Expr position, Expr first) const;
+  /// The first of the rows `first` to `end`, all of which exist, with `position` or a
+  /// later one; `end` where there is none. Makes one load for each bit of the number
+  /// of rows that it looks through.
+  Expr firstAt(Expr position, Expr first, Expr end) const;
 
 private:
   KernelBuilder &k;

@@ -132,10 +132,14 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     for (ReduceOp reduce : columnHeads)
       starts.push_back(reductionStart(k, reduce.getKind()));
     Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
+    LogitTile *logits = tile ? &*tile : nullptr;
     auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
-      return runHead(k, tile ? &*tile : nullptr, s, kvHead, safeToken, exists,
-                     carried);
+      return walksHeads() && k.shape.hasRows()
+                 ? runHeadAt(k, logits, s, kvHead, token, exists, carried)
+                 : runHead(k, logits, s, kvHead, safeToken, exists, carried);
     };
+    if (k.shape.hasRows())
+      startRowHeads(k);
     if (!walksHeads()) {
       head(k.block(gpu::Dimension::y), {});
       return;
@@ -151,6 +155,34 @@ void ColumnsBuilder::run(KernelBuilder &k) {
 int64_t ColumnsBuilder::windowOf(ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getValue().getType());
   return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
+}
+
+ColumnsBuilder::Values
+ColumnsBuilder::runHeadAt(KernelBuilder &k, LogitTile *tile,
+                          const SequenceScalars &s, Expr kvHead, Expr position,
+                          Expr exists, ArrayRef<Expr> carried) {
+  SequenceScalars own = narrowToHead(k, s, kvHead, yield);
+  HeadRows rows(k, s.sequence, kvHead, s.length);
+  Expr ofPositions = tileStart;
+  Values sums = k.choose(
+      own.past > 0,
+      [&] {
+        Expr first = rows.firstAt(ofPositions + halo, k.index(0), own.past);
+        Expr end = (first + warpSize).min(own.past);
+        Expr row = rows.firstAt(position, first, end);
+        Expr found = k.choose(
+            exists & (row < end),
+            [&] { return Values{rows.position(row) == position}; },
+            [&] { return Values{k.boolean(false)}; })[0];
+        tileStart = first - halo;
+        hasRow = found;
+        return runHead(k, tile, own, kvHead, row.min(own.past - 1), found,
+                       carried);
+      },
+      [&] { return Values(carried.begin(), carried.end()); });
+  tileStart = ofPositions;
+  hasRow = Expr();
+  return sums;
 }
 
 ColumnsBuilder::Values
@@ -177,7 +209,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
       total =
           reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
     });
-    next.push_back(total);
+    next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
   }
   return next;
 }
@@ -212,7 +244,7 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
   };
   for (auto [reduce, sum] : llvm::zip(columnHeads, sums))
     finished[{reduce, -1}] = finish(reduce, sum);
-  Point point{k.index(0), -1, {}, token};
+  Point point{k.shape.hasRows() ? Expr() : k.index(0), -1, {}, token};
   for (ReduceOp reduce : lateWindows) {
     int64_t window = windowOf(reduce);
     Expr total = k.loop(
@@ -255,12 +287,12 @@ void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,
       Expr result = eval(value, j);
       Expr row = headIndex(k, heads, p);
       // One row for all heads without a walk: every block has the same value;
-      // the first head's writes it.
-      Expr mine = heads == Axis::OneHead && !oneHead
+      // the first head's writes it, or every head's what it has rows of.
+      Expr mine = heads == Axis::OneHead && !oneHead && !k.shape.hasRows()
                       ? exists & (point.kvHead == 0)
                       : exists;
-      k.when(mine,
-             [&] { k.store(result, memory, {s.sequence, row, point.token}); });
+      Expr place = tokenIndex(k, s, heads, point);
+      k.when(mine, [&] { k.store(result, memory, {s.sequence, row, place}); });
     });
   }
 }

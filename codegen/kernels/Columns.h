@@ -4,7 +4,7 @@
 // queries or norms behind the projection are computed, fewer where shared memory
 // does not suffice. Where rows are pooled, the tiles of neighbouring warps overlap
 // by the pool's reach. With a reduction over all heads the warp walks the heads
-// itself: grid (.., 1, batch).
+// itself: grid (.., 1, batch), in a cache of rows over true positions.
 //
 //   for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -99,6 +99,10 @@ private:
   bool gathers() const;
 
   bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
+  /// In a cache of rows, a warp that walks the heads has 32 positions and not 32
+  /// rows: of these each head has at most 32, beside each other. True for lanes
+  /// whose position the running head has a row of; not valid anywhere else.
+  Expr hasRow;
 
   LaunchSpec launch();
 
@@ -117,7 +121,9 @@ private:
   /// neighbours; what lies behind the tile's ends is asked for by lanes whose
   /// result nobody stores.
   Expr columnOf(KernelBuilder &k, const Point &p) const {
-    return halo ? clamp(k, p.token - tileStart, k.index(warpSize)) : k.lane();
+    return halo || hasRow.valid()
+               ? clamp(k, p.token - tileStart, k.index(warpSize))
+               : k.lane();
   }
 
   static Expr clamp(KernelBuilder &k, Expr i, Expr count) {
@@ -188,6 +194,9 @@ private:
                        llvm::ArrayRef<std::pair<ReduceOp, int>> slots,
                        Values &sums);
 
+  /// Sets the rows that are reduced over all heads to where a reduction starts: the
+  /// first head may have none of the positions.
+  void startRowHeads(KernelBuilder &k);
   /// Adds one head's values to a row that is reduced over all heads; `guarded`
   /// chooses between the old sum and the updated one.
   void addToRow(KernelBuilder &k, ReduceOp reduce, const Point &point, Expr row,
@@ -217,6 +226,11 @@ private:
 
   std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
                                  mlir::Value value, const Point &p);
+
+  /// The same for the rows that a head has of the warp's positions.
+  Values runHeadAt(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
+                   Expr kvHead, Expr position, Expr exists,
+                   llvm::ArrayRef<Expr> carried);
 
   /// What has one row for all heads, once every head is done.
   void runAllHeads(KernelBuilder &k, const SequenceScalars &s, Expr heads,

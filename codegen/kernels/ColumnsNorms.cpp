@@ -65,16 +65,24 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
                                  const SequenceScalars &s, const Point &point,
                                  llvm::function_ref<Expr(Expr)> tokenOf) {
   WarpProduct product(k, /*spare=*/projectedNorms.size() > 1 || halo > 0);
+  Point own = point;
+  if (hasRow.valid()) // the lane's column is another's token
+    own.token = tokenOf(k.lane());
   product.loadColumns(sideBuffer(k, CacheSide::Value), [&](Expr column) {
     return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
   });
   for (int j = 0; j < k.shape.group; ++j) {
     Expr head = point.kvHead * k.shape.group + j;
-    Expr norm = op.getBound()
-                    ? projectedNormBound(k, op, site, s, product, point, head,
-                                         tokenOf, normSums)
-                    : projectedNorm(k, op, s, product, head, normSums,
-                                    staged ? &*staged : nullptr);
+    Expr norm = op.getBound() ? projectedNormBound(k, op, site, s, product, own,
+                                                   head, tokenOf, normSums)
+                              : projectedNorm(k, op, s, product, head, normSums,
+                                              staged ? &*staged : nullptr);
+    if (hasRow.valid()) {
+      k.syncWarp(); // earlier sums have been read
+      k.store(norm, normSums, {k.warp(), k.lane()});
+      k.syncWarp();
+      norm = k.load(normSums, {k.warp(), columnOf(k, point)});
+    }
     if (op.getWhere() && !gathers()) {
       PointEval eval(
           k, s,

@@ -221,12 +221,25 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
                               llvm::function_ref<Expr(Expr, Expr)> guarded) {
   Buffer memory = rowHeadSums[reduce];
   Expr old = k.load(memory, {k.warp(), row, k.lane()});
-  Expr total =
-      (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
+  Expr total = old; // of a cache of rows
+  if (!hasRow.valid())
+    total =
+        (point.kvHead == 0).select(reductionStart(k, reduce.getKind()), old);
   for (Expr value : values)
     total = reductionStep(reduce.getKind(), total, value);
-  k.store(guarded ? guarded(old, total) : total, memory,
-          {k.warp(), row, k.lane()});
+  if (guarded)
+    total = guarded(old, total);
+  if (hasRow.valid())
+    total = hasRow.select(total, old);
+  k.store(total, memory, {k.warp(), row, k.lane()});
+}
+
+void ColumnsBuilder::startRowHeads(KernelBuilder &k) {
+  for (ReduceOp reduce : rowHeads)
+    k.loop(0, windowOf(reduce), 1, [&](Expr row) {
+      k.store(reductionStart(k, reduce.getKind()), rowHeadSums[reduce],
+              {k.warp(), row, k.lane()});
+    });
 }
 
 Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,

@@ -178,6 +178,11 @@ Expr kvc::headIndex(KernelBuilder &k, Axis heads, const Point &point) {
   return first + std::max(point.member, 0);
 }
 
+Expr kvc::tokenIndex(KernelBuilder &k, const SequenceScalars &s, Axis heads,
+                     const Point &point) {
+  return heads == Axis::OneHead ? positionOf(k, s, point) : point.token;
+}
+
 Buffer kvc::projectionBuffer(KernelBuilder &k) {
   return k.buffer("wo", {k.arg("wo_batch"), k.arg("wo_head"), k.arg("wo_row")});
 }
@@ -191,7 +196,10 @@ std::optional<Expr> kvc::readInput(KernelBuilder &k, const SequenceScalars &s,
   AxisList axes = axesOf(value.getType());
   SmallVector<Expr> at{s.sequence, headIndex(k, axes.front(), point)};
   if (axes.size() > 1)
-    at.push_back(axes.back() == Axis::Channel ? point.channel : point.token);
+    at.push_back(axes.back() == Axis::Past
+                     ? tokenIndex(k, s, axes.front(), point)
+                 : axes.back() == Axis::Channel ? point.channel
+                                                : point.token);
   return k.load(
       scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType()), at);
 }

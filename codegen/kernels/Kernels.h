@@ -75,6 +75,11 @@ void addOwnArgs(KernelOp kernel, const Shape &shape,
 /// The row of a stored tensor with these heads at a point.
 Expr headIndex(KernelBuilder &k, Axis heads, const Point &point);
 
+/// Where along the tokens a stored tensor with these heads has a point: at its token,
+/// or, what is one for all heads, at its true position.
+Expr tokenIndex(KernelBuilder &k, const SequenceScalars &s, Axis heads,
+                const Point &point);
+
 /// The output projection: [batch][Hq][D][d].
 Buffer projectionBuffer(KernelBuilder &k);
 

@@ -129,16 +129,18 @@ Expr kvc::positionOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
   return HeadRows(k, s.sequence, head, s.length).position(row);
 }
 
-/// The token whose row it is, inside the state's memory whatever the caller says.
-static Expr tokenOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
-                    Expr row) {
-  Expr token = positionOf(k, s, head, row);
-  return k.shape.hasRows() ? token.max(k.index(0)).min(s.length - 1) : token;
+Expr kvc::positionOf(KernelBuilder &k, const SequenceScalars &s,
+                     const Point &point) {
+  if (!k.shape.hasRows() || !point.kvHead.valid())
+    return point.token;
+  return positionOf(k, s, point.kvHead, point.token)
+      .max(k.index(0))
+      .min(s.length - 1);
 }
 
 void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr head,
                     Expr row) {
-  Expr token = tokenOf(k, s, head, row);
+  Expr token = positionOf(k, s, Point{head, -1, {}, row});
   Expr layer = (k.arg("layer") + 1).toI32() << 16;
   k.store(layer | (keptLayers(k, s, token) + 1), stateBuffer(k),
           {s.sequence, token});
@@ -173,8 +175,8 @@ static void openRows(KernelBuilder &k, SequenceScalars &s, Expr head,
     // Of the window's tokens, not cut to the budget, as many as have rows.
     Expr window = atLeastNone(k, evalScalar(k, s, protectLast), protectLast)
                       .min(s.length);
-    Expr first =
-        rows.firstAt(s.length - window, (s.rows - window).max(k.index(0)));
+    Expr first = rows.firstAt(s.length - window,
+                              (s.rows - window).max(k.index(0)), s.rows);
     s.window = (s.rows - first).min(s.budget);
   }
   s.unused = most - s.window;
@@ -278,11 +280,11 @@ Expr PointEval::compute(Value value, int member) {
   if (auto norms = dyn_cast<NormOp>(op))
     return norm(norms);
   if (auto position = dyn_cast<PositionOp>(op)) {
-    Expr own = positionOf(k, s, point.kvHead, point.token);
+    Expr own = positionOf(k, s, point);
     return (position.getFromEnd() ? s.length - 1 - own : own).toI32();
   }
   if (auto kept = dyn_cast<KeptLayersOp>(op)) {
-    Expr token = tokenOf(k, s, point.kvHead, point.token);
+    Expr token = positionOf(k, s, point);
     Expr count = keptLayers(k, s, token).toFloat();
     return kept.getShare() ? count / (k.arg("layer") + 1).toFloat() : count;
   }
@@ -322,7 +324,9 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
     Outside around = aroundLoop(Axis::KVHeads);
     sum = k.fold(0, heads, 1, start, [&](Expr head, Expr acc) {
       Point other = point;
-      other.kvHead = head;
+      // What is one for all heads is known by the position, which stays.
+      if (!k.shape.hasRows())
+        other.kvHead = head;
       PointEval eval(*this, leaf, other, around);
       return overMembers(eval, acc);
     });

@@ -44,9 +44,10 @@ struct SequenceScalars {
 
 /// A point of the iteration space. `member` is the query head within its
 /// group, -1 where the value has no query heads. Where lanes have different
-/// members, `laneMember` is the lane's, and `member` says nothing.
+/// members, `laneMember` is the lane's, and `member` says nothing. In a cache of rows
+/// `token` is a row of the head; where there is no head, a true position.
 struct Point {
-  Expr kvHead;
+  Expr kvHead; // not valid: what is asked for is one for all heads
   int member = -1;
   Expr query; // for values with that axis
   Expr token;
@@ -126,6 +127,8 @@ Expr atLeastNone(KernelBuilder &k, Expr count, mlir::Value source);
 /// The true position of a head's row, index: of a dense prompt its number.
 Expr positionOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
                 Expr row);
+/// Of a point's token, inside the sequence whatever the caller says.
+Expr positionOf(KernelBuilder &k, const SequenceScalars &s, const Point &point);
 
 /// A policy scalar (budget, length, constants, arithmetic on them).
 Expr evalScalar(KernelBuilder &k, const SequenceScalars &s, mlir::Value value);

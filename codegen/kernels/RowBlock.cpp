@@ -83,8 +83,12 @@ void RowBlock::storeOutputs(llvm::function_ref<bool(Value)> isStored) {
       continue;
     Axis heads = headsOf(value.getType());
     Buffer memory = scratchBuffer(k, name, value.getType());
-    // One row for all heads: the first head's blocks write it.
-    Expr mine = heads == Axis::OneHead ? head == 0 : k.boolean(true);
+    bool perToken = axesOf(value.getType()).size() > 1;
+    // One row for all heads: the first head's blocks write it, or every head's what
+    // it has tokens of.
+    bool byPosition = k.shape.hasRows() && perToken;
+    Expr mine =
+        heads == Axis::OneHead && !byPosition ? head == 0 : k.boolean(true);
     auto make = [&, value = value](Expr token) {
       PointEval eval = at(token);
       Values results;
@@ -100,12 +104,12 @@ void RowBlock::storeOutputs(llvm::function_ref<bool(Value)> isStored) {
         k.when(mine, [&, result = result] { k.store(result, memory, at); });
       }
     };
-    if (axesOf(value.getType()).size() == 1)
+    if (!perToken)
       k.when((k.thread() == 0) & (span == 0),
              [&] { storeAt({}, make(k.index(0))); });
     else
       forTokens(make, [&](Expr token, ArrayRef<Expr> results) {
-        storeAt({token}, results);
+        storeAt({tokenIndex(k, s, heads, Point{head, -1, {}, token})}, results);
       });
   }
 }

@@ -70,7 +70,11 @@ public:
     row.emplace(RowBlock{k, block, kernel, s, head, reader, begin, end});
     row->span = span;
     lists.emplace(*row, ofSpan ? behind >= s.past : k.boolean(true));
-    Expr keepAll = keepsAll(k, s, kernel->getParentOfType<PolicyOp>());
+    // What others may read of a head is made where it keeps all its rows, too.
+    bool listsKept = !kernel.getBody().getOps<ListKeptOp>().empty();
+    Expr keepAll = listsKept
+                       ? keepsAll(k, s, kernel->getParentOfType<PolicyOp>())
+                       : s.length <= s.budget;
     // The first block has work without a past as well.
     Expr hasSpan = (begin < end) | (span == 0);
     k.choose(

@@ -14,7 +14,33 @@
 using namespace mlir;
 using namespace kvc;
 
+/// Of what is one for all heads, in a cache of rows: over the rows of all of them.
+/// Several may have a token's, so that only the largest or smallest can be told.
+static Expr statisticOfAll(RowBlock &r, ReduceOp reduce) {
+  KernelBuilder &k = r.k;
+  ReduceKind kind = reduce.getKind();
+  auto yield = cast<YieldOp>(reduce->getBlock()->getTerminator());
+  Expr mine = k.fold(
+      0, k.arg("kv_heads"), 1, reductionStart(k, kind),
+      [&](Expr head, Expr acc) {
+        SequenceScalars s = narrowToHead(k, r.s, head, yield);
+        return k.stream(
+            k.thread(), s.past, RowBlock::threads, {acc},
+            [&](Expr token) {
+              PointEval eval(k, s, r.leaf, Point{head, -1, {}, token});
+              return RowBlock::Values{eval(reduce.getValue())};
+            },
+            [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+              return RowBlock::Values{reductionStep(kind, sum[0], made[0])};
+            })[0];
+      });
+  return r.block.reduce(kind, mine);
+}
+
 Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
+  if (r.k.shape.hasRows() &&
+      headsOf(reduce.getValue().getType()) == Axis::OneHead)
+    return statisticOfAll(r, reduce);
   return reduceAll(r.k, reduce.getKind(), r.count(),
                    [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
                      return r.overTokens(kind, [&](Expr token) {

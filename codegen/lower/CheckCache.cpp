@@ -2,29 +2,48 @@
 
 #include "codegen/lower/CheckCache.h"
 
+#include "dialect/Behind.h"
+
 using namespace mlir;
 using namespace kvc;
 
-static bool hasTokens(Type type) {
-  return isa<RankedTensorType>(type) && axesOf(type).size() > 1;
+/// One value of a token for all heads. In a cache of rows it is known by the token's
+/// true position.
+static bool isOfAllHeads(Value value) {
+  AxisList axes = axesOf(value.getType());
+  return axes.size() > 1 && axes.front() == Axis::OneHead;
+}
+
+/// Of all heads' tokens only the largest and the smallest can be told: several heads
+/// have rows of one token. A block walks the others' rows too, and has stored none.
+static bool hasStatisticOfAll(ReduceOp reduce) {
+  bool can = reduce.getKind() == ReduceKind::Max ||
+             reduce.getKind() == ReduceKind::Min;
+  walkBehind(reduce.getValue(), [&](Value behind) {
+    can &= !isa_and_nonnull<StoreOp>(behind.getDefiningOp());
+    return true;
+  });
+  return can;
 }
 
 /// What an op would need that no kernel has; empty for none.
 static StringRef missingFor(Operation *op, const Shape &shape) {
-  if (auto reduce = dyn_cast<ReduceOp>(op);
-      reduce && reduce.getAxis() == ReduceAxis::Heads &&
-      hasTokens(reduce.getValue().getType()))
-    return "a token's rows in all heads";
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    AxisList axes = axesOf(reduce.getValue().getType());
+    if (reduce.getAxis() == ReduceAxis::Heads && axes.size() == 3 &&
+        axes[1] == Axis::Channel)
+      return "vectors of a token in all heads";
+    if (reduce.getAxis() == ReduceAxis::Tokens &&
+        isOfAllHeads(reduce.getValue()) && !hasStatisticOfAll(reduce))
+      return "such statistic over the tokens of all heads";
+  }
+  if (isa<PoolOp, SegmentOp>(op) && isOfAllHeads(op->getOperand(0)))
+    return "neighbours of a token of all heads";
   if (isa<NearestOp, MergeOp, ListMembersOp>(op))
     return "merged rows";
   bool raw = llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);
   if (raw && shape.cache == CacheKind::Paged)
     return "pages of keys before RoPE";
-  if (auto kernel = dyn_cast<KernelOp>(op))
-    for (Value output : kernel.getOutputs())
-      if (isa<RankedTensorType>(output.getType()) &&
-          headsOf(output.getType()) == Axis::OneHead)
-        return "one value for all heads between kernels";
   return {};
 }
 

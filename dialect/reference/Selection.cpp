@@ -193,9 +193,11 @@ reference::allocateHeads(const Tensor &score, const std::vector<int64_t> &base,
   auto scoreOf = [&](std::pair<int64_t, int64_t> item) {
     return score.data[item.second * past + item.first];
   };
-  std::stable_sort(items.begin(), items.end(), [&](auto a, auto b) {
+  std::sort(items.begin(), items.end(), [&](auto a, auto b) {
     double x = scoreOf(a), y = scoreOf(b);
-    return std::isnan(y) ? !std::isnan(x) : x > y;
+    if (std::isnan(x) || std::isnan(y) || x == y)
+      return std::isnan(x) == std::isnan(y) ? a < b : std::isnan(y);
+    return x > y;
   });
   std::vector<int64_t> chosen(heads);
   for (int64_t i = 0; i < total; ++i)

@@ -310,11 +310,16 @@ KeptSequence LayerCall::read(size_t s, bool scores) const {
     return kept;
   auto *rows = reinterpret_cast<const float *>(
       static_cast<const std::byte *>(args.workspace) + info.scores_offset);
-  for (size_t h = 0; h < heads; ++h) {
+  size_t first = 0; // row of the head, in the sequence
+  for (size_t h = 0; h < heads; first += rowsOf(s, h++)) {
     size_t from =
         s * info.scores_heads + std::min<size_t>(h, info.scores_heads - 1);
-    auto line = arena.download(rows + from * tokens, size_t(ranked[h]));
-    kept.scores.insert(kept.scores.end(), line.begin(), line.end());
+    bool byPosition = info.scores_by_position && batch[s].positions;
+    auto line = arena.download(rows + from * tokens,
+                               byPosition ? tokens : size_t(ranked[h]));
+    for (size_t r = 0; r < size_t(ranked[h]); ++r)
+      kept.scores.push_back(
+          line[byPosition ? size_t(batch[s].positions[first + r]) : r]);
   }
   return kept;
 }

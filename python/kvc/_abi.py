@@ -98,6 +98,7 @@ class PlanInfo(Struct):
         ("vector", c_uint32),
         ("scores_offset", c_int64),
         ("scores_heads", c_uint32),
+        ("scores_by_position", c_uint32),
     ]
 
 

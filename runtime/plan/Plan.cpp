@@ -144,7 +144,9 @@ kvc_plan_info kvc_plan::query() const {
   info.scores_offset = -1;
   if (module.manifest.scores) {
     info.scores_offset = int64_t(offsets[module.manifest.scores->buffer]);
-    info.scores_heads = module.manifest.scores->oneHead ? 1 : options.kv_heads;
+    bool ofAll = module.manifest.scores->oneHead;
+    info.scores_heads = ofAll ? 1 : options.kv_heads;
+    info.scores_by_position = ofAll && options.cache != KVC_DENSE;
   }
   return info;
 }

@@ -101,6 +101,12 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   args.wo = {wo.data(), 0, row, qHeads * row};
   args.hidden = input.hidden;
   args.table = input.table.data();
+  // A word is the layer that counted last and the count.
+  std::vector<int32_t> state = input.keptLayers;
+  for (int32_t &word : state)
+    word |= int32_t(input.layer) << 16;
+  args.state = state.empty() ? nullptr : state.data();
+  args.state_rows = most;
   args.indices = indices.data();
   args.index_capacity = capacity;
   args.counts = counts.data();
@@ -118,6 +124,9 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   args.workspace_bytes = info.workspace_bytes;
   check(kvc_layer_evict(plan, &args, nullptr));
 
+  for (int32_t word : state)
+    result.keptLayers.push_back(word & 0xffff);
+  const Cache rows = cache.read(); // whose positions place scores
   for (uint32_t s = 0; s < batch; ++s)
     for (uint32_t g = 0; g < heads; ++g) {
       uint32_t own = s * heads + g;
@@ -134,7 +143,10 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
             static_cast<std::byte *>(args.workspace) + info.scores_offset);
         scores += (s * info.scores_heads + (info.scores_heads > 1 ? g : 0)) *
                   args.tokens;
-        kept.scores.assign(scores, scores + ranked);
+        for (int32_t r = 0; r < ranked; ++r)
+          kept.scores.push_back(
+              scores[info.scores_by_position ? rows.head(s, g).positions[r]
+                                             : r]);
       }
     }
   return result;

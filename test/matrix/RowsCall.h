@@ -19,6 +19,9 @@ struct RowsInput {
   uint32_t hidden;
   std::vector<std::vector<float>> wo; // [hidden * q_heads][d]
   std::vector<float> table;           // [layers, q_heads]
+  /// How many layers in front have kept a token, [batch, longest]; empty where the
+  /// policy does not ask.
+  std::vector<int32_t> keptLayers;
 };
 
 /// What one head keeps.
@@ -33,6 +36,7 @@ struct RowsKept {
 /// `prompt`: the cache is given as a dense prompt, without a view.
 struct RowsResult {
   std::vector<RowsKept> heads;
+  std::vector<int32_t> keptLayers; // this one counted as well
   int32_t status = 0;
 };
 RowsResult evictRows(kvc_module *module, const Laid &cache, const Laid *raw,

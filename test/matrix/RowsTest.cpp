@@ -57,8 +57,10 @@ public:
     policy = *source->getOps<PolicyOp>().begin();
     std::vector<std::pair<int64_t, int64_t>> places{{0, 1}};
     policy.walk([&](mlir::Operation *op) {
-      if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp, AllocateTableOp>(op))
+      if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp, AllocateTableOp,
+                    KeptLayersOp>(op))
         places = {{0, 1}, {1, 3}};
+      readsState |= mlir::isa<KeptLayersOp>(op);
       readsRaw |= llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);
       slow |= mlir::isa<ProjectedNormOp>(op);
       if (auto segment = mlir::dyn_cast<SegmentOp>(op))
@@ -88,7 +90,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> source;
   PolicyOp policy;
-  bool readsRaw = false, rounded = false, slow = false;
+  bool readsRaw = false, readsState = false, rounded = false, slow = false;
   int swap = 0;
 
   static bool runsPTX(const Shape &shape) { return shape.kvHeads == 1; }
@@ -133,8 +135,7 @@ private:
     Cache cache =
         whole ? wholeCache(random, batch, heads, dim, shape.dtype, one.most)
               : randomCache(random, batch, heads, dim, shape.dtype, one.most);
-    RowsInput input = inputFor(cache, shape, random);
-    input.layer = layer;
+    RowsInput input = inputFor(cache, shape, layer, random);
     input.layers = layers;
     Cache raw = cache;
     for (Head &head : raw.all)
@@ -179,8 +180,10 @@ private:
     }
   }
 
-  RowsInput inputFor(const Cache &cache, const Shape &shape, Random &random) {
+  RowsInput inputFor(const Cache &cache, const Shape &shape, int64_t layer,
+                     Random &random) {
     RowsInput input;
+    input.layer = layer;
     input.group = uint32_t(shape.group);
     auto qHeads = uint32_t(shape.kvHeads * shape.group);
     int64_t most =
@@ -201,6 +204,8 @@ private:
     for (uint32_t i = 0; i < input.hidden * qHeads; ++i)
       input.wo.push_back(randomRow(random, cache.dim, cache.dtype));
     input.table = Problem::table(8, qHeads);
+    for (int64_t i = 0; readsState && i < batch * most; ++i)
+      input.keptLayers.push_back(int32_t(random() % uint32_t(layer + 1)));
     return input;
   }
 
@@ -212,6 +217,7 @@ private:
 
   void expectSame(const RowsResult &a, const RowsResult &b) {
     EXPECT_EQ(a.status, b.status);
+    EXPECT_EQ(a.keptLayers, b.keptLayers);
     for (size_t i = 0; i < a.heads.size(); ++i) {
       EXPECT_EQ(a.heads[i].indices, b.heads[i].indices) << "head " << i;
       EXPECT_TRUE(a.heads[i] == b.heads[i]) << "bytes of head " << i;
@@ -258,6 +264,11 @@ private:
       layer.wo.insert(layer.wo.end(), row.begin(), row.end());
     layer.table.assign(input.table.begin(),
                        input.table.begin() + input.layers * layer.qHeads);
+    if (readsState) {
+      auto first = input.keptLayers.begin() +
+                   s * (input.keptLayers.size() / cache.lengths.size());
+      layer.keptLayers.assign(first, first + tokens);
+    }
     layer.round = roundingTo(shape.dtype);
     return layer;
   }
@@ -283,6 +294,21 @@ private:
       }
     }
     EXPECT_EQ(got.status, 0);
+    judgeState(input, got, cache.heads);
+  }
+
+  /// Every token that some head has kept is counted once.
+  void judgeState(const RowsInput &input, const RowsResult &got,
+                  uint32_t heads) {
+    std::vector<int32_t> want = input.keptLayers;
+    std::vector<bool> counted(want.size());
+    for (size_t i = 0; readsState && i < got.heads.size(); ++i)
+      for (int32_t position : got.heads[i].positions) {
+        size_t at = i / heads * (want.size() / batch) + size_t(position);
+        want[at] += !counted[at];
+        counted[at] = true;
+      }
+    EXPECT_EQ(got.keptLayers, want);
   }
 
   void judgeHead(const Head &head, int64_t g, const Shape &shape,

@@ -137,6 +137,8 @@ typedef struct kvc_plan_info {
   uint32_t vector;       /* strides and bases are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
+  uint32_t scores_by_position; /* 1: of a cache of rows, one score of a token for all
+                                * heads, by its true position; 0: by row */
 } kvc_plan_info;
 
 kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,
