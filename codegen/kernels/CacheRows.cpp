@@ -22,6 +22,7 @@ static std::string sideName(CacheSide side) {
 /// Where slots lie: their heads' first ones, and the pages of a side.
 static void addSlotArgs(std::vector<std::string> &args, const Shape &shape,
                         const std::string &side) {
+  add(args, "slots", {""});
   add(args, "starts", {"", "_given", "_batch", "_head"});
   if (shape.cache == CacheKind::Paged) {
     add(args, side, {"_page", "_table", "_table_batch", "_table_head"});
@@ -54,9 +55,9 @@ static Expr numberOf(KernelBuilder &k, const std::string &name, Expr sequence,
   return k.load(numbers, {sequence, head, k.index(0)}).toIndex();
 }
 
-/// The slot of a head's row 0.
-static Expr firstSlot(KernelBuilder &k, Expr sequence, Expr head) {
-  return k.once("first slot", {sequence, head}, [&] {
+/// The slot of a head's row 0, as the caller says it.
+static Expr givenSlot(KernelBuilder &k, Expr sequence, Expr head) {
+  return k.once("given slot", {sequence, head}, [&] {
     return k.choose(
         k.arg("starts_given") > 0,
         [&] {
@@ -66,15 +67,29 @@ static Expr firstSlot(KernelBuilder &k, Expr sequence, Expr head) {
   });
 }
 
+/// One of the slots, whatever the caller says.
+static Expr firstSlot(KernelBuilder &k, Expr sequence, Expr head) {
+  Expr given = givenSlot(k, sequence, head);
+  return k.once("first slot", {sequence, head, given},
+                [&] { return given.max(k.index(0)).min(k.arg("slots")); });
+}
+
+/// The table's entry for a slot, as the caller says it.
+static Expr givenPage(KernelBuilder &k, const std::string &side, Expr sequence,
+                      Expr head, Expr slot) {
+  std::string table = side + "_table";
+  Buffer entries =
+      k.buffer(table, {k.arg(table + "_batch"), k.arg(table + "_head")});
+  return k.load(entries, {sequence, head, slot >> k.arg("page_bits")})
+      .toIndex();
+}
+
 /// Page and place in it of a slot. An entry that is no page of the pool reads one
 /// of its ends, so that no memory outside is read.
 static std::pair<Expr, Expr> inPage(KernelBuilder &k, const std::string &side,
                                     Expr sequence, Expr head, Expr slot) {
-  std::string table = side + "_table";
-  Buffer entries =
-      k.buffer(table, {k.arg(table + "_batch"), k.arg(table + "_head")});
   Expr bits = k.arg("page_bits"), number = slot >> bits;
-  Expr page = k.load(entries, {sequence, head, number}).toIndex();
+  Expr page = givenPage(k, side, sequence, head, slot);
   return {page.max(k.index(0)).min(k.arg("page_count") - 1),
           slot - (number << bits)};
 }
@@ -101,11 +116,38 @@ Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
 Expr HeadRows::count() const {
   if (!k.shape.hasRows())
     return length;
-  return k.once("rows", {sequence, head}, [&] {
+  Expr first = firstSlot(k, sequence, head);
+  return k.once("rows", {sequence, head, first}, [&] {
+    Expr room = k.arg("slots") - first;
     return numberOf(k, "rows", sequence, head)
         .max(k.index(0))
-        .min(k.arg("max_tokens"));
+        .min(k.arg("max_tokens").min(room));
   });
+}
+
+Expr HeadRows::isRight() const {
+  Expr zero = k.index(0), first = givenSlot(k, sequence, head);
+  Expr rows = numberOf(k, "rows", sequence, head);
+  Expr positions = k.arg("positions_kind") > 0;
+  return (length > zero) & (length <= k.arg("max_tokens")) & (first >= zero) &
+         (rows >= zero) & (first + rows <= k.arg("slots")) &
+         (rows <= k.arg("max_tokens")) & (positions | (rows <= length));
+}
+
+Expr HeadRows::isRight(Expr row) const {
+  Expr zero = k.index(0), own = position(row);
+  Expr before = k.choose(
+      row > zero, [&] { return KernelBuilder::Values{position(row - 1)}; },
+      [&] { return KernelBuilder::Values{k.index(-1)}; })[0];
+  Expr right = (own > before) & (own >= zero) & (own < length);
+  if (k.shape.cache != CacheKind::Paged)
+    return right;
+  Expr slot = firstSlot(k, sequence, head) + row;
+  for (const char *side : {"k", "v"}) {
+    Expr page = givenPage(k, side, sequence, head, slot);
+    right = right & (page >= zero) & (page < k.arg("page_count"));
+  }
+  return right;
 }
 
 Expr HeadRows::position(Expr row) const {

@@ -30,8 +30,13 @@ public:
   HeadRows(KernelBuilder &k, Expr sequence, Expr head, Expr length)
       : k(k), sequence(sequence), head(head), length(length) {}
 
-  /// n, at most max_tokens whatever the caller says.
+  /// n; whatever the caller says, at most max_tokens, and inside the slots.
   Expr count() const;
+  /// True where the caller's T, n and first slot are inside.
+  Expr isRight() const;
+  /// True where a row that exists has a position behind that of the row in front,
+  /// below T, and pages of the pool.
+  Expr isRight(Expr row) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
   /// The first of the rows `first` to `end`, all of which exist, with `position` or a

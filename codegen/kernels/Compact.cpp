@@ -3,18 +3,35 @@
 // grid (ceildiv(index_capacity, R), Hkv, batch), 128 threads; a thread moves
 // one 16-byte piece of a K row and of a V row at a time, R rows per block. Head
 // after head, `slack` rows behind each. Reads and writes 2 * d * bytes per kept
-// row.
+// row. Of a cache of rows it looks at every row's position and pages.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/Ragged.h"
 
+#include "kvc/artifact.h"
+
 using namespace mlir;
 using namespace kvc;
 
 static constexpr int64_t compactThreads = 128;
 static constexpr int64_t piecesPerThread = 4;
+
+/// Looks at all rows of the block's head, and tells of what is wrong with them.
+static void checkRows(KernelBuilder &k, Expr sequence, Expr head, Expr blocks) {
+  Expr length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
+  HeadRows rows(k, sequence, head, length);
+  auto tell = [&](Expr right) {
+    k.when(right == k.boolean(false), [&] {
+      k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}), {k.index(0)});
+    });
+  };
+  Expr block = k.block(gpu::Dimension::x);
+  k.when((block == 0) & (k.thread() == 0), [&] { tell(rows.isRight()); });
+  k.loop(block * compactThreads + k.thread(), rows.count(),
+         blocks * compactThreads, [&](Expr row) { tell(rows.isRight(row)); });
+}
 
 void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   int64_t width = site.shape.vectorWidth();
@@ -30,6 +47,7 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
     addArg(spec.args, "lengths");
     addArg(spec.args, "max_tokens");
     addArg(spec.args, "positions_out");
+    addArg(spec.args, "status");
     addRowArgs(spec.args, site.shape);
   }
   spec.blockSize = compactThreads;
@@ -44,6 +62,8 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   Ragged kept(k, sequence, head);
   Expr first = k.block(gpu::Dimension::x) * rows;
   k.when((first == 0) & (thread == 0), [&] { kept.storeOffset(); });
+  if (site.shape.hasRows())
+    checkRows(k, sequence, head, (capacity + (rows - 1)) / rows);
   k.loop(thread, rows * pieces, compactThreads, [&](Expr piece) {
     Expr row = first + piece / pieces, dim = (piece % pieces) * width;
     k.when(kept.has(row), [&] {

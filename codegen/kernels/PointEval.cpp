@@ -210,6 +210,8 @@ SequenceScalars kvc::openSequence(KernelBuilder &k, Expr sequence,
   SequenceScalars s;
   s.sequence = sequence;
   s.length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
+  if (k.shape.hasRows()) // positions are places in memory
+    s.length = s.length.max(k.index(1)).min(k.arg("max_tokens"));
   s.budget = k.load(k.buffer("budgets", {}), {sequence}).toIndex();
   s.window = protectLast
                  ? atLeastNone(k, evalScalar(k, s, protectLast), protectLast)

@@ -272,6 +272,8 @@ KeptLayer LayerCall::run(bool scores) {
   int32_t status = arena.download(args.status, 1)[0];
   if (status & KVC_DATA_CAPACITY)
     throw fail(KVC_INTERNAL_ERROR, "kept rows do not fit their cache");
+  if (status & KVC_DATA_CACHE)
+    throw fail(KVC_INTERNAL_ERROR, "the view of a cache is wrong");
   result.nanScores = status & KVC_DATA_NAN;
   for (size_t s = 0; s < batch.size(); ++s)
     result.sequences.push_back(read(s, scores));

@@ -54,6 +54,7 @@ MERGES = 16
 DATA_NAN = 1
 DATA_CAPACITY = 2
 DATA_TABLE = 4
+DATA_CACHE = 8
 
 
 class Struct(ctypes.Structure):

@@ -327,7 +327,7 @@ class _Call:
         return scores
 
     def _look_at(self, status: int) -> None:
-        if status & (_abi.DATA_CAPACITY | _abi.DATA_TABLE):
+        if status & (_abi.DATA_CAPACITY | _abi.DATA_TABLE | _abi.DATA_CACHE):
             raise InternalError(f"a call within its limits must not set bits of the status word, got {status}")
         if status & _abi.DATA_NAN:
             warnings.warn("some scores are NaN; they rank below every number", DataWarning, stacklevel=4)

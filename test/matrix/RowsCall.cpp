@@ -40,8 +40,7 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   const kvc_cache_view &view = cache.view;
   uint32_t batch = view.batch, heads = view.kv_heads, d = view.head_dim;
   uint32_t qHeads = heads * input.group;
-  auto most =
-      uint32_t(*std::max_element(cache.lengths.begin(), cache.lengths.end()));
+  uint32_t most = input.tokens;
 
   kvc_plan_options options = {};
   options.struct_size = sizeof options;
@@ -126,6 +125,8 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
 
   for (int32_t word : state)
     result.keptLayers.push_back(word & 0xffff);
+  if (result.status & KVC_DATA_CACHE)
+    return result;                 // what was kept means nothing
   const Cache rows = cache.read(); // whose positions place scores
   for (uint32_t s = 0; s < batch; ++s)
     for (uint32_t g = 0; g < heads; ++g) {

@@ -12,6 +12,7 @@ namespace kvc::test {
 /// What a layer brings beside its cache.
 struct RowsInput {
   uint32_t group;
+  uint32_t tokens; // of the longest sequence
   int64_t layer = 0, layers = 1;
   std::vector<int32_t> budgets; // [batch]
   uint32_t queries;

@@ -14,6 +14,7 @@
 #include "kvc/host.h"
 #include "kvc/ptx.h"
 #include "runtime/base/DType.h"
+#include "test/matrix/GuardedMemory.h"
 #include "test/matrix/RowsCall.h"
 #include "test/matrix/Tolerance.h"
 
@@ -177,6 +178,63 @@ private:
       for (Layout layout : {Layout::Compacted, Layout::PagesNHD})
         if (!isPaged(layout) || !readsRaw)
           expectSame(first, evict(ptx.get(), cache, raw, layout, 4, input));
+      runWrongViews(ptx.get(), cache, raw, input);
+    }
+  }
+
+  /// On a device that the host cannot look into, a wrong view reads nothing outside
+  /// and is told. One of them each, by the policy's name; KVC_ALL_CASES=1: all.
+  void runWrongViews(kvc_module *module, const Cache &cache, const Cache &raw,
+                     const RowsInput &input) {
+    struct Wrong {
+      const char *name;
+      Layout layout;
+      GuardedMemory::Edge edge;
+      void (*change)(Laid &);
+    };
+    using Edge = GuardedMemory::Edge;
+    const Wrong wrongs[] = {
+        {"page behind the pool", Layout::PagesNHD, Edge::Back,
+         [](Laid &laid) { laid.table[0] = int32_t(laid.view.pages); }},
+        {"page in front of the pool", Layout::PagesNHD, Edge::Front,
+         [](Laid &laid) { laid.table[0] = -1; }},
+        {"count above the table", Layout::PagesNHD, Edge::Back,
+         [](Laid &laid) { laid.counts.back() = 1 << 20; }},
+        {"count above the slots", Layout::Compacted, Edge::Back,
+         [](Laid &laid) { laid.counts.back() = 1 << 20; }},
+        {"count below 0", Layout::Compacted, Edge::Front,
+         [](Laid &laid) { laid.counts.front() = -1; }},
+        {"offset behind the slots", Layout::Compacted, Edge::Back,
+         [](Laid &laid) {
+           laid.offsets.back() = int32_t(laid.view.slots) + 1;
+         }},
+        {"offset below 0", Layout::Compacted, Edge::Front,
+         [](Laid &laid) { laid.offsets.front() = -2; }},
+        {"positions that do not ascend", Layout::Compacted, Edge::Back,
+         [](Laid &laid) { std::ranges::fill(laid.positions, 1); }},
+        {"position below 0", Layout::Compacted, Edge::Back,
+         [](Laid &laid) { std::ranges::fill(laid.positions, -5); }},
+        {"length above max_tokens", Layout::Compacted, Edge::Back,
+         [](Laid &laid) { laid.lengths.back() = 1 << 20; }},
+        {"length of 0", Layout::Compacted, Edge::Back,
+         [](Laid &laid) { laid.lengths.front() = 0; }},
+    };
+    size_t turn = std::filesystem::path(file).stem().string().size() / 3 %
+                  std::size(wrongs);
+    for (const Wrong &wrong : wrongs) {
+      if ((&wrong != &wrongs[turn] && !std::getenv("KVC_ALL_CASES")) ||
+          (isPaged(wrong.layout) && readsRaw))
+        continue;
+      SCOPED_TRACE(wrong.name);
+      Laid laid(cache, wrong.layout, 4), laidRaw(raw, wrong.layout, 4);
+      wrong.change(laid);
+      GuardedMemory memory(laid.memory, wrong.edge);
+      for (kvc_plane *plane : {&laid.view.k, &laid.view.v})
+        plane->data = memory.data + (static_cast<std::byte *>(plane->data) -
+                                     laid.memory.data());
+      RowsResult got =
+          evictRows(module, laid, readsRaw ? &laidRaw : nullptr, input);
+      EXPECT_TRUE(got.status & KVC_DATA_CACHE);
     }
   }
 
@@ -188,6 +246,7 @@ private:
     auto qHeads = uint32_t(shape.kvHeads * shape.group);
     int64_t most =
         *std::max_element(cache.lengths.begin(), cache.lengths.end());
+    input.tokens = uint32_t(most);
     input.queries = uint32_t(queriesFor(policy, 1 << 20));
     policy.walk([&](AttentionOp attention) {
       if (attention.readsAll())

@@ -35,6 +35,7 @@ exceptions = {
     "a cache must have below 2^31 slots, got": "2^31 slots of a layer",
     "merged rows go behind merged rows only": earlier,
     "kept rows do not fit their cache": "a policy's kernel must have gone wrong",
+    "the view of a cache is wrong": "the executor makes views that are right",
     "reads a table of": earlier,
     "carries state: layers must come in order, got": earlier,
     "built without the GPU executor, whose kernels need clang with its NVPTX target; "

@@ -25,8 +25,11 @@ enum {
   KVC_DATA_NAN = 1,      /* a score was NaN; it ranks below every number */
   KVC_DATA_CAPACITY = 2, /* kept rows or members are more than index_capacity,
                           * member_capacity or out_rows; the rest is dropped */
-  KVC_DATA_TABLE = 4     /* an entry of the table is negative or not finite, or
+  KVC_DATA_TABLE = 4,    /* an entry of the table is negative or not finite, or
                           * all are 0; such an entry counts as 0 */
+  KVC_DATA_CACHE = 8     /* the cache's view is wrong: a length, count, offset or page
+                          * is outside, or positions do not ascend. What was kept
+                          * means nothing; no row outside its slots was read */
 };
 
 #ifdef __cplusplus
