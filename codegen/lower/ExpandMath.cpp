@@ -45,9 +45,9 @@ struct ExpandAbsI : public OpRewritePattern<math::AbsIOp> {
   }
 };
 
-/// x to the power of y as IEEE 754 has it: 1 where y is 0 or x is 1, NaN for
-/// finite negative numbers to a power that is not whole. exp2(y * log2|x|) has an error
-/// of about |y * log2 x| units.
+/// x to the power of y as IEEE 754 has it: 1 where y is 0 or x is 1, NaN for finite
+/// negative numbers to a power that is not whole. exp2(y * log2|x|) has an error of
+/// about |y * log2 x| units.
 struct ExpandPower : public OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::PowFOp op,
@@ -95,8 +95,8 @@ struct ExpandNumber : public OpRewritePattern<Op> {
   }
 };
 
-/// A float to one bit, by way of 32: LLVM's NVPTX backend takes any number but 0
-/// for false and 0 for true.
+/// A float to one bit, by way of 32: LLVM's NVPTX backend takes any number but 0 for
+/// false and 0 for true.
 template <typename Op> struct WidenBit : public OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op,

@@ -1,18 +1,12 @@
 // What a plan refuses of the cache that a call brings.
 
 #include "kvc/cache.h"
-#include "kvc/host.h"
-#include "test/runtime/OneLayer.h"
-
-#include <gtest/gtest.h>
+#include "test/runtime/PlannedLayer.h"
 
 #include <functional>
 #include <string>
 
 namespace {
-
-void nothing(kvc_simt_thread *, const uint64_t *) {}
-const kvc_host_entry kernels[] = {{"score", nothing, 0}};
 
 /// A policy of one kernel; `cache` is the variant's, empty for an artefact that does
 /// not say.
@@ -27,21 +21,16 @@ std::string manifestOf(const std::string &cache) {
 }
 
 /// Two heads of three and two rows of 100 tokens; all of it is right.
-class Call {
+class Call : public kvc::test::PlannedLayer {
 public:
   explicit Call(kvc_cache_kind kind)
-      : text(manifestOf(kind == KVC_PAGED    ? "paged"
-                        : kind == KVC_RAGGED ? "ragged"
-                                             : "")) {
-    artifact = kvc::test::artifactOf(text, kernels);
-    kvc_target target = {};
-    target.struct_size = sizeof target;
-    kvc_enable_host();
-    EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_OK);
+      : PlannedLayer(manifestOf(kind == KVC_PAGED    ? "paged"
+                                : kind == KVC_RAGGED ? "ragged"
+                                                     : "")) {
+    EXPECT_EQ(opened, KVC_OK);
     options.cache = kind;
     layer.k = layer.v = {};
     layer.lengths = nullptr;
-    layer.scale = 1;
     layer.cache = &cache;
     layer.positions_out = numbers;
     cache.struct_size = sizeof cache;
@@ -64,37 +53,11 @@ public:
       cache.pages = 4;
     }
   }
-  ~Call() {
-    kvc_plan_destroy(plan);
-    kvc_module_close(module);
-  }
-  Call(const Call &) = delete;
 
-  kvc_status create() { return kvc_plan_create(module, &options, &plan); }
-  kvc_status evict() {
-    EXPECT_EQ(create(), KVC_OK) << error();
-    return kvc_layer_evict(plan, &layer, nullptr);
-  }
-  static std::string error() {
-    char message[512];
-    kvc_last_error(message, sizeof message);
-    return message;
-  }
-
-  alignas(256) char memory[8 * 64 * 4];
   int32_t counts[2] = {3, 2}, offsets[2] = {0, 4}, lengths[1] = {100},
-          positions[8] = {0, 40, 99, 0, 7, 99, 0, 0}, table[4] = {3, 1, 0, 2},
-          numbers[100] = {};
+          positions[8] = {0, 40, 99, 0, 7, 99, 0, 0}, table[4] = {3, 1, 0, 2};
   kvc_member_table members = {};
   kvc_cache_view cache = {};
-  kvc_plan_options options = kvc::test::limits();
-  kvc_layer_args layer = kvc::test::layerOf(memory, numbers);
-
-private:
-  std::string text;
-  kvc_artifact artifact = {};
-  kvc_module *module = nullptr;
-  kvc_plan *plan = nullptr;
 };
 
 /// With what `change` does to it, the call fails with this.

@@ -1,18 +1,11 @@
 // What a plan refuses, each by a manifest or an argument of its own.
 
-#include "kvc/host.h"
-#include "kvc/kvc.h"
-#include "test/runtime/OneLayer.h"
-
-#include <gtest/gtest.h>
+#include "test/runtime/PlannedLayer.h"
 
 #include <cmath>
 #include <string>
 
 namespace {
-
-void nothing(kvc_simt_thread *, const uint64_t *) {}
-const kvc_host_entry kernels[] = {{"score", nothing, 0}};
 
 /// A policy of one kernel.
 std::string manifestOf(const std::string &args = "\"k\"",
@@ -29,48 +22,7 @@ std::string manifestOf(const std::string &args = "\"k\"",
          R"(], "skipped_with_lse": false}]}]})";
 }
 
-class Opened {
-public:
-  explicit Opened(const std::string &text) : text(text) {
-    artifact = kvc::test::artifactOf(this->text, kernels);
-    kvc_target target = {};
-    target.struct_size = sizeof target;
-    kvc_enable_host();
-    opened = kvc_module_open(&artifact, &target, &module);
-    layer.scale = 1;
-  }
-  ~Opened() {
-    kvc_plan_destroy(plan);
-    kvc_module_close(module);
-  }
-  Opened(const Opened &) = delete;
-
-  /// Opened and planned.
-  kvc_status create() {
-    return opened ? opened : kvc_plan_create(module, &options, &plan);
-  }
-  kvc_status evict() {
-    EXPECT_EQ(create(), KVC_OK) << error();
-    return kvc_layer_evict(plan, &layer, nullptr);
-  }
-  static std::string error() {
-    char message[512];
-    kvc_last_error(message, sizeof message);
-    return message;
-  }
-
-  kvc_plan_options options = kvc::test::limits();
-  alignas(256) char memory[1024];
-  kvc_layer_args layer = kvc::test::layerOf(memory, &number);
-
-private:
-  std::string text;
-  kvc_artifact artifact = {};
-  kvc_status opened;
-  kvc_module *module = nullptr;
-  kvc_plan *plan = nullptr;
-  int32_t number = 1;
-};
+using Opened = kvc::test::PlannedLayer;
 
 } // namespace
 
