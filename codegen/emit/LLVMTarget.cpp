@@ -33,8 +33,8 @@ kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
       triple, cpu, "", options, Reloc::PIC_, std::nullopt, level));
 }
 
-/// True where a value of 16 bits goes from block to block. Without optimisation
-/// x86 widens it on the way and narrows it by a call that nobody links.
+/// True where a value of 16 bits goes from block to block. x86 widens it on the
+/// way and narrows it by a call that nobody links.
 static bool passesOnBF16(const Module &module) {
   for (const Function &function : module)
     for (const BasicBlock &block : function)
@@ -53,7 +53,7 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   // PTX is optimised once more by its assembler, which knows the registers:
   // what LLVM unrolls and hoists beyond the first level costs compile time and
   // has been seen to end in spills. Host kernels run in an emulation, warp by
-  // warp, where vectors and unrolled loops gain nothing.
+  // warp, which the passes of the first level make no faster.
   bool ptx = machine.getTargetTriple().isNVPTX();
   if (quick)
     machine.setOptLevel(CodeGenOptLevel::None);
@@ -66,7 +66,7 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  if (quick) {
+  if (!ptx || quick) {
     // What makes the rest short: memory into registers, dead code, one of each.
     ModulePassManager few;
     cantFail(builder.parsePassPipeline(

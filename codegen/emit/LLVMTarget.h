@@ -17,9 +17,9 @@ namespace kvc {
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
 
-/// Runs the default pipeline at -O1. `quick` is for those who
-/// compile many policies and run each once: the same IR, with little done to
-/// it.
+/// Runs the default pipeline at -O1 for PTX, a few passes for the host. `quick` is
+/// for those who compile many policies and run each once: the same IR, with little
+/// done to it by the backend too.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
               bool quick = false);
 
