@@ -8,6 +8,7 @@
 #include "executor/cuda/CublasLt.h"
 #include "test/gpu/FakeQueue.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -165,21 +166,24 @@ cublasLtMatmul(CublasLt::Handle, CublasLt::MatmulDesc operation,
         !isDevice(c, C.bytes()) || !isDevice(d, D.bytes()) ||
         !isDevice(workspace, workspaceBytes))
       return fault("a product reads or writes outside its allocations");
-    std::vector<float> left(A.rows * A.columns), right(B.rows);
-    for (uint64_t i = 0; i < A.columns; ++i)
+    // The terms of all sums for one k lie together: each sum has its order, and
+    // the compiler makes several at once.
+    uint64_t rows = A.columns;
+    std::vector<float> left(A.rows * rows), sums(rows);
+    for (uint64_t i = 0; i < rows; ++i)
       for (uint64_t k = 0; k < A.rows; ++k)
-        left[i * A.rows + k] = read(a, A, k, i);
+        left[k * rows + i] = read(a, A, k, i);
     for (uint64_t j = 0; j < B.columns; ++j) {
-      for (uint64_t k = 0; k < B.rows; ++k)
-        right[k] = read(b, B, k, j);
-      for (uint64_t i = 0; i < A.columns; ++i) {
-        float sum = 0;
-        for (uint64_t k = 0; k < B.rows; ++k)
-          sum += left[i * A.rows + k] * right[k];
-        // With beta 0 C is not read: it may be anything.
-        write(d, D, i, j,
-              scale * sum + (before != 0 ? before * read(c, C, i, j) : 0));
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (uint64_t k = 0; k < B.rows; ++k) {
+        float right = read(b, B, k, j);
+        for (uint64_t i = 0; i < rows; ++i)
+          sums[i] += left[k * rows + i] * right;
       }
+      // With beta 0 C is not read: it may be anything.
+      for (uint64_t i = 0; i < rows; ++i)
+        write(d, D, i, j,
+              scale * sums[i] + (before != 0 ? before * read(c, C, i, j) : 0));
     }
   });
   return 0;
