@@ -40,6 +40,9 @@ namespace {
 constexpr uint32_t warpSize = 32;
 /// A kernel's, and what it calls of the emulation and the mathematical library.
 constexpr size_t stackBytes = KVC_SIMT_STACK_BYTES + 32 * 1024;
+/// From stack to stack. All threads of a warp are in the same frames: a power of two
+/// would put these into the same few sets of the cache, where they push each other out.
+constexpr size_t stackPitch = stackBytes + 9 * 64;
 
 /// Where a thread waits. The names are for the report of a divergence.
 enum class Call { None, Barrier, SyncWarp, ShuffleXor, ShuffleUp, Ballot, Mma };
@@ -73,7 +76,7 @@ struct Thread {
 /// Stacks of one operating-system thread, kept for its lifetime.
 class StackPool {
 public:
-  explicit StackPool(size_t count) : bytes(count * stackBytes) {
+  explicit StackPool(size_t count) : bytes(count * stackPitch) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -83,7 +86,7 @@ public:
   StackPool(const StackPool &) = delete;
   StackPool &operator=(const StackPool &) = delete;
   void *stack(size_t i) const {
-    return static_cast<char *>(memory) + i * stackBytes;
+    return static_cast<char *>(memory) + i * stackPitch;
   }
 
 private:
