@@ -66,6 +66,7 @@ private:
   Error readScale();
   Error readType();
   Error readCache();
+  Error readRows();
   Error readHeads();
   Error readState();
 };
@@ -177,6 +178,22 @@ Error Reader::readCache() {
   return readList("raw_k", "[kv head][token][channel]", shape, layer.kRaw);
 }
 
+Error Reader::readRows() {
+  std::vector<int64_t> shape{layer.kvHeads, layer.tokens};
+  std::vector<double> rows;
+  if (Error error = readList("rows", "[kv head][token]", shape, rows))
+    return error;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != 0 && rows[i] != 1)
+      return fail("rows must hold 0 and 1, got " +
+                  llvm::formatv("{0}", rows[i]).str());
+    if (i % size_t(layer.tokens) == 0)
+      layer.rows.emplace_back();
+    layer.rows.back().push_back(rows[i] != 0);
+  }
+  return Error::success();
+}
+
 /// The number of query heads is that of the first of q, wo and table.
 Error Reader::readHeads() {
   int64_t heads = -1;
@@ -231,14 +248,16 @@ Error Reader::readState() {
 }
 
 llvm::Expected<Layer> Reader::run() {
-  const StringRef keys[] = {"k",     "v",      "raw_k",       "q",
-                            "wo",    "table",  "kept_layers", "budget",
-                            "layer", "layers", "scale",       "dtype"};
+  const StringRef keys[] = {"k",      "v",     "raw_k",       "rows",   "q",
+                            "wo",     "table", "kept_layers", "budget", "layer",
+                            "layers", "scale", "dtype"};
   for (const auto &[key, value] : object)
     if (!llvm::is_contained(keys, StringRef(key)))
       return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") +
                   ", got '" + StringRef(key) + "'");
   if (Error error = readCache())
+    return error;
+  if (Error error = readRows())
     return error;
   // As many as the ABI counts.
   if (Error error =

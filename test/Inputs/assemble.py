@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from shapes import in_turn, others, usual
+from shapes import caches, in_turn, others, usual
 
 ptxas, compiler, policy, work = sys.argv[1:]
 if not os.path.exists(ptxas):
@@ -21,6 +21,13 @@ shapes = [in_turn(name, others[:3]), others[-1]]
 if os.environ.get("KVC_ALL_SHAPES"):
     shapes = [usual, *others]
 runs = [("sm_90", shapes, []), ("sm_80", [usual], [])]
+# Caches of rows: of what ships, one kind each in turn.
+here = os.path.dirname(os.path.abspath(__file__))
+refused = open(os.path.join(here, "no-rows.txt")).read().split()
+ships = os.path.basename(os.path.dirname(os.path.abspath(policy))) == "policies"
+if name not in refused and (ships or os.environ.get("KVC_ALL_SHAPES")):
+    kinds = caches if os.environ.get("KVC_ALL_SHAPES") else [in_turn(name, caches)]
+    runs.append(("sm_90", [f"{usual},cache={kind}" for kind in kinds], []))
 # Pruned norms are an option; at head_dim 256 a bound spills a few registers.
 if name == "criticalkv":
     runs.append(("sm_90", list(dict.fromkeys([usual, *shapes[:-1]])), ["--prune-norms"]))

@@ -5,6 +5,9 @@ usual = "head_dim=128,group=4,dtype=bf16"
 others = ["head_dim=128,group=4,dtype=f32", "head_dim=64,group=8,dtype=f16",
           "head_dim=80,group=7,dtype=bf16", "head_dim=256,group=2,dtype=bf16"]
 
+# Kinds of caches of rows, for a shape's cache=.
+caches = ["ragged", "paged"]
+
 
 def in_turn(name, shapes):
     """Of `shapes`, the one that is the policy's turn."""

@@ -155,6 +155,34 @@ kvc.policy @reduce {
   %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %m : tensor<?x?xi1>
 }
+// In a cache of rows a token counts in the heads that have a row of it. Token 0: head 0
+// alone, 2 / 2 in the mean; token 1: both; token 2: head 1 alone, -3, also the largest;
+// token 3 nobody has. Over the tokens that some head has the largest is 5.
+// RUN: kvc-opt %t/gaps.mlir --interpret --trace --input %t/gaps.json | FileCheck %s --match-full-lines --check-prefix=GAPS
+// GAPS:      %mean = kvc.reduce: one_head 1, past 4
+// GAPS-NEXT: 0: 1 4.5 -1.5 0
+// GAPS-NEXT: %max = kvc.reduce: one_head 1, past 4
+// GAPS-NEXT: 0: 2 5 -3 0
+// GAPS-NEXT: %best = kvc.reduce: one_head 1
+// GAPS-NEXT: 5
+
+//--- gaps.mlir
+!s = tensor<?x?xf32>
+kvc.policy @gaps {
+  %k = kvc.vectors key : tensor<?x?x?xf32>
+  %x = kvc.reduce sum channels %k : tensor<?x?x?xf32> -> !s
+  %mean = kvc.reduce mean heads %x : !s -> !s
+  %max = kvc.reduce max heads %x : !s -> !s
+  %best = kvc.reduce max tokens %max : !s -> tensor<?xf32>
+  %b = kvc.broadcast %best : tensor<?xf32> to !s
+  %rel = arith.subf %max, %b : !s
+  %s = arith.addf %mean, %rel : !s
+  %n = kvc.allocate uniform : tensor<?xi32>
+  %m = kvc.topk %s, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %m : tensor<?x?xi1>
+}
+//--- gaps.json
+{"k": [[[2], [4], [9], [9]], [[9], [5], [-3], [9]]], "rows": [[1, 1, 0, 0], [0, 1, 1, 0]], "budget": 1}
 //--- rows.mlir
 !r = tensor<?x?x?xf32>
 !s = tensor<?x?xf32>
