@@ -7,6 +7,7 @@
 #include "executor/cuda/GpuCache.h"
 #include "executor/cuda/GpuChunkedPrompt.h"
 #include "executor/cuda/GpuCompressor.h"
+#include "executor/cuda/GpuQueries.h"
 #include "executor/cuda/GpuWeights.h"
 #include "executor/cuda/RopeTable.h"
 
@@ -42,6 +43,18 @@ public:
   std::unique_ptr<rt::Compressor>
   makeCompressor(const rt::PolicyOptions &options) const override {
     return std::make_unique<GpuCompressor>(options, queue, config, weights);
+  }
+  std::unique_ptr<rt::CacheCompressor>
+  makeCacheCompressor(const rt::PolicyOptions &options,
+                      std::optional<kvc_dtype>) const override {
+    throw rt::fail(KVC_UNSUPPORTED,
+                   "on a GPU a policy runs once, behind the prompt: take "
+                   "--target host for {}",
+                   options.policy);
+  }
+  std::unique_ptr<rt::RecentQueries>
+  makeRecentQueries(uint32_t most) const override {
+    return std::make_unique<GpuQueries>(queue, config, most);
   }
   std::unique_ptr<rt::ChunkedPrompt>
   makeChunkedPrompt(const rt::Manifest &manifest, uint32_t tokens,

@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace kvc::rt {
 
@@ -60,20 +61,11 @@ struct PolicyOptions {
   bool sharesTable = false; // it may be for other policies only
 };
 
-/// A policy inside a model's prefill: compresses one layer after the other, as
-/// their attention is done.
-class Compressor {
+/// A compiled policy beside a model: compresses one layer after the other, from 0.
+class PolicyRunner {
 public:
-  virtual ~Compressor() = default;
+  virtual ~PolicyRunner() = default;
 
-  /// Before the layers of `tokens` tokens, of which each KV head keeps `budget`
-  /// on average.
-  virtual void begin(uint32_t tokens, uint32_t budget) = 0;
-  /// Appends what the policy keeps of a layer to `cache`. The tokens stand at
-  /// `position` and after. Layers must come in order, from 0. `kept`, unless
-  /// null, is told what that was; asking costs a wait for the device.
-  virtual void compress(const Activations &activations, uint32_t position,
-                        Cache &cache, KeptSequence *kept = nullptr) = 0;
   /// Behind the last layer: until then the cache may lack what was kept.
   virtual void finish() = 0;
 
@@ -84,6 +76,62 @@ public:
   virtual bool nanScores() const = 0;
   /// Time the device has spent on compressing so far.
   virtual double seconds() const = 0;
+};
+
+/// A policy inside a model's prefill: layers are compressed as their attention is
+/// done.
+class Compressor : public PolicyRunner {
+public:
+  /// Before the layers of `tokens` tokens, of which each KV head keeps `budget`
+  /// on average.
+  virtual void begin(uint32_t tokens, uint32_t budget) = 0;
+  /// Appends what the policy keeps of a layer to `cache`. The tokens stand at
+  /// `position` and after. Layers must come in order, from 0. `kept`, unless
+  /// null, is told what that was; asking costs a wait for the device.
+  virtual void compress(const Activations &activations, uint32_t position,
+                        Cache &cache, KeptSequence *kept = nullptr) = 0;
+};
+
+/// The queries of a sequence's newest tokens, of all layers: what a policy reads of
+/// tokens that were run before a cache is compressed again.
+class RecentQueries {
+public:
+  /// The last `most` tokens' are kept; KVC_ALL_QUERIES: all.
+  explicit RecentQueries(uint32_t most) : most(most) {}
+  virtual ~RecentQueries() = default;
+
+  virtual std::unique_ptr<RecentQueries> copy() const = 0;
+  /// A layer of the tokens that have just been run.
+  virtual void add(uint32_t layer, const Activations &activations) = 0;
+  /// Rows have gone from the layer's cache: a log-sum-exp from before is over more
+  /// than there is.
+  virtual void evicted(uint32_t layer) = 0;
+  /// How many there are.
+  virtual uint32_t count(uint32_t layer) const = 0;
+  /// [Hq, count, d] on the host, and a layer that holds them; `restore` is for
+  /// empty ones.
+  virtual std::vector<float> contents(uint32_t layer) const = 0;
+  virtual void restore(uint32_t layer, const std::vector<float> &q) = 0;
+
+  const uint32_t most;
+};
+
+/// A policy over a cache of rows: what earlier runs have kept of a sequence, and the
+/// tokens that came since.
+class CacheCompressor : public PolicyRunner {
+public:
+  /// Before the layers of a sequence of `length` tokens, of which each KV head
+  /// keeps `budget` rows on average.
+  virtual void begin(uint32_t length, uint32_t budget) = 0;
+  /// Evicts rows from a layer of `cache`, whose newest tokens' queries are
+  /// `queries`, null where the policy reads none. Layers must come in order, from 0. `kept` as in Compressor.
+  virtual void compress(Cache &cache, RecentQueries *queries,
+                        KeptSequence *kept = nullptr) = 0;
+
+protected:
+  /// Throws Failure where the policy has ranked rows by queries that are not there:
+  /// `have` of the last tokens' of `length`; `whole` says that no row has gone.
+  void checkQueries(uint32_t have, uint32_t length, bool whole) const;
 };
 
 /// What a policy reads of a prompt beside the cache, gathered while the prompt
@@ -110,6 +158,13 @@ public:
   /// Throws Failure, also where the policy is not compiled for the model.
   virtual std::unique_ptr<Compressor>
   makeCompressor(const PolicyOptions &options) const = 0;
+  /// For caches of `dtype`; without, of the type that the engine chooses. Throws
+  /// Failure, also where the policy is not compiled for the model's caches of rows.
+  virtual std::unique_ptr<CacheCompressor>
+  makeCacheCompressor(const PolicyOptions &options,
+                      std::optional<kvc_dtype> dtype) const = 0;
+  virtual std::unique_ptr<RecentQueries>
+  makeRecentQueries(uint32_t most) const = 0;
   /// For a prompt of `tokens` tokens, whose cache gets room for them.
   virtual std::unique_ptr<ChunkedPrompt>
   makeChunkedPrompt(const Manifest &manifest, uint32_t tokens,

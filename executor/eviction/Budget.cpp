@@ -4,6 +4,7 @@
 
 #include "runtime/base/Failure.h"
 
+#include <algorithm>
 #include <charconv>
 
 using namespace kvc::rt;
@@ -49,10 +50,18 @@ Budget Budget::parse(const std::string &budget, const std::string &keep) {
   return result;
 }
 
-uint32_t Budget::of(uint32_t tokens) const {
+uint32_t Budget::share(uint32_t tokens) const {
   if (!denominator)
     return uint32_t(numerator);
-  auto budget = uint32_t((unsigned __int128)numerator * tokens / denominator);
+  return uint32_t((unsigned __int128)numerator * tokens / denominator);
+}
+
+uint32_t Budget::ofPart(uint32_t tokens) const {
+  return std::max(1u, share(tokens));
+}
+
+uint32_t Budget::of(uint32_t tokens) const {
+  uint32_t budget = share(tokens);
   if (budget == 0)
     throw fail(KVC_BAD_ARGUMENT,
                "keep must leave at least 1 token, got {} of {} tokens", text,

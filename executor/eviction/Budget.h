@@ -19,8 +19,12 @@ public:
   /// B for a sequence of T tokens; a share gives floor(share * T), computed
   /// exactly from the decimal text. Throws Failure if that is 0.
   uint32_t of(uint32_t tokens) const;
+  /// The same behind a part of a prompt: a share leaves 1 token at least.
+  uint32_t ofPart(uint32_t tokens) const;
 
 private:
+  uint32_t share(uint32_t tokens) const;
+
   uint64_t numerator = 0, denominator = 0; // denominator 0: a number of tokens
   std::string text;
 };

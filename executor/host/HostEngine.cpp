@@ -2,6 +2,8 @@
 
 #include "executor/host/HostEngine.h"
 
+#include "executor/host/HostCacheCompressor.h"
+#include "executor/host/HostQueries.h"
 #include "runtime/base/DType.h"
 #include "support/Stopwatch.h"
 #include "executor/eviction/HeadTable.h"
@@ -12,68 +14,6 @@
 using namespace kvc::rt;
 
 namespace {
-
-class HostActivations : public Activations {
-public:
-  explicit HostActivations(LayerActivations layer)
-      : Activations(layer.tokens), layer(std::move(layer)) {}
-  LayerActivations onHost() const override { return layer; }
-  void forgetLse() override { layer.lse.clear(); }
-
-  LayerActivations layer;
-};
-
-const LayerActivations &layerOf(const Activations &activations) {
-  return static_cast<const HostActivations &>(activations).layer;
-}
-
-class HostCache : public Cache {
-public:
-  HostCache(const Config &config, kvc_dtype dtype)
-      : Cache(dtype),
-        layers(config.layers,
-               RaggedCache(config.kvHeads, config.headDim, dtype)) {}
-
-  std::unique_ptr<Cache> copy() const override {
-    return std::make_unique<HostCache>(*this);
-  }
-  void append(uint32_t layer, const Activations &activations,
-              uint32_t position) override {
-    const LayerActivations &from = layerOf(activations);
-    // A merged cache turns its keys by itself.
-    const auto &k = layers[layer].merged() ? from.kRaw : from.k;
-    layers[layer].append(k.data(), from.v.data(), from.tokens, position);
-  }
-  RaggedCache::Contents contents(uint32_t layer) const override {
-    return layers[layer].contents();
-  }
-  void restore(uint32_t layer, const RaggedCache::Contents &c) override {
-    layers[layer].append(c.counts, c.k.data(), c.v.data(), c.members);
-  }
-  uint32_t rows(uint32_t layer, uint32_t head) const override {
-    return layers[layer].rows(head);
-  }
-  size_t usedBytes() const override {
-    size_t bytes = 0;
-    for (const RaggedCache &layer : layers)
-      bytes += layer.usedBytes();
-    return bytes;
-  }
-
-  std::vector<RaggedCache> layers;
-};
-
-std::vector<RaggedCache> &layersOf(Cache &cache) {
-  return static_cast<HostCache &>(cache).layers;
-}
-
-kvc_dtype chooseType(const Manifest &manifest, const Config &config) {
-  for (const Variant &variant : manifest.variants)
-    if (variant.dtype == KVC_F32 && variant.headDim == config.headDim &&
-        variant.group * config.kvHeads == config.qHeads)
-      return KVC_F32;
-  return config.dtype;
-}
 
 RaggedCache::Members membersOf(const MemberTable &table, uint32_t position) {
   RaggedCache::Members result;
@@ -93,7 +33,7 @@ public:
   HostCompressor(const PolicyOptions &options, const kvc_target &target,
                  const Transformer &model)
       : model(model), evictor(options.policy, target),
-        type(chooseType(evictor.manifest(), model.config)) {
+        type(chooseType(evictor.manifest(), model.config, KVC_DENSE)) {
     bool mine = manifest().reads(Argument::table) || !options.sharesTable;
     evictor.setTable(readTable(manifest(), mine ? options.table : "",
                                model.config.layers, model.config.qHeads));
@@ -152,9 +92,12 @@ public:
     KeptLayer kept = evictor.evict({sequence}, 0, false, layer, config.layers);
     nan |= kept.nanScores;
     KeptSequence &result = kept.sequences.front();
-    layersOf(cache)[layer++].append(result.counts, result.k.data(),
-                                    result.v.data(),
-                                    membersOf(result.members, position));
+    std::vector<int32_t> positions = result.indices;
+    for (int32_t &index : positions)
+      index += int32_t(position);
+    layersOf(cache)[layer++].append(
+        result.counts, result.k.data(), result.v.data(),
+        membersOf(result.members, position), positions);
     if (told)
       *told = std::move(result);
     elapsed += watch.seconds();
@@ -175,28 +118,6 @@ private:
   double elapsed = 0;
 };
 
-/// The last `most` rows of every head; `width` numbers each.
-void appendTail(std::vector<std::vector<float>> &heads,
-                const std::vector<float> &values, uint32_t tokens, size_t width,
-                size_t most) {
-  most = std::min(most, SIZE_MAX / width);
-  heads.resize(values.size() / (tokens * width));
-  for (size_t h = 0; h < heads.size(); ++h) {
-    auto first = values.begin() + ptrdiff_t(h * tokens * width);
-    heads[h].insert(heads[h].end(), first, first + ptrdiff_t(tokens * width));
-    if (heads[h].size() > most * width)
-      heads[h].erase(heads[h].begin(),
-                     heads[h].end() - ptrdiff_t(most * width));
-  }
-}
-
-std::vector<float> joined(const std::vector<std::vector<float>> &heads) {
-  std::vector<float> all;
-  for (const std::vector<float> &head : heads)
-    all.insert(all.end(), head.begin(), head.end());
-  return all;
-}
-
 class HostChunkedPrompt : public ChunkedPrompt {
 public:
   HostChunkedPrompt(const Transformer &model, const Manifest &manifest,
@@ -207,21 +128,20 @@ public:
   void add(uint32_t layer, const Activations &activations) override {
     const LayerActivations &from = layerOf(activations);
     uint32_t d = model.config.headDim;
-    Tail &tail = tails[layer];
-    // "All queries" is more than any prompt has.
-    appendTail(tail.q, from.q, from.tokens, d, queries);
-    appendTail(tail.lse, from.lse, from.tokens, 1, queries);
+    Tails &tail = tails[layer];
+    tail.q.append(from.q, from.tokens, d, queries);
+    tail.lse.append(from.lse, from.tokens, 1, queries);
     if (rawKeys)
-      appendTail(tail.kRaw, from.kRaw, from.tokens, d, SIZE_MAX);
+      tail.kRaw.append(from.kRaw, from.tokens, d, KVC_ALL_QUERIES);
   }
 
   std::unique_ptr<Activations> take(uint32_t layer, Cache &from) override {
     RaggedCache &cache = layersOf(from)[layer];
     LayerActivations all;
     all.tokens = tokens;
-    all.q = joined(tails[layer].q);
-    all.lse = joined(tails[layer].lse);
-    all.kRaw = joined(tails[layer].kRaw);
+    all.q = tails[layer].q.joined();
+    all.lse = tails[layer].lse.joined();
+    all.kRaw = tails[layer].kRaw.joined();
     std::vector<float> k, v;
     for (uint32_t h = 0; h < model.config.kvHeads; ++h) {
       auto rows = cache.attended(h, model.rope, k, v);
@@ -235,13 +155,13 @@ public:
   }
 
 private:
-  struct Tail {
-    std::vector<std::vector<float>> q, lse, kRaw; // [heads][rows * width]
+  struct Tails {
+    Tail q, lse, kRaw;
   };
   const Transformer &model;
   const uint32_t tokens, queries;
   const bool rawKeys;
-  std::vector<Tail> tails;
+  std::vector<Tails> tails;
 };
 
 class HostEngine : public Engine {
@@ -259,6 +179,15 @@ public:
   std::unique_ptr<Compressor>
   makeCompressor(const PolicyOptions &options) const override {
     return std::make_unique<HostCompressor>(options, policies, *model);
+  }
+  std::unique_ptr<CacheCompressor>
+  makeCacheCompressor(const PolicyOptions &options,
+                      std::optional<kvc_dtype> dtype) const override {
+    return makeHostCacheCompressor(options, policies, *model, dtype);
+  }
+  std::unique_ptr<RecentQueries>
+  makeRecentQueries(uint32_t most) const override {
+    return std::make_unique<HostQueries>(config, most);
   }
   std::unique_ptr<ChunkedPrompt> makeChunkedPrompt(const Manifest &manifest,
                                                    uint32_t tokens,

@@ -4,6 +4,7 @@
 
 #include "runtime/base/DType.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -12,7 +13,7 @@ using namespace kvc::rt;
 RaggedCache::RaggedCache(uint32_t heads, uint32_t headDim, kvc_dtype dtype)
     : dtype(dtype), heads(heads), headDim(headDim),
       rowBytes(headDim * dtypeBytes(dtype)), counts(heads), capacities(heads),
-      offsets(heads) {}
+      offsets(heads), positions(heads) {}
 
 /// Room for so many rows behind each head's own. Where one lacks it, the layer
 /// is laid out anew with some free rows more.
@@ -42,10 +43,14 @@ void RaggedCache::makeRoom(const std::vector<int32_t> &more) {
 }
 
 void RaggedCache::append(const std::vector<int32_t> &more, const std::byte *k,
-                         const std::byte *v, const Members &table) {
+                         const std::byte *v, const Members &table,
+                         const std::vector<int32_t> &places) {
   makeRoom(more);
   if (!table.empty())
     members.resize(heads);
+  unplaced |= places.empty() && std::any_of(more.begin(), more.end(),
+                                            [](int32_t n) { return n; });
+  auto place = places.begin();
   for (uint32_t h = 0; h < heads; ++h) {
     size_t bytes = size_t(more[h]) * rowBytes;
     size_t at = (offsets[h] + counts[h]) * rowBytes;
@@ -60,6 +65,9 @@ void RaggedCache::append(const std::vector<int32_t> &more, const std::byte *k,
       member.row += counts[h];
       members[h].push_back(member);
     }
+    if (!places.empty())
+      positions[h].insert(positions[h].end(), place, place + more[h]);
+    place += places.empty() ? 0 : more[h];
     counts[h] += uint32_t(more[h]);
   }
 }
@@ -90,8 +98,13 @@ void RaggedCache::append(const float *k, const float *v, uint32_t tokens,
              toUnit(&units[(size_t(h) * tokens + t) * headDim], headDim)});
     k = units.data();
   }
+  std::vector<int32_t> places;
+  for (uint32_t h = 0; h < heads; ++h)
+    for (uint32_t t = 0; t < tokens; ++t)
+      places.push_back(int32_t(position + t));
   append(std::vector<int32_t>(heads, int32_t(tokens)),
-         narrow(k, count, dtype).data(), narrow(v, count, dtype).data(), table);
+         narrow(k, count, dtype).data(), narrow(v, count, dtype).data(), table,
+         places);
 }
 
 RaggedCache::Contents RaggedCache::contents() const {
@@ -103,6 +116,9 @@ RaggedCache::Contents RaggedCache::contents() const {
       to->insert(to->end(), at, at + counts[h] * rowBytes);
     }
   all.members = members;
+  for (uint32_t h = 0; h < heads && placed(); ++h)
+    all.positions.insert(all.positions.end(), positions[h].begin(),
+                         positions[h].end());
   return all;
 }
 

@@ -8,8 +8,9 @@
 // at the member's position, its value the row's.
 //
 // New tokens are appended in place into the slack; when it is used up the layer
-// is laid out anew with more. Rows are not positions: the position of the next
-// token is the executor's business.
+// is laid out anew with more. Rows are not positions: each row remembers the one of
+// its token, for a policy that ranks it again, and the position of the next token is
+// the executor's business.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,9 +40,11 @@ public:
   /// represent, `row` counted among the rows that come with them.
   using Members = std::vector<std::vector<Member>>; // [heads]
   /// Appends rows of elements, head after head, more[h] of them; `members` is
-  /// empty unless the rows are a merged cache's.
+  /// empty unless the rows are a merged cache's. `positions` are those of the
+  /// rows' tokens; empty where nobody knows them.
   void append(const std::vector<int32_t> &more, const std::byte *k,
-              const std::byte *v, const Members &members = {});
+              const std::byte *v, const Members &members = {},
+              const std::vector<int32_t> &positions = {});
   /// Appends tokens at positions from `position` on, in fp32: k, v
   /// [heads, tokens, headDim]. To a merged cache: keys before RoPE.
   void append(const float *k, const float *v, uint32_t tokens,
@@ -52,11 +55,14 @@ public:
     std::vector<int32_t> counts; // [heads]
     std::vector<std::byte> k, v;
     Members members;
+    std::vector<int32_t> positions; // of the rows; empty: not known
   };
   Contents contents() const;
   void clear();
 
   bool merged() const { return !members.empty(); }
+  /// The position of every row's token is known.
+  bool placed() const { return !unplaced; }
   uint32_t rows(uint32_t head) const { return counts[head]; }
   /// What a query attends to: rows, or the tokens that rows represent, in fp32,
   /// keys after RoPE: k, v [count, headDim]. Either the cache's own memory,
@@ -67,7 +73,8 @@ public:
   };
   Attended attended(uint32_t head, const Rope &rope, std::vector<float> &k,
                     std::vector<float> &v) const;
-  /// Bytes of the rows in use, K and V, and of the members.
+  /// Bytes of the rows in use, K and V, and of the members. The rows' positions,
+  /// 4 bytes each, are not counted.
   size_t usedBytes() const;
 
   kvc_dtype dtype;
@@ -78,7 +85,9 @@ private:
   std::vector<uint32_t> counts, capacities;
   std::vector<size_t> offsets;
   std::vector<std::byte> keys, values;
-  Members members; // empty if not merged
+  Members members;                             // empty if not merged
+  std::vector<std::vector<int32_t>> positions; // [heads]
+  bool unplaced = false;
 
   void makeRoom(const std::vector<int32_t> &more);
   void read(const std::vector<std::byte> &from, uint32_t head, uint32_t row,

@@ -31,10 +31,18 @@ public:
                  file.path, first.describe());
     Session session(engine, *dtype);
     session.position = readPosition();
-    for (uint32_t l = 0; l < config.layers; ++l)
-      session.cache->restore(l, readLayer(formatted("layers.{}.", l),
-                                          safetensorsName(*dtype),
-                                          session.position));
+    uint32_t kept = queries();
+    if (kept)
+      session.keepQueries(kept);
+    for (uint32_t l = 0; l < config.layers; ++l) {
+      std::string prefix = formatted("layers.{}.", l);
+      session.cache->restore(
+          l, readLayer(prefix, safetensorsName(*dtype), session.position));
+      if (kept)
+        session.queries->restore(
+            l, numbers<float>(prefix + "q", "F32",
+                              {config.qHeads, kept, config.headDim}));
+    }
     const TensorView &logits = tensor("logits", "F32", {config.vocab});
     session.logits.resize(config.vocab);
     std::memcpy(session.logits.data(), logits.data, logits.bytes);
@@ -67,6 +75,18 @@ private:
                  file.path, config.maxPositions, digits);
     return position;
   }
+  /// How many queries come with each layer.
+  uint32_t queries() const {
+    const TensorView *first = file.find("layers.0.q");
+    if (!first)
+      return 0;
+    if (first->shape.size() != 3 || first->shape[1] > config.maxPositions)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: tensor 'layers.0.q' must have up to {} queries for each "
+                 "head, got {}",
+                 file.path, config.maxPositions, first->describe());
+    return uint32_t(first->shape[1]);
+  }
   const TensorView &tensor(const std::string &name, const std::string &dtype,
                            const std::vector<uint64_t> &shape) const {
     const TensorView &found = file.at(name);
@@ -78,19 +98,37 @@ private:
   }
   template <typename T>
   std::vector<T> numbers(const std::string &name, const char *dtype,
-                         uint64_t count) const {
-    const TensorView &view = tensor(name, dtype, {count});
-    std::vector<T> values(count);
+                         const std::vector<uint64_t> &shape) const {
+    const TensorView &view = tensor(name, dtype, shape);
+    std::vector<T> values(view.elements());
     std::memcpy(values.data(), view.data, view.bytes);
     return values;
   }
   /// Rows per head, none negative, at most `most`.
   std::vector<int32_t> counts(const std::string &name, uint64_t most) const {
-    auto values = numbers<int32_t>(name, "I32", config.kvHeads);
+    auto values = numbers<int32_t>(name, "I32", {config.kvHeads});
     for (int32_t value : values)
       if (value < 0 || uint64_t(value) > most)
         throw fail(KVC_BAD_ARGUMENT, "{}: {} must be 0 to {}, got {}",
                    file.path, name, most, value);
+    return values;
+  }
+
+  /// Of the rows' tokens; nothing in a file without them.
+  std::vector<int32_t> positions(const std::string &name,
+                                 const std::vector<int32_t> &counts,
+                                 uint64_t rows, uint32_t position) const {
+    if (!file.find(name))
+      return {};
+    auto values = numbers<int32_t>(name, "I32", {rows});
+    auto value = values.begin();
+    for (size_t h = 0; h < counts.size(); ++h)
+      for (int32_t before = -1, i = 0; i < counts[h]; ++i, before = *value++)
+        if (*value <= before || uint32_t(*value) >= position)
+          throw fail(KVC_BAD_ARGUMENT,
+                     "{}: {} must ascend from 0 to {} in each head, got {} "
+                     "behind {} in head {}",
+                     file.path, name, int64_t(position) - 1, *value, before, h);
     return values;
   }
 
@@ -103,15 +141,16 @@ private:
       rows += uint64_t(count);
     const TensorView &k = tensor(prefix + "k", dtype, {rows, d});
     const TensorView &v = tensor(prefix + "v", dtype, {rows, d});
+    auto places = positions(prefix + "positions", rowCounts, rows, position);
     RaggedCache::Members members;
     if (file.find(prefix + "members.counts")) {
       auto memberCounts = counts(prefix + "members.counts", position);
       for (int32_t count : memberCounts)
         entries += uint64_t(count);
-      auto row = numbers<int32_t>(prefix + "members.row", "I32", entries);
+      auto row = numbers<int32_t>(prefix + "members.row", "I32", {entries});
       auto place =
-          numbers<int32_t>(prefix + "members.position", "I32", entries);
-      auto norm = numbers<float>(prefix + "members.norm", "F32", entries);
+          numbers<int32_t>(prefix + "members.position", "I32", {entries});
+      auto norm = numbers<float>(prefix + "members.norm", "F32", {entries});
       size_t at = 0;
       for (size_t h = 0; h < memberCounts.size(); ++h) {
         auto &head = members.emplace_back();
@@ -130,7 +169,8 @@ private:
     return {rowCounts,
             {k.data, k.data + k.bytes},
             {v.data, v.data + v.bytes},
-            std::move(members)};
+            std::move(members),
+            std::move(places)};
   }
 };
 
@@ -152,6 +192,13 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
         TensorData::of(dtype, {rows, config.headDim}, layer.k);
     tensors[prefix + "v"] =
         TensorData::of(dtype, {rows, config.headDim}, layer.v);
+    if (layer.positions.size() == rows)
+      tensors[prefix + "positions"] =
+          TensorData::of("I32", {rows}, layer.positions);
+    if (session.queries && session.queries->count(l))
+      tensors[prefix + "q"] = TensorData::of(
+          "F32", {config.qHeads, session.queries->count(l), config.headDim},
+          session.queries->contents(l));
     if (layer.members.empty())
       continue;
     std::vector<int32_t> counts, row, place;

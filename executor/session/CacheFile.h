@@ -1,7 +1,8 @@
 //===- CacheFile.h - a compressed cache that outlives its process ---------===//
 //
-// safetensors: per layer what `kvc-run apply` writes (counts, k, v, and for
-// merged caches members.*), `logits` F32 [vocab] of the last token, and in the
+// safetensors: per layer what `kvc-run apply` writes (counts, k, v, positions of the
+// rows, and for merged caches members.*), the last queries q F32 [Hq, n, d] where the
+// session keeps them, `logits` F32 [vocab] of the last token, and in the
 // metadata the format (kvc_cache), the position behind the cache, and the
 // model's architecture and layer count, which a reader checks.
 //

@@ -7,6 +7,7 @@
 #include "support/Stopwatch.h"
 #include "executor/session/CacheFile.h"
 #include "executor/session/LayerDump.h"
+#include "executor/session/RunDump.h"
 #include "executor/io/Safetensors.h"
 #include "executor/model/Tokenizer.h"
 
@@ -55,36 +56,114 @@ void checkLength(uint64_t tokens, const Config &config, uint32_t more) {
 
 } // namespace
 
+namespace {
+
+/// The policy of a command, on a prompt and over the cache that follows.
+struct Policies {
+  Policies(const GenerateOptions &options, const Engine &engine)
+      : engine(engine), options(options) {
+    if (options.policy.policy.empty())
+      return;
+    budget = Budget::parse(options.budget, options.keep);
+    if (!options.rerank && options.loadCache.empty())
+      prompt = engine.makeCompressor(options.policy);
+    if (options.rerank)
+      makeCache({});
+    else if (options.every && prompt)
+      makeCache(prompt->dtype());
+  }
+
+  void makeCache(std::optional<kvc_dtype> dtype) {
+    cache = engine.makeCacheCompressor(options.policy, dtype);
+    if (!options.dumpRuns.empty())
+      dump.emplace(engine, cache->manifest(), options.dumpRuns);
+  }
+  /// The type of a new cache.
+  kvc_dtype dtype() const {
+    return prompt ? prompt->dtype() : cache ? cache->dtype() : engine.dtype();
+  }
+  void watch(Session &session) {
+    if (cache)
+      session.watch({cache.get(), budget, options.every, options.chunk,
+                     dump ? &*dump : nullptr});
+    else if (prompt && !options.saveCache.empty())
+      // For who loads the cache to make it smaller.
+      if (uint32_t queries = prompt->manifest().queries;
+          queries && queries != KVC_ALL_QUERIES)
+        session.keepQueries(queries);
+  }
+  std::vector<PolicyRunner *> all() const {
+    std::vector<PolicyRunner *> runners;
+    if (prompt)
+      runners.push_back(prompt.get());
+    if (cache)
+      runners.push_back(cache.get());
+    return runners;
+  }
+  double seconds() const {
+    double sum = 0;
+    for (const PolicyRunner *runner : all())
+      sum += runner->seconds();
+    return sum;
+  }
+  bool nanScores() const {
+    bool nan = false;
+    for (const PolicyRunner *runner : all())
+      nan |= runner->nanScores();
+    return nan;
+  }
+
+  const Engine &engine;
+  const GenerateOptions &options;
+  std::unique_ptr<Compressor> prompt;
+  std::unique_ptr<CacheCompressor> cache;
+  Budget budget;
+  std::optional<RunDump> dump;
+};
+
+std::vector<std::vector<int32_t>> rowsOf(const Session &session) {
+  const Config &config = session.engine.config;
+  std::vector<std::vector<int32_t>> rows(config.layers);
+  for (uint32_t l = 0; l < config.layers; ++l)
+    for (uint32_t h = 0; h < config.kvHeads; ++h)
+      rows[l].push_back(int32_t(session.cache->rows(l, h)));
+  return rows;
+}
+
+} // namespace
+
 /// The prompt read into a session, compressed if there is a policy.
 static Session readPrompt(const GenerateOptions &options, const Engine &engine,
-                          GenerateResult &result) {
-  std::unique_ptr<Compressor> policy;
-  if (!options.policy.policy.empty())
-    policy = engine.makeCompressor(options.policy);
+                          Policies &policies, GenerateResult &result) {
   std::optional<LayerDump> dump;
   PrefillOptions prefill;
   prefill.chunk = options.chunk;
   prefill.evictBetween = options.evictBetween;
+  prefill.rerank = options.rerank;
   prefill.progress = options.progress;
   if (!options.dumpLayers.empty())
     prefill.dump = &dump.emplace(engine);
-  Budget budget;
-  auto tokens = uint32_t(result.promptTokens.size());
-  if (policy) {
-    budget = Budget::parse(options.budget, options.keep);
-    result.budget = budget.of(tokens);
-    result.policy = policy->manifest().policy;
-  }
-  Session session(engine, policy ? policy->dtype() : engine.dtype());
-  Stopwatch watch;
-  session.prefill(result.promptTokens, policy.get(), budget, prefill);
-  result.evictSeconds = policy ? policy->seconds() : 0;
-  result.prefillSeconds = watch.seconds() - result.evictSeconds;
-  if (policy && policy->nanScores())
-    result.warnings.push_back(
-        "some scores are NaN; they rank below every number");
+  Session session(engine, policies.dtype());
+  policies.watch(session);
+  if (!options.policy.policy.empty())
+    result.budget = policies.budget.of(uint32_t(result.promptTokens.size()));
+  session.prefill(result.promptTokens, policies.prompt.get(), policies.budget,
+                  prefill);
   if (dump)
     writeFiles({{options.dumpLayers, dump->text()}});
+  return session;
+}
+
+/// A saved cache, made smaller if there is a policy.
+static Session readCache(const GenerateOptions &options, const Engine &engine,
+                         Policies &policies, GenerateResult &result) {
+  Session session = loadCache(engine, options.loadCache);
+  if (options.policy.policy.empty())
+    return session;
+  policies.makeCache(session.cache->dtype);
+  policies.watch(session);
+  result.budget = policies.budget.of(session.position);
+  session.squeeze();
   return session;
 }
 
@@ -102,7 +181,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
   GenerateResult result;
   result.target = engine->target();
   for (const std::string &question : options.questions)
-    result.answers.push_back({tokenizer->encode(question, false), {}, ""});
+    result.answers.emplace_back().question = tokenizer->encode(question, false);
   uint32_t longest = 0;
   for (const Answer &answer : result.answers) {
     checkTokens(answer.question, config);
@@ -113,7 +192,9 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     result.answers.emplace_back();
   longest += options.maxNewTokens;
 
+  Policies policies(options, *engine);
   std::optional<Session> session;
+  Stopwatch prefillWatch;
   if (options.loadCache.empty()) {
     result.promptTokens = options.tokens.empty()
                               ? tokenizer->encode(options.prompt, true)
@@ -123,21 +204,21 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
                  "the prompt must have at least 1 token, got 0");
     checkTokens(result.promptTokens, config);
     checkLength(result.promptTokens.size(), config, longest);
-    session.emplace(readPrompt(options, *engine, result));
+    session.emplace(readPrompt(options, *engine, policies, result));
   } else {
-    session.emplace(loadCache(*engine, options.loadCache));
+    session.emplace(readCache(options, *engine, policies, result));
     checkLength(session->position, config, longest);
   }
+  double evicting = policies.seconds();
+  result.prefillSeconds = prefillWatch.seconds() - evicting;
+  for (const PolicyRunner *runner : policies.all())
+    result.policy = runner->manifest().policy;
   result.top = largest(session->logits, 5);
   size_t rowBytes = config.headDim * 2 * dtypeBytes(session->cache->dtype);
   result.cacheBytesFull =
       size_t(config.layers) * config.kvHeads * session->position * rowBytes;
   result.cacheBytesKept = session->cache->usedBytes();
-  for (uint32_t l = 0; l < config.layers; ++l) {
-    auto &counts = result.kept.emplace_back();
-    for (uint32_t h = 0; h < config.kvHeads; ++h)
-      counts.push_back(int32_t(session->cache->rows(l, h)));
-  }
+  result.kept = rowsOf(*session);
   if (!options.saveCache.empty())
     saveCache(*session, options.saveCache);
 
@@ -152,8 +233,16 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     if (tokenizer)
       answer.text = tokenizer->decode(answer.tokens);
     result.decodedTokens += own.position - first;
+    answer.kept = rowsOf(own);
+    result.cacheBytesPeak = std::max(result.cacheBytesPeak, own.peakBytes);
   }
-  result.decodeSeconds = watch.seconds();
+  result.evictSeconds = policies.seconds();
+  result.decodeSeconds = watch.seconds() - (result.evictSeconds - evicting);
+  if (policies.nanScores())
+    result.warnings.push_back(
+        "some scores are NaN; they rank below every number");
+  if (policies.dump)
+    writeFiles(policies.dump->texts());
   return result;
 }
 
@@ -165,7 +254,8 @@ std::string kvc::rt::formatResult(const GenerateResult &r) {
   for (const Answer &answer : r.answers)
     answers.push_back({{"question_tokens", answer.question},
                        {"tokens", answer.tokens},
-                       {"text", answer.text}});
+                       {"text", answer.text},
+                       {"kept", answer.kept}});
   nlohmann::json object = {{"prompt_tokens", r.promptTokens},
                            {"question_tokens", r.answers[0].question},
                            {"tokens", r.answers[0].tokens},
@@ -178,6 +268,7 @@ std::string kvc::rt::formatResult(const GenerateResult &r) {
                            {"kept", r.kept},
                            {"cache_bytes_full", r.cacheBytesFull},
                            {"cache_bytes_kept", r.cacheBytesKept},
+                           {"cache_bytes_peak", r.cacheBytesPeak},
                            {"seconds",
                             {{"prefill", r.prefillSeconds},
                              {"evict", r.evictSeconds},

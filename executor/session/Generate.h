@@ -24,8 +24,12 @@ struct GenerateOptions {
   bool ignoreEos = false;
   uint32_t chunk = 0;        // tokens of the prompt read at once; 0: all
   bool evictBetween = false; // compress each chunk as it has been read
+  bool rerank = false;       // evict behind each chunk from all that is kept
+  uint32_t every = 0;        // and behind the prompt every so many tokens
   std::string dumpLayers;    // file for the prefill's activations
-  /// Files of the cache behind the prompt; a loaded one stands for the prompt.
+  std::string dumpRuns;      // folder for the policy's runs over the cache
+  /// Files of the cache behind the prompt; a loaded one stands for the prompt, and
+  /// a policy evicts from it at once.
   std::string saveCache, loadCache;
   std::function<void(uint32_t done, uint32_t layers)> progress; // may be empty
 };
@@ -34,6 +38,8 @@ struct GenerateOptions {
 struct Answer {
   std::vector<uint32_t> question, tokens;
   std::string text;
+  /// Rows per layer and KV head in the end.
+  std::vector<std::vector<int32_t>> kept;
 };
 
 struct GenerateResult {
@@ -46,6 +52,7 @@ struct GenerateResult {
   /// Kept rows per layer and KV head after eviction.
   std::vector<std::vector<int32_t>> kept;
   size_t cacheBytesFull = 0, cacheBytesKept = 0;
+  size_t cacheBytesPeak = 0; // of the prompt and all answers
   double prefillSeconds = 0, evictSeconds = 0, decodeSeconds = 0;
   uint32_t decodedTokens = 0;
   std::vector<std::string> warnings;

@@ -2,7 +2,9 @@
 
 #include "executor/session/Session.h"
 
+#include "runtime/base/DType.h"
 #include "executor/session/LayerDump.h"
+#include "executor/session/RunDump.h"
 
 #include <algorithm>
 
@@ -13,18 +15,96 @@ Session::Session(const Engine &engine, kvc_dtype dtype)
 
 Session::Session(const Session &other)
     : engine(other.engine), cache(other.cache->copy()),
-      position(other.position), logits(other.logits) {}
+      position(other.position), logits(other.logits),
+      queries(other.queries ? other.queries->copy() : nullptr),
+      peakBytes(other.peakBytes), overTime(other.overTime),
+      sinceRun(other.sinceRun) {}
+
+void Session::watch(const PolicyOverTime &policy) {
+  overTime = policy;
+  // All that came since the policy last ran, too.
+  if (uint32_t read = policy.policy->manifest().queries)
+    keepQueries(std::max({read, policy.every, policy.chunk}));
+}
+
+void Session::keepQueries(uint32_t most) {
+  if (queries && queries->most >= most)
+    return;
+  auto more = engine.makeRecentQueries(most);
+  for (uint32_t l = 0; queries && l < engine.config.layers; ++l)
+    more->restore(l, queries->contents(l));
+  queries = std::move(more);
+}
 
 void Session::run(const std::vector<uint32_t> &tokens,
-                  const Engine::LayerHook &hook) {
-  logits = engine.run(tokens, position, *cache, hook);
+                  const Engine::LayerHook &hook, Engine::LogitsOf of) {
+  logits = engine.run(
+      tokens, position, *cache,
+      [&](uint32_t index, Activations &layer) {
+        noteBytes(layer.tokens);
+        if (queries)
+          queries->add(index, layer);
+        hook(index, layer);
+      },
+      of);
   position += uint32_t(tokens.size());
+}
+
+void Session::noteBytes(uint32_t newTokens) {
+  const Config &config = engine.config;
+  size_t more = size_t(newTokens) * config.kvHeads * config.headDim * 2 *
+                dtypeBytes(cache->dtype);
+  peakBytes = std::max(peakBytes, cache->usedBytes() + more);
+}
+
+void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
+                   Engine::LogitsOf of) {
+  uint32_t first = position, length = first + uint32_t(tokens.size());
+  // As many rows as that there cannot be more.
+  bool runs = budget && length > budget;
+  if (runs)
+    overTime.policy->begin(length, budget);
+  if (runs && overTime.dump)
+    overTime.dump->begin(length, budget);
+  run(
+      tokens,
+      [&](uint32_t index, Activations &layer) {
+        cache->append(index, layer, first);
+        if (runs)
+          evict(index);
+      },
+      of);
+  if (runs)
+    overTime.policy->finish();
+}
+
+void Session::evict(uint32_t layer) {
+  if (!overTime.dump)
+    return overTime.policy->compress(*cache, queries.get());
+  overTime.dump->addRows(layer, *cache, queries.get());
+  KeptSequence kept;
+  overTime.policy->compress(*cache, queries.get(), &kept);
+  overTime.dump->addKept(layer, kept);
+}
+
+void Session::squeeze() {
+  uint32_t budget = overTime.budget.of(position);
+  if (position <= budget)
+    return;
+  overTime.policy->begin(position, budget);
+  if (overTime.dump)
+    overTime.dump->begin(position, budget);
+  for (uint32_t l = 0; l < engine.config.layers; ++l)
+    evict(l);
+  overTime.policy->finish();
 }
 
 void Session::prefill(const std::vector<uint32_t> &tokens,
                       Compressor *compressor, const Budget &share,
                       const PrefillOptions &options) {
   auto count = uint32_t(tokens.size());
+  if (options.rerank)
+    return readRanking(tokens, share, options);
   uint32_t budget = compressor ? share.of(count) : 0;
   if (options.chunk && options.chunk < count && compressor &&
       !options.evictBetween)
@@ -49,6 +129,8 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
             if (first)
               layer.forgetLse();
             compressor->compress(layer, first, *cache);
+            if (queries)
+              queries->evicted(index);
           } else {
             cache->append(index, layer, first);
           }
@@ -57,6 +139,20 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
         });
     if (compressor)
       compressor->finish();
+  }
+}
+
+void Session::readRanking(const std::vector<uint32_t> &tokens,
+                          const Budget &share, const PrefillOptions &options) {
+  auto count = uint32_t(tokens.size());
+  share.of(count); // refused now where it would be behind the last chunk
+  uint32_t chunk = options.chunk ? std::min(options.chunk, count) : count;
+  uint32_t steps = (count + chunk - 1) / chunk, done = 0;
+  for (uint32_t first = 0; first < count; first += chunk) {
+    uint32_t end = std::min(count, first + chunk);
+    step({tokens.begin() + first, tokens.begin() + end}, share.ofPart(end));
+    if (options.progress)
+      options.progress(++done, steps);
   }
 }
 
@@ -77,18 +173,47 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
       options.progress(++done, steps);
   }
   compressor.begin(count, budget);
-  for (uint32_t l = 0; l < engine.config.layers; ++l)
+  for (uint32_t l = 0; l < engine.config.layers; ++l) {
     compressor.compress(*prompt->take(l, *cache), 0, *cache);
+    if (queries)
+      queries->evicted(l);
+  }
   compressor.finish();
 }
 
+void Session::readPieces(const std::vector<uint32_t> &tokens,
+                         Engine::LogitsOf of,
+                         const std::function<void()> &then) {
+  uint32_t every = overTime.policy ? overTime.every : 0;
+  for (size_t first = 0; first < tokens.size();) {
+    size_t count = tokens.size() - first;
+    uint32_t budget = 0;
+    if (every) {
+      count = std::min<size_t>(count, every - sinceRun);
+      sinceRun += uint32_t(count);
+      if (sinceRun == every) {
+        budget = overTime.budget.of(position + uint32_t(count));
+        sinceRun = 0;
+      }
+    }
+    auto begin = tokens.begin() + ptrdiff_t(first);
+    step({begin, begin + ptrdiff_t(count)}, budget, of);
+    then();
+    first += count;
+  }
+}
+
 void Session::read(const std::vector<uint32_t> &tokens) {
-  if (tokens.empty())
-    return;
-  uint32_t first = position;
-  run(tokens, [&](uint32_t index, Activations &layer) {
-    cache->append(index, layer, first);
-  });
+  readPieces(tokens, Engine::LogitsOf::LastToken, [] {});
+}
+
+std::vector<float> Session::readForLogits(const std::vector<uint32_t> &tokens) {
+  std::vector<float> all;
+  readPieces(tokens, Engine::LogitsOf::AllTokens,
+             [&] { all.insert(all.end(), logits.begin(), logits.end()); });
+  if (!all.empty())
+    logits.assign(all.end() - engine.config.vocab, all.end());
+  return all;
 }
 
 std::vector<uint32_t> Session::decode(uint32_t most, bool ignoreEos) {

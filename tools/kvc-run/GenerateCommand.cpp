@@ -102,11 +102,15 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
                     ->add_option("--chunk", o.chunk,
                                  "Tokens of the prompt that are read at once")
                     ->check(wholeNumber(1, 1 << 30));
-  command
-      ->add_flag("--evict-between", o.evictBetween,
-                 "Compress each chunk as it has been read")
-      ->needs(chunk)
-      ->needs(policy);
+  auto *between = command->add_flag("--evict-between", o.evictBetween,
+                                    "Compress each chunk as it has been read");
+  between->needs(chunk)->needs(policy);
+  auto *rerank = command->add_flag(
+      "--rerank", o.rerank, "Evict behind each chunk, from all that is kept");
+  rerank->needs(chunk)->needs(policy)->excludes(between);
+  auto *every = command->add_option(
+      "--every", o.every, "Evict behind the prompt every so many tokens");
+  every->check(wholeNumber(1, 1 << 30))->needs(policy);
   name(command, "--save-cache", o.saveCache,
        "File for the cache behind the prompt");
   command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")
@@ -119,15 +123,22 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   name(command, "--dump-layers", o.dumpLayers,
        "File for the prefill's tensors, an input of apply")
       ->excludes(chunk);
+  auto *dumpRuns =
+      name(command, "--dump-runs", o.dumpRuns,
+           "Folder for the cache of each eviction, inputs of apply");
+  dumpRuns->needs(policy);
   command->callback([=, &o, &run] {
     for (const std::string &id :
          splitList("--tokens", state->tokens, wholeNumber(0, UINT32_MAX)))
       o.tokens.push_back(uint32_t(std::stoul(id)));
     if (*policy && !budget.given())
       throw CLI::RequiredError("--policy: --budget or --keep");
-    if (!o.loadCache.empty() && (*policy || *chunk || !o.dumpLayers.empty()))
-      throw CLI::ValidationError(
-          "--load-cache", "goes without --policy, --chunk and --dump-layers");
+    if (!o.loadCache.empty() && (*chunk || !o.dumpLayers.empty()))
+      throw CLI::ValidationError("--load-cache",
+                                 "goes without --chunk and --dump-layers");
+    if (*dumpRuns && !*rerank && !*every && o.loadCache.empty())
+      throw CLI::ValidationError("--dump-runs",
+                                 "goes with --rerank, --every or --load-cache");
     run = [state] { return runGenerate(*state); };
   });
 }

@@ -1,0 +1,105 @@
+//===- GpuQueries.cpp - the last queries of a sequence, on a GPU ----------===//
+
+#include "executor/cuda/GpuQueries.h"
+
+#include "runtime/base/DType.h"
+
+#include <algorithm>
+
+using namespace kvc::gpu;
+namespace rt = kvc::rt;
+
+size_t GpuQueries::rowBytes() const {
+  return config.headDim * rt::dtypeBytes(queue.dtype);
+}
+
+void GpuQueries::append(Layer &layer, const Buffer &q, const Buffer &lse,
+                        uint32_t tokens) {
+  uint32_t more = std::min(tokens, most);
+  uint32_t old = std::min(layer.count, most - more);
+  layer.first += layer.count - old;
+  layer.count = old;
+  // Each side's rows of all heads, from one place to another.
+  auto move = [&](const Buffer &to, uint32_t toRoom, uint32_t at,
+                  const Buffer &from, uint32_t fromRoom, uint32_t first,
+                  uint32_t rows, size_t width) {
+    if (rows && from)
+      queue.copyRows(to.data(at * width), toRoom * width,
+                     from.data(first * width), fromRoom * width, rows * width,
+                     config.qHeads);
+  };
+  auto sides = {std::pair{&Layer::q, rowBytes()}, {&Layer::lse, sizeof(float)}};
+  if (layer.first + old + more > layer.room) {
+    // Room for some steps more, so that not each of them moves all.
+    uint32_t room = old + more + std::max(64u, std::min(old, most));
+    for (auto [side, width] : sides) {
+      Buffer moved(queue, size_t(config.qHeads) * room * width);
+      move(moved, room, 0, layer.*side, layer.room, layer.first, old, width);
+      layer.*side = std::move(moved);
+    }
+    layer.first = 0;
+    layer.room = room;
+  }
+  for (auto [side, width] : sides)
+    move(layer.*side, layer.room, layer.first + old,
+         side == &Layer::q ? q : lse, tokens, tokens - more, more, width);
+  layer.count += more;
+}
+
+void GpuQueries::add(uint32_t layer, const rt::Activations &activations) {
+  auto &from = static_cast<const GpuActivations &>(activations);
+  append(layers[layer], from.q, from.lse, from.queries);
+  layers[layer].fresh += from.queries;
+}
+
+std::unique_ptr<rt::RecentQueries> GpuQueries::copy() const {
+  auto result = std::make_unique<GpuQueries>(queue, config, most);
+  for (uint32_t l = 0; l < config.layers; ++l) {
+    const Layer &from = layers[l];
+    Layer &to = result->layers[l];
+    for (Buffer Layer::*side : {&Layer::q, &Layer::lse})
+      if (from.*side) {
+        to.*side = Buffer(queue, (from.*side).bytes());
+        queue.copy((to.*side).data(), (from.*side).data(),
+                   (from.*side).bytes());
+      }
+    to.first = from.first;
+    to.count = from.count;
+    to.room = from.room;
+    to.fresh = from.fresh;
+  }
+  return result;
+}
+
+std::vector<float> GpuQueries::contents(uint32_t layer) const {
+  const Layer &from = layers[layer];
+  if (!from.count)
+    return {};
+  size_t bytes = from.count * rowBytes();
+  Buffer dense(queue, config.qHeads * bytes);
+  queue.copyRows(dense.data(), bytes, from.q.data(from.first * rowBytes()),
+                 from.room * rowBytes(), bytes, config.qHeads);
+  return queue.downloadedAsFloat(dense.data(),
+                                 dense.bytes() / rt::dtypeBytes(queue.dtype));
+}
+
+void GpuQueries::restore(uint32_t layer, const std::vector<float> &q) {
+  if (!q.empty())
+    append(layers[layer],
+           queue.uploaded(rt::narrow(q.data(), q.size(), queue.dtype)), {},
+           uint32_t(q.size() / (size_t(config.qHeads) * config.headDim)));
+}
+
+kvc_rows GpuQueries::last(uint32_t layer, uint32_t rows) const {
+  const Layer &from = layers[layer];
+  int64_t d = config.headDim, head = from.room * d;
+  return {from.q.data((from.first + from.count - rows) * rowBytes()),
+          config.qHeads * head, head, d};
+}
+
+const float *GpuQueries::lse(uint32_t layer, uint32_t rows) const {
+  const Layer &from = layers[layer];
+  return from.fresh < rows
+             ? nullptr
+             : from.lse.as<float>() + from.first + from.count - rows;
+}

@@ -1,0 +1,50 @@
+//===- GpuQueries.h - the last queries of a sequence, on a GPU ------------===//
+
+#ifndef KVC_EXECUTOR_CUDA_GPUQUERIES_H
+#define KVC_EXECUTOR_CUDA_GPUQUERIES_H
+
+#include "executor/cuda/GpuActivations.h"
+
+namespace kvc::gpu {
+
+class GpuQueries : public rt::RecentQueries {
+public:
+  GpuQueries(Queue &queue, const rt::Config &config, uint32_t most)
+      : RecentQueries(most), queue(queue), config(config),
+        layers(config.layers) {}
+
+  std::unique_ptr<RecentQueries> copy() const override;
+  void add(uint32_t layer, const rt::Activations &activations) override;
+  void evicted(uint32_t layer) override { layers[layer].fresh = 0; }
+  uint32_t count(uint32_t layer) const override { return layers[layer].count; }
+  std::vector<float> contents(uint32_t layer) const override;
+  void restore(uint32_t layer, const std::vector<float> &q) override;
+
+  /// The last `rows` queries of a layer, for a call: strides in elements.
+  kvc_rows last(uint32_t layer, uint32_t rows) const;
+  /// Their log-sum-exp, with `room` from one head to the next; null where some of
+  /// them is from before the layer's last eviction.
+  const float *lse(uint32_t layer, uint32_t rows) const;
+  /// Queries that a layer's memory has room for.
+  uint32_t room(uint32_t layer) const { return layers[layer].room; }
+
+private:
+  /// q [Hq, room, d], lse [Hq, room]; the queries begin at `first`.
+  struct Layer {
+    Buffer q, lse;
+    uint32_t first = 0, count = 0, room = 0;
+    uint64_t fresh = 0; // tokens since rows have gone
+  };
+  Queue &queue;
+  const rt::Config &config;
+  std::vector<Layer> layers;
+
+  size_t rowBytes() const;
+  /// Appends the last of `tokens` queries; `lse` may be empty.
+  void append(Layer &layer, const Buffer &q, const Buffer &lse,
+              uint32_t tokens);
+};
+
+} // namespace kvc::gpu
+
+#endif // KVC_EXECUTOR_CUDA_GPUQUERIES_H

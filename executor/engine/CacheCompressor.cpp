@@ -1,0 +1,25 @@
+//===- CacheCompressor.cpp - a policy over a cache of rows ----------------===//
+
+#include "executor/engine/Engine.h"
+
+#include "runtime/base/Failure.h"
+
+#include <algorithm>
+
+using namespace kvc::rt;
+
+void CacheCompressor::checkQueries(uint32_t have, uint32_t length,
+                                   bool whole) const {
+  const Manifest &policy = manifest();
+  // What it sums over queries that older rows have met is gone with these rows.
+  if (policy.queries == KVC_ALL_QUERIES && !whole)
+    throw fail(KVC_UNSUPPORTED,
+               "policy '{}' reads the queries of all {} tokens, which goes "
+               "only where no row was evicted before",
+               policy.policy, length);
+  uint32_t wanted = std::min(policy.queries, length);
+  if (have < wanted)
+    throw fail(KVC_BAD_ARGUMENT,
+               "policy '{}' reads the last {} queries, got {} with the cache",
+               policy.policy, wanted, have);
+}

@@ -1,0 +1,25 @@
+//===- HostCacheCompressor.h - a policy over caches on the host -----------===//
+
+#ifndef KVC_EXECUTOR_HOST_HOSTCACHECOMPRESSOR_H
+#define KVC_EXECUTOR_HOST_HOSTCACHECOMPRESSOR_H
+
+#include "executor/host/HostCache.h"
+
+#include <optional>
+
+namespace kvc::rt {
+
+/// fp32 where the policy is compiled for it and this kind of cache, else the model's
+/// own type.
+kvc_dtype chooseType(const Manifest &manifest, const Config &config,
+                     kvc_cache_kind cache);
+
+/// As in Engine::makeCacheCompressor; the policy runs on `target`.
+std::unique_ptr<CacheCompressor>
+makeHostCacheCompressor(const PolicyOptions &options, const kvc_target &target,
+                        const Transformer &model,
+                        std::optional<kvc_dtype> dtype);
+
+} // namespace kvc::rt
+
+#endif // KVC_EXECUTOR_HOST_HOSTCACHECOMPRESSOR_H
