@@ -27,12 +27,24 @@ using nlohmann::json;
 namespace {
 
 /// A policy at a budget. State is carried from layer to layer, so each has a
-/// compressor of its own.
+/// compressor of its own. The full cache has none.
 struct Cell {
   std::string policy, budget; // names of the results
   std::unique_ptr<Compressor> compressor;
+  std::unique_ptr<CacheCompressor> overTime;
   Budget share;
-  double secondsBefore = 0, evictSeconds = 0; // of the prompt at hand
+  double secondsBefore = 0; // of the prompts before
+
+  const PolicyRunner *runner() const {
+    return compressor ? static_cast<const PolicyRunner *>(compressor.get())
+                      : overTime.get();
+  }
+  double seconds() const {
+    return (compressor ? compressor->seconds() : 0) +
+           (overTime ? overTime->seconds() : 0);
+  }
+  /// Of the prompt at hand.
+  double evictSeconds() const { return seconds() - secondsBefore; }
 };
 
 /// FNV-1a, to tell whether a run goes on with what it began with.
@@ -104,7 +116,14 @@ public:
         cell.policy = name;
         cell.budget = budget;
         cell.share = parseBudget(budget);
-        cell.compressor = engine->makeCompressor({policy, options.table, true});
+        PolicyOptions library{policy, options.table, true};
+        if (!options.rerank)
+          cell.compressor = engine->makeCompressor(library);
+        if (options.rerank)
+          cell.overTime = engine->makeCacheCompressor(library, {});
+        else if (options.every)
+          cell.overTime =
+              engine->makeCacheCompressor(library, cell.compressor->dtype());
       }
     }
   }
@@ -130,7 +149,8 @@ public:
         continue;
       for (const Sample &sample : samples) {
         std::string key = std::string(mode) + " " + sample.id;
-        bool details = detailed[mode + sample.task]++ < options.details;
+        bool details =
+            detailed[mode + sample.task]++ < options.details && !options.chunk;
         if (!journal.has(key))
           journal.add(key, runSample(sample, aware, details));
         if (options.progress)
@@ -168,10 +188,10 @@ private:
       std::string library = readText(options.policies[i]);
       policies.push_back({{"name", cell.policy},
                           {"library", Digest().add(library).text()},
-                          {"policy", cell.compressor->manifest().policy},
-                          {"params", cell.compressor->manifest().params},
+                          {"policy", cell.runner()->manifest().policy},
+                          {"params", cell.runner()->manifest().params},
                           {"target", engine->target()},
-                          {"dtype", dtypeName(cell.compressor->dtype())}});
+                          {"dtype", dtypeName(cell.runner()->dtype())}});
     }
     return {{"format", 1},
             {"model",
@@ -187,6 +207,10 @@ private:
             {"tasks", options.tasks},
             {"aware", options.aware},
             {"agnostic", options.agnostic},
+            {"chunk", options.chunk},
+            {"evict_between", options.evictBetween},
+            {"rerank", options.rerank},
+            {"every", options.every},
             {"table", options.table},
             {"limit", options.task.limit},
             {"length", options.task.length},
@@ -215,15 +239,18 @@ private:
                  sample.id, config.maxPositions, longest);
     std::vector<Session> sessions;
     std::vector<json> described(cells.size(), json::array());
-    double prefillSeconds = prefill(prompt, sessions, details, described);
+    open(sessions);
+    double prefillSeconds = options.chunk
+                                ? prefillChunks(prompt, sessions)
+                                : prefill(prompt, sessions, details, described);
 
     json results = json::array();
     for (size_t i = 0; i < cells.size(); ++i) {
       Session &session = sessions[i];
       json result = {{"policy", cells[i].policy},
                      {"budget", cells[i].budget},
-                     {"cache_bytes", session.cache->usedBytes()},
-                     {"evict_seconds", cells[i].evictSeconds}};
+                     {"cache_bytes", session.cache->usedBytes()}};
+      double evictSeconds = cells[i].evictSeconds();
       Stopwatch watch;
       if (!aware)
         session.read(question);
@@ -231,7 +258,10 @@ private:
         result["score"] = likelihood(session, answer);
       else
         decode(session, sample, answer, most, result);
-      result["decode_seconds"] = watch.seconds();
+      result["decode_seconds"] =
+          watch.seconds() - (cells[i].evictSeconds() - evictSeconds);
+      result["evict_seconds"] = cells[i].evictSeconds();
+      result["cache_bytes_peak"] = session.peakBytes;
       if (details && cells[i].compressor)
         result["layers"] = described[i];
       results.push_back(std::move(result));
@@ -245,19 +275,46 @@ private:
             {"cells", results}};
   }
 
-  /// One session per cell, all behind the prompt.
+  /// One session per cell, before the prompt.
+  void open(std::vector<Session> &sessions) {
+    for (Cell &cell : cells) {
+      const PolicyRunner *runner = cell.runner();
+      Session &session = sessions.emplace_back(
+          *engine, runner ? runner->dtype() : engine->dtype());
+      if (cell.overTime)
+        session.watch(
+            {cell.overTime.get(), cell.share, options.every, options.chunk});
+      cell.secondsBefore = cell.seconds();
+    }
+  }
+
+  /// Each cell reads the prompt in chunks. Returns what that takes without a policy.
+  double prefillChunks(const std::vector<uint32_t> &prompt,
+                       std::vector<Session> &sessions) {
+    PrefillOptions how;
+    how.chunk = options.chunk;
+    double seconds = 0;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      Stopwatch watch;
+      bool policy = cells[i].runner();
+      how.evictBetween = policy && options.evictBetween;
+      how.rerank = policy && options.rerank;
+      sessions[i].prefill(prompt, cells[i].compressor.get(), cells[i].share,
+                          how);
+      if (!policy)
+        seconds = watch.seconds();
+    }
+    return seconds;
+  }
+
+  /// The prompt is read once for all sessions.
   double prefill(const std::vector<uint32_t> &prompt,
                  std::vector<Session> &sessions, bool details,
                  std::vector<json> &described) {
     auto count = uint32_t(prompt.size());
-    for (Cell &cell : cells) {
-      sessions.emplace_back(*engine, cell.compressor ? cell.compressor->dtype()
-                                                     : engine->dtype());
-      if (cell.compressor) {
+    for (Cell &cell : cells)
+      if (cell.compressor)
         cell.compressor->begin(count, cell.share.of(count));
-        cell.secondsBefore = cell.compressor->seconds();
-      }
-    }
     auto nothing = engine->makeCache(engine->dtype());
     double detailSeconds = 0;
     Stopwatch watch;
@@ -272,6 +329,7 @@ private:
           }
           for (size_t i = 0; i < cells.size(); ++i) {
             Cache &cache = *sessions[i].cache;
+            sessions[i].see(index, layer);
             if (!cells[i].compressor) {
               cache.append(index, layer, 0);
               continue;
@@ -279,6 +337,7 @@ private:
             Compressor &compressor = *cells[i].compressor;
             KeptSequence kept;
             compressor.compress(layer, 0, cache, details ? &kept : nullptr);
+            sessions[i].evicted(index);
             if (!details)
               continue;
             Stopwatch detailWatch;
@@ -294,10 +353,7 @@ private:
     // by the compressors, not by the time that their calls take.
     double seconds = watch.seconds() - detailSeconds;
     for (Cell &cell : cells)
-      if (cell.compressor) {
-        cell.evictSeconds = cell.compressor->seconds() - cell.secondsBefore;
-        seconds -= cell.evictSeconds;
-      }
+      seconds -= cell.evictSeconds();
     for (Session &session : sessions) {
       session.position = count;
       session.logits = logits;
@@ -330,9 +386,12 @@ private:
     add(session.logits.data(), answer.front());
     std::vector<uint32_t> given(answer.begin(), answer.end() - 1);
     if (!given.empty()) {
-      auto rows = engine->run(
-          given, session.position, *session.cache,
-          [](uint32_t, Activations &) {}, Engine::LogitsOf::AllTokens);
+      // The cache is not asked again, unless a policy runs over it.
+      auto rows = options.every ? session.readForLogits(given)
+                                : engine->run(
+                                      given, session.position, *session.cache,
+                                      [](uint32_t, Activations &) {},
+                                      Engine::LogitsOf::AllTokens);
       for (size_t t = 0; t < given.size(); ++t)
         add(&rows[t * config.vocab], answer[t + 1]);
     }

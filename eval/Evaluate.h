@@ -1,7 +1,8 @@
 //===- Evaluate.h - what policies cost in quality -------------------------===//
 //
 // A prompt is read once: behind each layer's attention every policy, at every
-// budget, makes a cache of its own, from which the answer is then decoded.
+// budget, makes a cache of its own, from which the answer is then decoded. In chunks
+// it is read for each cache, since what a chunk sees is what was kept.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +23,14 @@ struct EvalOptions {
   std::vector<std::string> budgets;  // "5%" of the tokens, or tokens
   std::vector<std::string> tasks;
   bool aware = true, agnostic = false;
+  uint32_t chunk = 0;        // tokens of a prompt read at once; 0: all
+  bool evictBetween = false; // compress each chunk as it has been read
+  bool rerank = false;       // evict behind each chunk from all that is kept
+  uint32_t every = 0;        // and behind the prompt every so many tokens
   std::string target, table;
   TaskOptions task;
   /// Prompts of each task and mode of which is also recorded where kept tokens
-  /// lie and how much the layers' outputs change.
+  /// lie and how much the layers' outputs change; none are with `chunk`.
   uint32_t details = 2;
   std::string results; // file; FILE.part holds the samples done so far
   std::function<void(size_t done, size_t samples)> progress; // may be empty

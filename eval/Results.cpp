@@ -72,8 +72,8 @@ json kvc::rt::summarise(const json &setup,
       scores[{record.at("task"), record.at("mode"), cell.at("policy"),
               cell.at("budget")}]
           .add(cell.at("score"));
-      for (const char *name :
-           {"cache_bytes", "evict_seconds", "decode_seconds"})
+      for (const char *name : {"cache_bytes", "cache_bytes_peak",
+                               "evict_seconds", "decode_seconds"})
         costs[cost][name].add(cell.at(name));
       costs[cost]["prefill_seconds"].add(record.at("prefill_seconds"));
       if (cell.contains("layers")) {

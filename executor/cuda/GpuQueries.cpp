@@ -71,16 +71,27 @@ std::unique_ptr<rt::RecentQueries> GpuQueries::copy() const {
   return result;
 }
 
-std::vector<float> GpuQueries::contents(uint32_t layer) const {
+std::vector<float> GpuQueries::last(uint32_t layer, uint32_t rows) const {
   const Layer &from = layers[layer];
-  if (!from.count)
+  if (!rows)
     return {};
-  size_t bytes = from.count * rowBytes();
+  size_t bytes = rows * rowBytes();
   Buffer dense(queue, config.qHeads * bytes);
-  queue.copyRows(dense.data(), bytes, from.q.data(from.first * rowBytes()),
+  queue.copyRows(dense.data(), bytes, rowsOf(layer, rows).data,
                  from.room * rowBytes(), bytes, config.qHeads);
   return queue.downloadedAsFloat(dense.data(),
                                  dense.bytes() / rt::dtypeBytes(queue.dtype));
+}
+
+std::vector<float> GpuQueries::lse(uint32_t layer, uint32_t rows) const {
+  const float *at = lseOf(layer, rows);
+  if (!at || !rows)
+    return {};
+  size_t bytes = rows * sizeof(float);
+  Buffer dense(queue, config.qHeads * bytes);
+  queue.copyRows(dense.data(), bytes, at, room(layer) * sizeof(float), bytes,
+                 config.qHeads);
+  return queue.downloaded<float>(dense.data(), size_t(config.qHeads) * rows);
 }
 
 void GpuQueries::restore(uint32_t layer, const std::vector<float> &q) {
@@ -90,14 +101,14 @@ void GpuQueries::restore(uint32_t layer, const std::vector<float> &q) {
            uint32_t(q.size() / (size_t(config.qHeads) * config.headDim)));
 }
 
-kvc_rows GpuQueries::last(uint32_t layer, uint32_t rows) const {
+kvc_rows GpuQueries::rowsOf(uint32_t layer, uint32_t rows) const {
   const Layer &from = layers[layer];
   int64_t d = config.headDim, head = from.room * d;
   return {from.q.data((from.first + from.count - rows) * rowBytes()),
           config.qHeads * head, head, d};
 }
 
-const float *GpuQueries::lse(uint32_t layer, uint32_t rows) const {
+const float *GpuQueries::lseOf(uint32_t layer, uint32_t rows) const {
   const Layer &from = layers[layer];
   return from.fresh < rows
              ? nullptr

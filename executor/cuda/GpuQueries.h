@@ -17,15 +17,15 @@ public:
   void add(uint32_t layer, const rt::Activations &activations) override;
   void evicted(uint32_t layer) override { layers[layer].fresh = 0; }
   uint32_t count(uint32_t layer) const override { return layers[layer].count; }
-  std::vector<float> contents(uint32_t layer) const override;
+  std::vector<float> last(uint32_t layer, uint32_t rows) const override;
+  std::vector<float> lse(uint32_t layer, uint32_t rows) const override;
   void restore(uint32_t layer, const std::vector<float> &q) override;
 
-  /// The last `rows` queries of a layer, for a call: strides in elements.
-  kvc_rows last(uint32_t layer, uint32_t rows) const;
+  /// The last `rows` queries of a layer where they are, strides in elements.
+  kvc_rows rowsOf(uint32_t layer, uint32_t rows) const;
   /// Their log-sum-exp, with `room` from one head to the next; null where some of
   /// them is from before the layer's last eviction.
-  const float *lse(uint32_t layer, uint32_t rows) const;
-  /// Queries that a layer's memory has room for.
+  const float *lseOf(uint32_t layer, uint32_t rows) const;
   uint32_t room(uint32_t layer) const { return layers[layer].room; }
 
 private:

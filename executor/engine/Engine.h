@@ -108,9 +108,15 @@ public:
   virtual void evicted(uint32_t layer) = 0;
   /// How many there are.
   virtual uint32_t count(uint32_t layer) const = 0;
-  /// [Hq, count, d] on the host, and a layer that holds them; `restore` is for
-  /// empty ones.
-  virtual std::vector<float> contents(uint32_t layer) const = 0;
+  /// The last `rows` on the host, [Hq, rows, d], and a layer that holds them;
+  /// `restore` is for empty ones.
+  virtual std::vector<float> last(uint32_t layer, uint32_t rows) const = 0;
+  std::vector<float> contents(uint32_t layer) const {
+    return last(layer, count(layer));
+  }
+  /// Their log-sum-exp on the host, [Hq, rows]; empty where some of them is from
+  /// before the layer's last eviction.
+  virtual std::vector<float> lse(uint32_t layer, uint32_t rows) const = 0;
   virtual void restore(uint32_t layer, const std::vector<float> &q) = 0;
 
   const uint32_t most;

@@ -33,18 +33,11 @@ public:
   void add(uint32_t layer, const Activations &activations) override;
   void evicted(uint32_t layer) override { layers[layer].fresh = 0; }
   uint32_t count(uint32_t layer) const override { return layers[layer].count; }
-  std::vector<float> contents(uint32_t layer) const override {
-    return layers[layer].q.joined();
-  }
-  void restore(uint32_t layer, const std::vector<float> &q) override;
-
-  /// The last `rows` queries, [Hq, rows, d].
-  std::vector<float> last(uint32_t layer, uint32_t rows) const {
+  std::vector<float> last(uint32_t layer, uint32_t rows) const override {
     return layers[layer].q.joined(rows, config.headDim);
   }
-  /// The last `rows` queries' log-sum-exp [Hq, rows], or nothing where some of them
-  /// is from before the layer's last eviction: it is over rows that have gone.
-  std::vector<float> lse(uint32_t layer, uint32_t rows) const;
+  std::vector<float> lse(uint32_t layer, uint32_t rows) const override;
+  void restore(uint32_t layer, const std::vector<float> &q) override;
 
 private:
   struct Layer {

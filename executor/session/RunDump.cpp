@@ -49,9 +49,16 @@ void RunDump::addRows(uint32_t layer, const Cache &cache,
         TensorData::of(dtype, std::move(shape),
                        narrow(values.data(), values.size(), cache.dtype));
   };
-  if (queries && queries->count(layer))
-    put("q", {config.qHeads, queries->count(layer), d},
-        queries->contents(layer));
+  uint32_t read =
+      queries ? std::min(manifest.queries, queries->count(layer)) : 0;
+  if (read) {
+    put("q", {config.qHeads, read, d}, queries->last(layer, read));
+    // A policy gets it where it is that of the keys as they are stored.
+    auto lse = queries->lse(layer, read);
+    if (cache.dtype == KVC_F32 && !lse.empty())
+      tensors[prefix + "lse"] =
+          TensorData::of("F32", {config.qHeads, read}, lse);
+  }
   if (manifest.reads(Argument::wo))
     put("wo", {config.hidden, config.qHeads * d},
         engine.outputProjection(layer));

@@ -36,25 +36,30 @@ void Session::keepQueries(uint32_t most) {
   queries = std::move(more);
 }
 
+void Session::see(uint32_t layer, const Activations &activations) {
+  const Config &config = engine.config;
+  size_t more = size_t(activations.tokens) * config.kvHeads * config.headDim *
+                2 * dtypeBytes(cache->dtype);
+  peakBytes = std::max(peakBytes, cache->usedBytes() + more);
+  if (queries)
+    queries->add(layer, activations);
+}
+
+void Session::evicted(uint32_t layer) {
+  if (queries)
+    queries->evicted(layer);
+}
+
 void Session::run(const std::vector<uint32_t> &tokens,
                   const Engine::LayerHook &hook, Engine::LogitsOf of) {
   logits = engine.run(
       tokens, position, *cache,
       [&](uint32_t index, Activations &layer) {
-        noteBytes(layer.tokens);
-        if (queries)
-          queries->add(index, layer);
+        see(index, layer);
         hook(index, layer);
       },
       of);
   position += uint32_t(tokens.size());
-}
-
-void Session::noteBytes(uint32_t newTokens) {
-  const Config &config = engine.config;
-  size_t more = size_t(newTokens) * config.kvHeads * config.headDim * 2 *
-                dtypeBytes(cache->dtype);
-  peakBytes = std::max(peakBytes, cache->usedBytes() + more);
 }
 
 void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
@@ -129,8 +134,7 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
             if (first)
               layer.forgetLse();
             compressor->compress(layer, first, *cache);
-            if (queries)
-              queries->evicted(index);
+            evicted(index);
           } else {
             cache->append(index, layer, first);
           }
@@ -175,8 +179,7 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
   compressor.begin(count, budget);
   for (uint32_t l = 0; l < engine.config.layers; ++l) {
     compressor.compress(*prompt->take(l, *cache), 0, *cache);
-    if (queries)
-      queries->evicted(l);
+    evicted(l);
   }
   compressor.finish();
 }

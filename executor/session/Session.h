@@ -45,6 +45,11 @@ public:
   /// Keeps the last `queries` queries from now on, for a policy that comes later.
   void keepQueries(uint32_t queries);
 
+  /// For who runs tokens by himself: a layer of them, before it is in the cache, and
+  /// a layer from which rows have gone.
+  void see(uint32_t layer, const Activations &activations);
+  void evicted(uint32_t layer);
+
   /// Reads a prompt from position 0; compresses it unless `compressor` is null.
   /// In chunks without `evictBetween` the cache is whole until all has been
   /// read, then compressed layer by layer, as it would be without chunks. With
@@ -86,7 +91,6 @@ private:
                   uint32_t budget, const PrefillOptions &options);
   void run(const std::vector<uint32_t> &tokens, const Engine::LayerHook &hook,
            Engine::LogitsOf of = Engine::LogitsOf::LastToken);
-  void noteBytes(uint32_t newTokens);
   /// Reads tokens into the cache; then the policy runs if `budget` is not 0.
   void step(const std::vector<uint32_t> &tokens, uint32_t budget,
             Engine::LogitsOf of = Engine::LogitsOf::LastToken);

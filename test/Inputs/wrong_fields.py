@@ -10,7 +10,7 @@ good = json.load(open(path))
 bad, page = path + ".bad.json", path + ".bad.html"
 # What the page does not show may be anything.
 unread = {"samples", "agnostic", "aware", "details", "length", "limit", "prompts", "seed", "table", "target", "tasks",
-          "dtype", "library", "params", "policy"}
+          "dtype", "library", "params", "policy", "chunk", "evict_between", "rerank", "every", "cache_bytes_peak"}
 refused = 0
 rules = set()
 

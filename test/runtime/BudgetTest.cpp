@@ -18,6 +18,13 @@ TEST(Budget, SharesAreExactDecimals) {
   EXPECT_EQ(Budget::parse("", "0.333333333333").of(30), 9u);
 }
 
+// Behind a part of a prompt a share leaves a token.
+TEST(Budget, OfAPart) {
+  EXPECT_EQ(Budget::parse("", "0.1").ofPart(9), 1u);
+  EXPECT_EQ(Budget::parse("", "0.1").ofPart(29), 2u);
+  EXPECT_EQ(Budget::parse("64", "").ofPart(3), 64u);
+}
+
 TEST(Budget, Refuses) {
   for (const char *text : {"0", "-1", "1.5", "many", "3 ", "99999999999"})
     EXPECT_THROW(Budget::parse(text, ""), Failure) << text;

@@ -63,6 +63,26 @@ TEST(RaggedCache, GrowsHeadByHead) {
   }
 }
 
+// Rows remember whose they are, unless somebody appends some and does not say.
+TEST(RaggedCache, Positions) {
+  RaggedCache cache(2, d, KVC_F32);
+  EXPECT_TRUE(cache.placed());
+  auto rows = narrow(rowsOf({2, 1}, 1).data(), 3 * d, KVC_F32);
+  cache.append({2, 1}, rows.data(), rows.data(), {}, {3, 8, 5});
+  const float own[] = {1, 2, 3, 4};
+  cache.append(own, own, 1, 9);
+  EXPECT_TRUE(cache.placed());
+  EXPECT_EQ(cache.contents().positions, (std::vector<int32_t>{3, 8, 9, 5, 9}));
+  RaggedCache copy = cache;
+  append(copy, {0, 0}, 0);
+  EXPECT_TRUE(copy.placed());
+  append(copy, {0, 1}, 0);
+  EXPECT_FALSE(copy.placed());
+  EXPECT_TRUE(copy.contents().positions.empty());
+  copy.clear();
+  EXPECT_TRUE(copy.placed());
+}
+
 // Members name rows among those that they come with; tokens that are read later
 // are rows of their own, whose keys are turned when they are attended to.
 TEST(RaggedCache, Members) {

@@ -77,8 +77,25 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
   name("--hotpotqa", o.task.hotpot, "HotpotQA's JSON, for ruler:qa_2");
   name("--longbench", o.task.longbench,
        "Folder of dataset2prompt.json, dataset2maxlen.json");
-  number("--details", o.details,
-         "Prompts of each task whose layers are recorded (2)");
+  auto *details =
+      command->add_option("--details", o.details,
+                          "Prompts of each task whose layers are recorded (2)");
+  details->check(wholeNumber(0, UINT32_MAX));
+  auto *chunk = command->add_option("--chunk", o.chunk,
+                                    "Tokens of a prompt that are read at once");
+  chunk->check(wholeNumber(1, 1 << 30))->excludes(details);
+  auto *between = command->add_flag("--evict-between", o.evictBetween,
+                                    "Compress each chunk as it has been read");
+  between->needs(chunk);
+  command
+      ->add_flag("--rerank", o.rerank,
+                 "Evict behind each chunk, from all that is kept")
+      ->needs(chunk)
+      ->excludes(between);
+  command
+      ->add_option("--every", o.every,
+                   "Evict behind the prompt every so many tokens")
+      ->check(wholeNumber(1, 1 << 30));
   name("--target", o.target, "host, cuda or ptx");
   name("--table", o.table, "Importance of heads");
   command->callback([=, &run] {
@@ -87,6 +104,10 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
     options->tasks = splitList("--tasks", options->tasks, notEmpty);
     if (options->policies.empty() != options->budgets.empty())
       throw CLI::ValidationError("--policy", "goes with --budgets");
+    if (options->policies.empty() &&
+        (options->evictBetween || options->rerank || options->every))
+      throw CLI::ValidationError("--evict-between, --rerank and --every",
+                                 "go with --policy");
     options->aware = *mode != "agnostic";
     options->agnostic = *mode != "aware";
     if (isatty(STDERR_FILENO))
