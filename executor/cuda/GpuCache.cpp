@@ -47,9 +47,10 @@ std::unique_ptr<rt::Cache> GpuCache::copy() const {
   for (uint32_t l = 0; l < config.layers; ++l) {
     const Layer &from = layers[l];
     Layer &to = result->layers[l];
-    for (Buffer Layer::*buffer :
-         {&Layer::k, &Layer::v, &Layer::offsets, &Layer::counts})
+    for (Buffer Layer::*buffer : {&Layer::k, &Layer::v, &Layer::positions,
+                                  &Layer::offsets, &Layer::counts})
       to.*buffer = cloneOf(queue, from.*buffer);
+    to.unplaced = from.unplaced;
     to.hostOffsets = from.hostOffsets;
     to.hostCounts = from.hostCounts;
     to.extra = from.extra;
@@ -84,7 +85,8 @@ void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
     throw rt::fail(KVC_EXCEEDS_LIMITS,
                    "a layer of a cache must have at most {} rows, got {}",
                    INT32_MAX, total);
-  Buffer k(queue, total * rowBytes), v(queue, total * rowBytes);
+  Buffer k(queue, total * rowBytes), v(queue, total * rowBytes),
+      positions(queue, total * sizeof(int32_t));
   Buffer places = queue.uploaded(offsets);
   move({.fromK = layer.k.data(),
         .fromV = layer.v.data(),
@@ -93,10 +95,14 @@ void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
         .from = {.at = layer.offsets.as<int32_t>()},
         .to = {.at = places.as<int32_t>()},
         .counts = layer.counts.as<int32_t>(),
-        .extra = extra},
+        .extra = extra,
+        .fromPositions = layer.positions.as<int32_t>(),
+        .toPositions = positions.as<int32_t>(),
+        .positionsFrom = {.at = layer.offsets.as<int32_t>()}},
        most(layer.hostCounts) + extra);
   layer.k = std::move(k);
   layer.v = std::move(v);
+  layer.positions = std::move(positions);
   layer.offsets = std::move(places);
   layer.counts = queue.uploaded(counts);
   layer.hostOffsets = std::move(offsets);
@@ -112,7 +118,7 @@ void GpuCache::reserve(uint32_t tokens) {
 }
 
 void GpuCache::append(uint32_t index, const rt::Activations &activations,
-                      uint32_t) {
+                      uint32_t position) {
   auto &from = static_cast<const GpuActivations &>(activations);
   Layer &layer = layers[index];
   if (layer.extra + from.tokens > layer.room)
@@ -125,7 +131,9 @@ void GpuCache::append(uint32_t index, const rt::Activations &activations,
         .to = {.at = layer.offsets.as<int32_t>(),
                .plus = layer.counts.as<int32_t>(),
                .extra = layer.extra},
-        .extra = from.tokens},
+        .extra = from.tokens,
+        .toPositions = layer.positions.as<int32_t>(),
+        .addPosition = int32_t(position)},
        from.tokens);
   layer.extra += from.tokens;
 }
@@ -150,8 +158,56 @@ void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
         .to = {.at = layer.offsets.as<int32_t>(),
                .plus = oldCounts.as<int32_t>(),
                .extra = oldExtra},
-        .counts = kept.counts},
+        .counts = kept.counts,
+        .fromPositions = kept.positions,
+        .toPositions = layer.positions.as<int32_t>(),
+        .positionsFrom = kept.positionsAt,
+        .addPosition = kept.addPosition},
        most(kept.hostCounts));
+  layer.unplaced |= !kept.positions && most(kept.hostCounts);
+}
+
+kvc_cache_view GpuCache::view(uint32_t index, int32_t *length) {
+  Layer &layer = layers[index];
+  if (layer.unplaced)
+    throw rt::fail(KVC_BAD_ARGUMENT, "a cache must know its rows' positions to "
+                                     "be evicted again");
+  if (layer.extra) {
+    for (int32_t &count : layer.hostCounts)
+      count += int32_t(layer.extra);
+    layer.counts = queue.uploaded(layer.hostCounts);
+    layer.room -= layer.extra;
+    layer.extra = 0;
+  }
+  int64_t d = config.headDim, heads = config.kvHeads;
+  kvc_cache_view view = {};
+  view.struct_size = sizeof view;
+  view.kind = KVC_RAGGED;
+  view.dtype = dtype;
+  view.batch = 1;
+  view.kv_heads = config.kvHeads;
+  view.head_dim = config.headDim;
+  view.k = {layer.k.data(), 0, 0, d, 0};
+  view.v = {layer.v.data(), 0, 0, d, 0};
+  view.counts = {layer.counts.as<int32_t>(), heads, 1};
+  view.offsets = {layer.offsets.as<int32_t>(), heads, 1};
+  view.lengths = length;
+  view.slots = uint32_t(layer.k.bytes() / rowBytes);
+  view.positions = {layer.positions.data(), 0, 0, 1, 0};
+  view.positions_by_slot = 1;
+  return view;
+}
+
+void GpuCache::replace(uint32_t index, const KeptRows &kept) {
+  empty(layers[index]);
+  append(index, kept, 0);
+}
+
+size_t GpuCache::allRows(uint32_t index) const {
+  size_t sum = 0;
+  for (uint32_t h = 0; h < config.kvHeads; ++h)
+    sum += rows(index, h);
+  return sum;
 }
 
 void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
@@ -265,6 +321,12 @@ RaggedCache::Contents GpuCache::contents(uint32_t index) const {
       to->insert(to->end(), from->begin() + ptrdiff_t(first),
                  from->begin() + ptrdiff_t(first + bytes));
   }
+  auto places = queue.downloaded<int32_t>(
+      layer.positions.data(), layer.positions.bytes() / sizeof(int32_t));
+  for (uint32_t h = 0; h < config.kvHeads && !layer.unplaced; ++h) {
+    auto first = places.begin() + layer.hostOffsets[h];
+    all.positions.insert(all.positions.end(), first, first + rows(index, h));
+  }
   size_t entries = members.rows.bytes() / sizeof(int32_t), at = 0;
   auto row = queue.downloaded<uint32_t>(members.rows.data(), entries);
   auto place = queue.downloaded<uint32_t>(members.positions.data(), entries);
@@ -293,6 +355,9 @@ void GpuCache::restore(uint32_t layer, const RaggedCache::Contents &contents) {
   kept.offsets = places.as<int32_t>();
   kept.counts = counts.as<int32_t>();
   kept.hostCounts = contents.counts;
+  Buffer positions = queue.uploaded(contents.positions);
+  kept.positions = positions.as<int32_t>();
+  kept.positionsAt = {.at = places.as<int32_t>()};
   if (contents.members.empty())
     return append(layer, kept, 0);
 

@@ -14,6 +14,7 @@
 
 #include "executor/cuda/GpuActivations.h"
 #include "executor/cuda/kernels/Args.h"
+#include "kvc/cache.h"
 
 namespace kvc::gpu {
 
@@ -22,6 +23,11 @@ struct KeptRows {
   const void *k, *v;               // rows, head after head
   const int32_t *offsets, *counts; // device [Hkv]
   std::vector<int32_t> hostCounts;
+  // Of head h the rows' positions are `addPosition` more than positions[p], p from
+  // positionsAt; positions null: nobody knows them.
+  const int32_t *positions;
+  PlacesArgs positionsAt;
+  int32_t addPosition;
   // Of policies that merge: device [Hkv, memberCapacity], and how many.
   const int32_t *memberRows, *memberPositions;
   const float *memberNorms;
@@ -45,6 +51,16 @@ public:
 
   /// Appends to a layer; the members' positions are behind `position`.
   void append(uint32_t layer, const KeptRows &kept, uint32_t position);
+  /// A layer as a policy over caches reads it, with T at `length` on the device; its
+  /// rows become one list. Throws Failure where nobody knows the rows' positions.
+  kvc_cache_view view(uint32_t layer, int32_t *length);
+  /// A layer now holds what was kept of it.
+  void replace(uint32_t layer, const KeptRows &kept);
+  bool merged(uint32_t layer) const {
+    return !layers[layer].members.hostCounts.empty();
+  }
+  /// Rows of all heads of a layer.
+  size_t allRows(uint32_t layer) const;
   /// Gives every layer room for `tokens` more.
   void reserve(uint32_t tokens);
   /// Takes keys and values out of a layer that no policy has touched.
@@ -62,7 +78,8 @@ private:
     std::vector<int32_t> hostCounts; // [Hkv]; empty if not merged
   };
   struct Layer {
-    Buffer k, v;
+    Buffer k, v, positions; // of each row the place in `positions` is its own
+    bool unplaced = false;  // what `positions` has of some rows means nothing
     Buffer offsets, counts; // [Hkv]
     std::vector<int32_t> hostOffsets, hostCounts;
     uint32_t extra = 0; // rows behind the counted ones

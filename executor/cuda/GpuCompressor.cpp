@@ -192,6 +192,9 @@ void GpuCompressor::settle() {
   kept.counts = result(Counts);
   kept.offsets = result(Offsets);
   kept.hostCounts = list(Counts);
+  kept.positions = indices.as<int32_t>();
+  kept.positionsAt = {.stride = tokens};
+  kept.addPosition = int32_t(now.position);
   if (info.inputs & KVC_MERGES) {
     kept.memberRows = memberRows.as<int32_t>();
     kept.memberPositions = memberPositions.as<int32_t>();

@@ -5,6 +5,7 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "executor/cuda/GpuCache.h"
+#include "executor/cuda/GpuCacheCompressor.h"
 #include "executor/cuda/GpuChunkedPrompt.h"
 #include "executor/cuda/GpuCompressor.h"
 #include "executor/cuda/GpuQueries.h"
@@ -47,10 +48,8 @@ public:
   std::unique_ptr<rt::CacheCompressor>
   makeCacheCompressor(const rt::PolicyOptions &options,
                       std::optional<kvc_dtype>) const override {
-    throw rt::fail(KVC_UNSUPPORTED,
-                   "on a GPU a policy runs once, behind the prompt: take "
-                   "--target host for {}",
-                   options.policy);
+    return std::make_unique<GpuCacheCompressor>(options, queue, config,
+                                                weights);
   }
   std::unique_ptr<rt::RecentQueries>
   makeRecentQueries(uint32_t most) const override {

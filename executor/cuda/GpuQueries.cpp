@@ -16,9 +16,11 @@ size_t GpuQueries::rowBytes() const {
 void GpuQueries::append(Layer &layer, const Buffer &q, const Buffer &lse,
                         uint32_t tokens) {
   uint32_t more = std::min(tokens, most);
-  uint32_t old = std::min(layer.count, most - more);
-  layer.first += layer.count - old;
-  layer.count = old;
+  // In front of the first token there are rows of zeros for who reads more.
+  if (!layer.q && most != KVC_ALL_QUERIES)
+    layer.stored = most;
+  uint32_t old = std::min(layer.stored, most - more);
+  layer.first += layer.stored - old;
   // Each side's rows of all heads, from one place to another.
   auto move = [&](const Buffer &to, uint32_t toRoom, uint32_t at,
                   const Buffer &from, uint32_t fromRoom, uint32_t first,
@@ -29,11 +31,12 @@ void GpuQueries::append(Layer &layer, const Buffer &q, const Buffer &lse,
                      config.qHeads);
   };
   auto sides = {std::pair{&Layer::q, rowBytes()}, {&Layer::lse, sizeof(float)}};
-  if (layer.first + old + more > layer.room) {
+  if (!layer.q || layer.first + old + more > layer.room) {
     // Room for some steps more, so that not each of them moves all.
-    uint32_t room = old + more + std::max(64u, std::min(old, most));
+    uint32_t room = old + more + std::max(64u, old);
     for (auto [side, width] : sides) {
       Buffer moved(queue, size_t(config.qHeads) * room * width);
+      queue.clear(moved.data(), moved.bytes());
       move(moved, room, 0, layer.*side, layer.room, layer.first, old, width);
       layer.*side = std::move(moved);
     }
@@ -43,7 +46,9 @@ void GpuQueries::append(Layer &layer, const Buffer &q, const Buffer &lse,
   for (auto [side, width] : sides)
     move(layer.*side, layer.room, layer.first + old,
          side == &Layer::q ? q : lse, tokens, tokens - more, more, width);
-  layer.count += more;
+  layer.stored = old + more;
+  layer.count =
+      uint32_t(std::min<uint64_t>(most, layer.count + uint64_t(more)));
 }
 
 void GpuQueries::add(uint32_t layer, const rt::Activations &activations) {
@@ -65,6 +70,7 @@ std::unique_ptr<rt::RecentQueries> GpuQueries::copy() const {
       }
     to.first = from.first;
     to.count = from.count;
+    to.stored = from.stored;
     to.room = from.room;
     to.fresh = from.fresh;
   }
@@ -104,7 +110,7 @@ void GpuQueries::restore(uint32_t layer, const std::vector<float> &q) {
 kvc_rows GpuQueries::rowsOf(uint32_t layer, uint32_t rows) const {
   const Layer &from = layers[layer];
   int64_t d = config.headDim, head = from.room * d;
-  return {from.q.data((from.first + from.count - rows) * rowBytes()),
+  return {from.q.data((from.first + from.stored - rows) * rowBytes()),
           config.qHeads * head, head, d};
 }
 
@@ -112,5 +118,5 @@ const float *GpuQueries::lseOf(uint32_t layer, uint32_t rows) const {
   const Layer &from = layers[layer];
   return from.fresh < rows
              ? nullptr
-             : from.lse.as<float>() + from.first + from.count - rows;
+             : from.lse.as<float>() + from.first + from.stored - rows;
 }

@@ -21,7 +21,13 @@ public:
   std::vector<float> lse(uint32_t layer, uint32_t rows) const override;
   void restore(uint32_t layer, const std::vector<float> &q) override;
 
-  /// The last `rows` queries of a layer where they are, strides in elements.
+  /// A layer without a query has rows of zeros.
+  void makeRows(uint32_t layer) {
+    if (!layers[layer].q)
+      append(layers[layer], {}, {}, 0);
+  }
+  /// The last `rows` queries of a layer where they are, strides in elements. Up to
+  /// `most`: in front of the first token's are rows of zeros.
   kvc_rows rowsOf(uint32_t layer, uint32_t rows) const;
   /// Their log-sum-exp, with `room` from one head to the next; null where some of
   /// them is from before the layer's last eviction.
@@ -29,10 +35,11 @@ public:
   uint32_t room(uint32_t layer) const { return layers[layer].room; }
 
 private:
-  /// q [Hq, room, d], lse [Hq, room]; the queries begin at `first`.
+  /// q [Hq, room, d], lse [Hq, room]; from `first` on the last `stored` rows, of
+  /// which `count` are queries and those in front zeros.
   struct Layer {
     Buffer q, lse;
-    uint32_t first = 0, count = 0, room = 0;
+    uint32_t first = 0, stored = 0, count = 0, room = 0;
     uint64_t fresh = 0; // tokens since rows have gone
   };
   Queue &queue;

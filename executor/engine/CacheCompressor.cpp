@@ -8,6 +8,19 @@
 
 using namespace kvc::rt;
 
+void CacheCompressor::checkInputs() const {
+  if (manifest().reads(Argument::k_raw))
+    throw fail(KVC_UNSUPPORTED,
+               "policy '{}' reads keys before RoPE, which a cache has not",
+               manifest().policy);
+}
+
+void CacheCompressor::refuseMerged() const {
+  throw fail(KVC_UNSUPPORTED,
+             "policy '{}' cannot evict from a cache of merged rows",
+             manifest().policy);
+}
+
 void CacheCompressor::checkQueries(uint32_t have, uint32_t length,
                                    bool whole) const {
   const Manifest &policy = manifest();

@@ -138,6 +138,9 @@ protected:
   /// Throws Failure where the policy has ranked rows by queries that are not there:
   /// `have` of the last tokens' of `length`; `whole` says that no row has gone.
   void checkQueries(uint32_t have, uint32_t length, bool whole) const;
+  /// Throws Failure where the policy reads what no cache has.
+  void checkInputs() const;
+  [[noreturn]] void refuseMerged() const;
 };
 
 /// What a policy reads of a prompt beside the cache, gathered while the prompt

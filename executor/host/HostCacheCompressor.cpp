@@ -35,10 +35,7 @@ public:
     evictor.setTable(readTable(manifest(), mine ? options.table : "",
                                model.config.layers, model.config.qHeads));
     begin(1, 1); // says now if the policy is not compiled for such caches
-    if (manifest().reads(Argument::k_raw))
-      throw fail(KVC_UNSUPPORTED,
-                 "policy '{}' reads keys before RoPE, which a cache has not",
-                 manifest().policy);
+    checkInputs();
   }
 
   void begin(uint32_t newLength, uint32_t newBudget) override {
@@ -69,9 +66,7 @@ public:
     RaggedCache &rows = layersOf(cache)[layer];
     auto *queries = static_cast<HostQueries *>(recent);
     if (rows.merged())
-      throw fail(KVC_UNSUPPORTED,
-                 "policy '{}' cannot evict from a cache of merged rows",
-                 manifest().policy);
+      refuseMerged();
     RaggedCache::Contents all = rows.contents();
     if (!rows.placed())
       throw fail(KVC_BAD_ARGUMENT,

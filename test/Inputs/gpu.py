@@ -79,14 +79,19 @@ def kept_alike(host_cache, cuda_cache, what):
     assert alike >= 0.95 * total, (what, alike, total)
 
 
-def compiled(path, dtype="bf16"):
-    """The library of a policy; its manifest lies beside it."""
-    library = f"{work}/{os.path.basename(path)[:-5]}.{dtype}.so"
+def compiled(path, dtype="bf16", rows=False):
+    """The library of a policy, also for caches of rows; its manifest lies beside it."""
+    library = f"{work}/{os.path.basename(path)[:-5]}.{dtype}{'.rows' if rows else ''}.so"
     if shutil.which("kvc-opt"):
+        shape = f"head_dim=32,group=2,dtype={dtype}"
+        shapes = ["--shape", shape] + (["--shape", shape + ",cache=ragged"] if rows else [])
         for emit, out in (("library", library), ("manifest", library + ".json")):
-            subprocess.run(["kvc-opt", path, "--emit=" + emit, "--chip=sm_80", "--shape",
-                            f"head_dim=32,group=2,dtype={dtype}", "-o", out], check=True)
+            subprocess.run(["kvc-opt", path, "--emit=" + emit, "--chip=sm_80", *shapes, "-o", out], check=True)
     return library
+
+
+def runs_on_rows(path):
+    return os.path.basename(path)[:-5] not in open(os.path.dirname(os.path.abspath(__file__)) + "/no-rows.txt").read().split()
 
 
 def files():
@@ -109,6 +114,8 @@ def compile_all():
     for path in files():
         for dtype in ("bf16", "f32"):
             compiled(path, dtype)
+        if runs_on_rows(path):
+            compiled(path, rows=True)
     print(len(files()), "policies compiled")
 
 
@@ -144,7 +151,7 @@ def check_apply():
 
 def check_policies():
     """Every policy beside the model."""
-    saved = 5 * layers  # five tensors of a layer go into a saved cache
+    saved = 7 * layers  # tensors of a layer that go into a saved cache
     for path in files():
         library = compiled(path)
         options = ["--policy", library, "--keep", "0.3", "--prompt", prompt, *table_for(library, layers, heads * group)]
@@ -192,6 +199,43 @@ def check_sessions():
         short = ["--tokens", "1,2,3,4,5", "--policy", library, "--budget", "3"]
         close(generate("host", *short), generate("cuda", *short), f"{library} on five tokens")
     print("sessions agree")
+
+
+def check_over_time():
+    """Policies that run over a cache: behind chunks, while decoding, on a cache that was loaded."""
+    text = ["--prompt", prompt]
+    for path in filter(runs_on_rows, files()):
+        library = compiled(path, rows=True)
+        if json.load(open(library + ".json"))["queries"] == "all":
+            continue  # goes once, then it is refused
+        policy = ["--policy", library, *table_for(library, layers, heads * group)]
+        caches = [f"{work}/cache.{t}" for t in ("host", "cuda")]
+        for size, budget, every in (("100", "0.3", "4"), ("7", "0.5", "1"), ("1000", "0.2", "3")):
+            options = [*text, *policy, "--keep", budget, "--chunk", size, "--rerank", "--every", every]
+            runs = [generate(t, *options, "--save-cache", f"{work}/cache.{t}") for t in ("host", "cuda")]
+            close(*runs, (path, size))
+            if fake:
+                did = counts()
+                assert did["idle_waits"] == 0 and did["leaked"] == 0, (path, did)
+            kept_alike(*map(load, caches), (path, size))
+        # Behind one chunk is what a prompt read at once keeps, to the byte.
+        generate("cuda", *text, *policy, "--keep", "0.2", "--save-cache", work + "/once")
+        once, chunk = load(work + "/once"), load(caches[1])
+        for name in (name for name in once if not name.endswith(".q")):
+            assert once[name] == chunk[name], (path, name)
+        # Saved by one, made smaller by both.
+        smaller = [generate(t, "--load-cache", caches[1], *policy, "--keep", "0.1", "--save-cache", f"{work}/cache.{t}.less")
+                   for t in ("host", "cuda")]
+        close(*smaller, (path, "made smaller"))
+        kept_alike(*(load(cache + ".less") for cache in caches), (path, "made smaller"))
+        # With room for all nothing changes.
+        full = generate("cuda", *text, "--chunk", "30", "--save-cache", work + "/full")
+        roomy = generate("cuda", *text, *policy, "--keep", "1", "--chunk", "30", "--rerank", "--every", "2", "--save-cache",
+                         work + "/roomy")
+        assert [a["tokens"] for a in full["answers"]] == [a["tokens"] for a in roomy["answers"]] and full["top"] == roomy["top"]
+        full, roomy = load(work + "/full"), load(work + "/roomy")
+        assert all(full[name] == roomy[name] for name in full), path
+    print("policies over time agree")
 
 
 def check_eval():
@@ -263,4 +307,4 @@ def check_memory():
     print("memory is bounded")
 
 
-{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "plain": check_plain, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
+{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "plain": check_plain, "over_time": check_over_time, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()

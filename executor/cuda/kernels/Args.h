@@ -115,7 +115,8 @@ struct PlacesArgs {
 
 /// move_rows, grid [ceil(most / movedRows), heads]: counts[h] + extra rows
 /// of each head, K and V. Row r of a head goes from its from-place to its
-/// to-place.
+/// to-place; and its position, addPosition more than what is at the place of
+/// `positionsFrom`, or than r where fromPositions is null.
 struct MoveRowsArgs {
   const void *fromK, *fromV;
   void *toK, *toV;
@@ -123,6 +124,10 @@ struct MoveRowsArgs {
   const int32_t *counts = nullptr; // [heads], or null for 0
   uint32_t extra = 0;
   uint32_t rowWords = 0; // 32-bit words of a row
+  const int32_t *fromPositions = nullptr;
+  int32_t *toPositions = nullptr;
+  PlacesArgs positionsFrom = {};
+  int32_t addPosition = 0;
 };
 
 /// move_members, grid [ceil(most / moveThreads), heads]: the members of

@@ -29,6 +29,12 @@ inline void moveRows(const Simt &simt, const MoveRowsArgs &a) {
     static_cast<uint32_t *>(a.toV)[to + i] =
         static_cast<const uint32_t *>(a.fromV)[from + i];
   }
+  if (simt.thread() % warpSize == 0)
+    a.toPositions[placeOf(a.to, head) + row] =
+        a.addPosition +
+        (a.fromPositions
+             ? a.fromPositions[placeOf(a.positionsFrom, head) + row]
+             : int32_t(row));
 }
 
 inline void moveMembers(const Simt &simt, const MoveMembersArgs &a) {
