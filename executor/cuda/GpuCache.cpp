@@ -356,7 +356,8 @@ void GpuCache::restore(uint32_t layer, const RaggedCache::Contents &contents) {
   kept.counts = counts.as<int32_t>();
   kept.hostCounts = contents.counts;
   Buffer positions = queue.uploaded(contents.positions);
-  kept.positions = positions.as<int32_t>();
+  if (!contents.positions.empty())
+    kept.positions = positions.as<int32_t>();
   kept.positionsAt = {.at = places.as<int32_t>()};
   if (contents.members.empty())
     return append(layer, kept, 0);

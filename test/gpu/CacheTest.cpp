@@ -28,6 +28,9 @@ public:
           c.k.push_back(std::byte(seed + 31 * h + i + 3 * b));
           c.v.push_back(std::byte(seed + 17 * h + 5 * i + b));
         }
+    for (uint32_t h = 0; h < heads; ++h)
+      for (int32_t i = 0; i < counts[h]; ++i)
+        c.positions.push_back(int32_t(seed % 4 + h) + 2 * i);
     for (uint32_t h = 0; merged && h < heads; ++h) {
       auto &head = c.members.emplace_back();
       for (uint32_t i = 0; i < 2 * uint32_t(counts[h]); ++i)
@@ -52,7 +55,7 @@ bool same(const RaggedCache::Contents &a, const RaggedCache::Contents &b) {
     return all;
   };
   return a.counts == b.counts && a.k == b.k && a.v == b.v &&
-         members(a) == members(b);
+         a.positions == b.positions && members(a) == members(b);
 }
 
 template <typename Act> std::string refusal(const Act &act) {
@@ -106,6 +109,7 @@ TEST_F(GpuCaches, RowsStayThroughManyTokens) {
     });
   auto out = cache->contents(0);
   size_t from = 0, to = 0;
+  auto place = out.positions.begin(), old = in.positions.begin();
   for (uint32_t h = 0; h < heads; ++h) {
     size_t bytes = size_t(in.counts[h]) * rowBytes;
     EXPECT_EQ(out.counts[h], in.counts[h] + 150);
@@ -113,9 +117,66 @@ TEST_F(GpuCaches, RowsStayThroughManyTokens) {
                            in.v.begin() + ptrdiff_t(from + bytes),
                            out.v.begin() + ptrdiff_t(to)))
         << h;
+    EXPECT_TRUE(std::equal(old, old + in.counts[h], place)) << h;
+    for (int32_t i = 0; i < 150; ++i)
+      EXPECT_EQ(place[in.counts[h] + i], 60 + i) << h;
+    old += in.counts[h];
+    place += out.counts[h];
     from += bytes;
     to += size_t(out.counts[h]) * rowBytes;
   }
+}
+
+// Rows of which nobody says whose they are make all of a layer's unknown.
+TEST_F(GpuCaches, PositionsThatNobodyKnows) {
+  auto cache = engine->makeCache(engine->dtype());
+  auto in = contents(ragged(5), 40);
+  in.positions.clear();
+  cache->restore(0, in);
+  auto other = cache->copy();
+  engine->run({1, 2}, 40, *other, [&](uint32_t l, Activations &layer) {
+    other->append(l, layer, 40);
+  });
+  EXPECT_TRUE(same(cache->contents(0), in));
+  EXPECT_TRUE(other->contents(0).positions.empty());
+  EXPECT_EQ(other->contents(1).positions.size(), 2 * heads);
+}
+
+// The last queries, whatever the pieces they came in, and rows of zeros in front.
+TEST_F(GpuCaches, RecentQueries) {
+  auto cache = engine->makeCache(engine->dtype());
+  auto all = engine->makeRecentQueries(KVC_ALL_QUERIES),
+       few = engine->makeRecentQueries(7);
+  std::unique_ptr<RecentQueries> copy;
+  uint32_t position = 0;
+  for (uint32_t count : {3u, 1u, 20u, 2u, 100u, 1u, 1u, 70u}) {
+    engine->run(std::vector<uint32_t>(count, 5), position, *cache,
+                [&](uint32_t l, Activations &layer) {
+                  cache->append(l, layer, position);
+                  all->add(l, layer);
+                  few->add(l, layer);
+                  if (copy)
+                    copy->add(l, layer);
+                });
+    position += count;
+    if (count == 20)
+      copy = few->copy();
+    ASSERT_EQ(all->count(0), position);
+    ASSERT_EQ(few->count(0), std::min(7u, position));
+    for (uint32_t l = 0; l < engine->config.layers; ++l) {
+      EXPECT_EQ(few->contents(l), all->last(l, few->count(l)));
+      EXPECT_EQ(few->lse(l, few->count(l)), all->lse(l, few->count(l)));
+      if (copy)
+        EXPECT_EQ(copy->contents(l), few->contents(l));
+    }
+  }
+  auto loaded = engine->makeRecentQueries(9);
+  loaded->restore(0, few->contents(0));
+  EXPECT_EQ(loaded->contents(0), few->contents(0));
+  EXPECT_TRUE(loaded->lse(0, 7).empty());
+  few->evicted(1);
+  EXPECT_TRUE(few->lse(1, 1).empty());
+  EXPECT_FALSE(few->lse(0, 7).empty());
 }
 
 TEST_F(GpuCaches, AMergedCacheIsNotSavedWithTokensBehindIt) {
