@@ -90,6 +90,10 @@ def compiled(path, dtype="bf16", rows=False):
     return library
 
 
+def numbers(tensor):
+    return struct.unpack(f"<{len(tensor[2]) // 4}i", tensor[2])
+
+
 def runs_on_rows(path):
     return os.path.basename(path)[:-5] not in open(os.path.dirname(os.path.abspath(__file__)) + "/no-rows.txt").read().split()
 
@@ -228,6 +232,23 @@ def check_over_time():
                    for t in ("host", "cuda")]
         close(*smaller, (path, "made smaller"))
         kept_alike(*(load(cache + ".less") for cache in caches), (path, "made smaller"))
+        # What a run kept, the host keeps of the cache that the run was given.
+        runs = work + "/runs"
+        shutil.rmtree(runs, ignore_errors=True)
+        os.mkdir(runs)
+        generate("cuda", *text, *policy, "--budget", "60", "--chunk", "128", "--rerank", "--every", "3", "--dump-runs", runs)
+        assert len(os.listdir(runs)) >= 3
+        for run in os.listdir(runs):
+            kvc("host", "apply", *policy, "--input", f"{runs}/{run}", "--budget", "60", "--output", work + "/applied")
+            dumped, applied = load(f"{runs}/{run}"), load(work + "/applied")
+            for layer in range(layers):
+                mine, theirs = (set(zip(sum(([h] * n for h, n in enumerate(numbers(tensors[counts]))), []),
+                                        numbers(tensors[positions])))
+                                for tensors, counts, positions in
+                                ((dumped, f"layers.{layer}.kept.counts", f"layers.{layer}.kept.positions"),
+                                 (applied, f"layers.{layer}.counts", f"layers.{layer}.positions")))
+                # The model's log-sum-exp is not rounded as the policy's own.
+                assert len(mine & theirs) >= 0.95 * len(mine) and len(mine) == len(theirs), (path, run, layer, mine ^ theirs)
         # With room for all nothing changes.
         full = generate("cuda", *text, "--chunk", "30", "--save-cache", work + "/full")
         roomy = generate("cuda", *text, *policy, "--keep", "1", "--chunk", "30", "--rerank", "--every", "2", "--save-cache",
