@@ -256,6 +256,16 @@ def check_over_time():
         assert [a["tokens"] for a in full["answers"]] == [a["tokens"] for a in roomy["answers"]] and full["top"] == roomy["top"]
         full, roomy = load(work + "/full"), load(work + "/roomy")
         assert all(full[name] == roomy[name] for name in full), path
+        if not fake:
+            continue
+        # Longer prompts take no more memory, but for lists of a number for each token: its whole cache
+        # would be 2048 bytes.
+        peaks = []
+        for tokens in (256, 768):
+            ids = ",".join(str((37 * i + 5) % 1400) for i in range(tokens))
+            generate("cuda", "--tokens", ids, *policy, "--budget", "64", "--chunk", "64", "--rerank", tokens=1)
+            peaks.append(counts()["peak_bytes"])
+        assert (peaks[1] - peaks[0]) / 512 <= 128, (path, peaks)
     print("policies over time agree")
 
 
