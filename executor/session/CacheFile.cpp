@@ -43,6 +43,7 @@ public:
             l, numbers<float>(prefix + "q", "F32",
                               {config.qHeads, kept, config.headDim}));
     }
+    session.peakBytes = session.cache->usedBytes();
     const TensorView &logits = tensor("logits", "F32", {config.vocab});
     session.logits.resize(config.vocab);
     std::memcpy(session.logits.data(), logits.data, logits.bytes);

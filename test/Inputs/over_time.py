@@ -280,6 +280,8 @@ def check_squeeze():
         ((before, after),) = {(len(p[0]), len(k[0])) for p, k in check_run(policy, folder + "/0.safetensors", 150, 50)}
         assert (before, after) == (90, 50), (policy, before, after)
         assert second["policy"] == policy and second["budget"] == 50
+        assert second["cache_bytes_kept"] == 50 * layers * heads * row_bytes
+        assert second["cache_bytes_peak"] == 90 * layers * heads * row_bytes
         # What does not depend on other rows is the same in one step.
         if policy in ("knorm", "streaming_llm"):
             generate("direct", *ids, "--policy", library, "--budget", 50, "--save-cache", work + "/direct")
