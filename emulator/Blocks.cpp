@@ -2,13 +2,13 @@
 
 #include "emulator/Blocks.h"
 
+#include "emulator/Workers.h"
 #include "runtime/base/Failure.h"
 
 #include <atomic>
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
 void kvc::rt::runBlocks(std::array<uint32_t, 3> grid, unsigned threads,
                         const std::function<RunBlock()> &makeRunner) {
@@ -31,13 +31,8 @@ void kvc::rt::runBlocks(std::array<uint32_t, 3> grid, unsigned threads,
   if (!threads)
     threads = std::max(1u, std::thread::hardware_concurrency());
   threads = unsigned(std::min<uint64_t>(threads, blocks));
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
-    others.emplace_back(work);
   if (threads)
-    work();
-  for (std::thread &other : others)
-    other.join();
+    runBeside(threads - 1, work);
   if (failure)
     throw *failure;
 }

@@ -73,10 +73,10 @@ struct Thread {
   float *c = nullptr;
 };
 
-/// Stacks of one operating-system thread, kept for its lifetime.
+/// Stacks of the threads of one block.
 class StackPool {
 public:
-  explicit StackPool(size_t count) : bytes(count * stackPitch) {
+  explicit StackPool(size_t count) : count(count), bytes(count * stackPitch) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -89,17 +89,30 @@ public:
     return static_cast<char *>(memory) + i * stackPitch;
   }
 
+  const size_t count;
+
 private:
   void *memory;
   size_t bytes;
 };
 
+/// The running operating-system thread's, kept for its lifetime: new ones at every
+/// launch would be pages that the system has to clear.
+const StackPool &stacksFor(size_t count) {
+  static thread_local std::optional<StackPool> pool;
+  if (!pool || pool->count < count) {
+    pool.reset();
+    pool.emplace(count);
+  }
+  return *pool;
+}
+
 class BlockRunner {
 public:
   BlockRunner(const HostLaunch &launch, const uint64_t *args, uint64_t seed)
-      : launch(launch), args(args), seed(seed), pool(launch.blockSize),
-        threads(launch.blockSize), warps(launch.blockSize / warpSize),
-        warpOrder(warps.size()) {
+      : launch(launch), args(args), seed(seed),
+        pool(stacksFor(launch.blockSize)), threads(launch.blockSize),
+        warps(launch.blockSize / warpSize), warpOrder(warps.size()) {
     size_t words = (launch.sharedBytes + 15) / 16 * 16;
     shared.reset(static_cast<char *>(
         std::aligned_alloc(128, (words + 127) / 128 * 128 + 128)));
@@ -182,7 +195,7 @@ private:
   const HostLaunch &launch;
   const uint64_t *args;
   uint64_t seed;
-  StackPool pool;
+  const StackPool &pool;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<size_t> warpOrder;
