@@ -9,7 +9,8 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
-static constexpr int64_t quotientBits = 31; // counts are i32
+/// Of a quotient: counts are i32.
+static constexpr int64_t countBits = 31;
 
 HeadShares::HeadShares(KernelBuilder &k, ThreadBlock &block)
     : k(k), block(block) {
@@ -103,9 +104,9 @@ void HeadDivision::divide(const HeadShares &shares,
   k.loop(thread, heads, step, [&](Expr head) {
     // Quotient and remainder, bit by bit: no target divides 128 bits.
     Values parts =
-        k.loop(0, quotientBits, 1, {nothing, dividend(now, head)},
+        k.loop(0, countBits, 1, {nothing, dividend(now, head)},
                [&](Expr i, ArrayRef<Expr> carried) {
-                 Expr bit = wide(k.index(quotientBits - 1) - i);
+                 Expr bit = wide(k.index(countBits - 1) - i);
                  Expr part = divisor(now) << bit;
                  Expr fits = part.above(carried[1]) == k.boolean(false);
                  return Values{fits.select(carried[0] + ((nothing + 1) << bit),
