@@ -11,12 +11,8 @@
 #ifndef KVC_EXECUTOR_CUDA_GPUCOMPRESSOR_H
 #define KVC_EXECUTOR_CUDA_GPUCOMPRESSOR_H
 
-#include "executor/cuda/Events.h"
 #include "executor/cuda/GpuCache.h"
-#include "executor/cuda/GpuWeights.h"
-#include "runtime/plan/Plan.h"
-
-#include <optional>
+#include "executor/cuda/GpuPolicy.h"
 
 namespace kvc::gpu {
 
@@ -30,29 +26,21 @@ public:
                 rt::Cache &cache, rt::KeptSequence *kept) override;
   void finish() override;
 
-  const rt::Manifest &manifest() const override { return module.manifest; }
+  const rt::Manifest &manifest() const override {
+    return policy.module.manifest;
+  }
   kvc_dtype dtype() const override { return queue.dtype; }
-  bool nanScores() const override { return nan; }
-  double seconds() const override { return elapsed; }
+  bool nanScores() const override { return policy.nan; }
+  double seconds() const override { return policy.elapsed; }
 
 private:
   Queue &queue;
   const rt::Config &config;
-  const GpuWeights &weights;
-  kvc_module module;
-  std::optional<kvc_plan> plan;
-  kvc_plan_info info = {};
-  Buffer table;
+  GpuPolicy policy;
 
-  /// What a layer is compressed with, for prompts of up to `planned` tokens.
-  Buffer workspace, indices, kOut, vOut, state;
+  /// What a layer is compressed into, for prompts of up to the plan's tokens.
+  Buffer indices, kOut, vOut;
   Buffer memberRows, memberPositions, memberNorms;
-  /// int32: counts, offsets and member counts [Hkv] each, past, status.
-  Buffer results;
-  Buffer limits; // length, budget
-  Readback readback;
-  Event begun, done; // timed, around a layer's kernels
-  uint32_t planned = 0, tokens = 0, layer = 0;
 
   /// The layer whose rows still lie in kOut and vOut.
   struct Pending {
@@ -60,12 +48,7 @@ private:
     uint32_t layer, position;
   };
   std::optional<Pending> pending;
-  bool nan = false;
-  double elapsed = 0;
 
-  int32_t *result(uint32_t list) const {
-    return results.as<int32_t>() + list * config.kvHeads;
-  }
   kvc_layer_args arguments(const GpuActivations &from);
   void settle();
   void tell(rt::KeptSequence &kept) const;

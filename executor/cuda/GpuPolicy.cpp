@@ -1,0 +1,112 @@
+//===- GpuPolicy.cpp - a policy's plan and memory on a GPU ----------------===//
+
+#include "executor/cuda/GpuPolicy.h"
+
+#include "executor/eviction/HeadTable.h"
+#include "runtime/base/Failure.h"
+
+#include <algorithm>
+
+using namespace kvc::gpu;
+namespace rt = kvc::rt;
+
+static kvc_target cudaTarget() {
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  target.kind = KVC_CUDA;
+  return target;
+}
+
+GpuPolicy::GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
+                     const rt::Config &config, const GpuWeights &weights)
+    : queue(queue), config(config), module(options.policy, cudaTarget()),
+      weights(weights),
+      results(queue, (Lists * config.kvHeads + 1) * sizeof(int32_t)),
+      limits(queue, 2 * sizeof(int32_t)), readback(queue, results.bytes()),
+      begun(queue, /*timed=*/true), done(queue, /*timed=*/true) {
+  bool mine =
+      module.manifest.reads(rt::Argument::table) || !options.sharesTable;
+  table =
+      queue.uploaded(rt::readTable(module.manifest, mine ? options.table : "",
+                                   config.layers, config.qHeads));
+}
+
+void GpuPolicy::begin(uint32_t length, uint32_t budget) {
+  tokens = length;
+  layer = 0;
+  queue.clear(results.data(), results.bytes());
+  int32_t both[] = {int32_t(length),
+                    int32_t(std::min<uint32_t>(budget, INT32_MAX))};
+  queue.upload(limits.data(), both, sizeof both);
+}
+
+bool GpuPolicy::planFor(uint32_t most, kvc_cache_kind cache) {
+  if (most <= planned)
+    return false;
+  kvc_plan_options options = {};
+  options.struct_size = sizeof options;
+  options.head_dim = config.headDim;
+  options.q_heads = config.qHeads;
+  options.kv_heads = config.kvHeads;
+  options.max_batch = 1;
+  options.max_tokens = most;
+  options.dtype = queue.dtype;
+  options.cache = cache;
+  plan.emplace(module, options);
+  info = plan->query();
+  planned = most;
+  workspace = Buffer(queue, info.workspace_bytes);
+  if (info.inputs & KVC_READS_STATE)
+    state = Buffer(queue, planned * sizeof(int32_t));
+  return true;
+}
+
+kvc_layer_args GpuPolicy::arguments() const {
+  int64_t d = config.headDim;
+  kvc_layer_args args = {};
+  args.struct_size = sizeof args;
+  args.batch = 1;
+  args.tokens = tokens;
+  args.layer = layer;
+  args.layers = config.layers;
+  args.budgets = length() + 1;
+  if (info.inputs & KVC_READS_WO) {
+    args.wo = {weights.layers[layer].o.weight.data(), 0, d, config.qHeads * d};
+    args.hidden = config.hidden;
+  }
+  if (info.inputs & KVC_READS_TABLE)
+    args.table = table.as<float>();
+  if (info.inputs & KVC_READS_STATE) {
+    args.state = state.as<int32_t>();
+    args.state_rows = planned;
+  }
+  args.counts = result(Counts);
+  args.offsets = result(Offsets);
+  args.past = result(Past);
+  args.status = result(Lists);
+  args.workspace = workspace.data();
+  args.workspace_bytes = workspace.bytes();
+  return args;
+}
+
+void GpuPolicy::enqueue(const kvc_layer_args &args) {
+  if (layer == 0 && state)
+    queue.clear(state.data(), state.bytes());
+  begun.record();
+  plan->enqueue(args, rt::Phase::Score, rt::Phase::Compact, queue.stream());
+  done.record();
+  readback.start(results.data());
+  ++layer;
+}
+
+const int32_t *GpuPolicy::wait() {
+  const auto *values = readback.wait<int32_t>();
+  elapsed += done.secondsSince(begun);
+  int32_t status = values[Lists * config.kvHeads];
+  if (status & KVC_DATA_CAPACITY)
+    throw rt::fail(KVC_INTERNAL_ERROR, "kept rows do not fit their cache");
+  if (status & KVC_DATA_CACHE)
+    throw rt::fail(KVC_INTERNAL_ERROR, "the view of a cache is wrong");
+  nan |= status & KVC_DATA_NAN;
+  return values;
+}

@@ -1,0 +1,74 @@
+//===- GpuPolicy.h - a policy's plan and memory on a GPU ------------------===//
+//
+// What a policy needs from layer to layer, whether it compresses a prompt or a cache:
+// the plan and its workspace, what it reads of the model, and how much it kept, which
+// is read back while the GPU is busy with the next layer.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_EXECUTOR_CUDA_GPUPOLICY_H
+#define KVC_EXECUTOR_CUDA_GPUPOLICY_H
+
+#include "executor/cuda/Events.h"
+#include "executor/cuda/GpuWeights.h"
+#include "executor/engine/Engine.h"
+#include "runtime/plan/Plan.h"
+
+#include <optional>
+
+namespace kvc::gpu {
+
+class GpuPolicy {
+public:
+  /// Lists of [Hkv] numbers that come back of a layer. Of a prompt the first of Past
+  /// is the number for all heads.
+  enum List { Counts, Offsets, Past, MemberCounts, Lists };
+
+  /// Throws Failure, also for a table that does not fit.
+  GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
+            const rt::Config &config, const GpuWeights &weights);
+
+  /// Before the layers of a sequence of `length` tokens.
+  void begin(uint32_t length, uint32_t budget);
+  /// A plan for at least so many tokens; true where it is a new one. Throws Failure
+  /// where the policy is not compiled for the model and this kind of cache.
+  bool planFor(uint32_t tokens, kvc_cache_kind cache);
+  /// The running layer's, but for what is compressed, its queries, and where kept rows
+  /// and their indices go.
+  kvc_layer_args arguments() const;
+  /// Starts the running layer, and goes on to the next.
+  void enqueue(const kvc_layer_args &args);
+  /// What came back of the layer that was enqueued last: the lists, behind each
+  /// other. Throws Failure where a status bit says so.
+  const int32_t *wait();
+
+  int32_t *length() const { return limits.as<int32_t>(); }
+  int32_t *result(List list) const {
+    return results.as<int32_t>() + list * config.kvHeads;
+  }
+  std::vector<int32_t> downloaded(List list) const {
+    return queue.downloaded<int32_t>(result(list), config.kvHeads);
+  }
+
+  Queue &queue;
+  const rt::Config &config;
+  kvc_module module;
+  kvc_plan_info info = {};
+  uint32_t tokens = 0, layer = 0; // of the sequence; the running one
+  uint32_t planned = 0;           // most tokens of the plan
+  bool nan = false;
+  double elapsed = 0;
+
+private:
+  const GpuWeights &weights;
+  std::optional<kvc_plan> plan;
+  Buffer table, workspace, state;
+  Buffer results; // int32: the lists, status
+  Buffer limits;  // length, budget
+  Readback readback;
+  Event begun, done; // timed, around a layer's kernels
+};
+
+} // namespace kvc::gpu
+
+#endif // KVC_EXECUTOR_CUDA_GPUPOLICY_H
