@@ -43,7 +43,7 @@ Tensor reference::topk(const Tensor &score,
   Tensor result = score;
   int64_t past = score.shape[1];
   for (int64_t g = 0; g < score.heads(); ++g) {
-    const double *row = &score.data[g * past];
+    const double *row = score.data.data() + g * past;
     std::vector<int64_t> order(past);
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
