@@ -129,13 +129,12 @@ void LayerCall::setRows(uint32_t pageRows) {
     for (size_t s = 0; s < batch.size(); ++s) {
       auto *next = static_cast<const std::byte *>(from(batch[s]));
       for (size_t h = 0; h < heads && next; ++h)
-        for (size_t r = 0, rows = rowsOf(s, h); r < rows; r += page) {
-          size_t together = std::min(paged ? page : rows, rows - r);
+        for (size_t r = 0, rows = rowsOf(s, h), together; r < rows;
+             r += together) {
+          together = std::min(paged ? page : rows, rows - r);
           arena.device.upload(memory + slotOf(s * heads + h, r) * bytes, next,
                               together * bytes);
           next += together * bytes;
-          if (!paged)
-            break;
         }
     }
     return memory;

@@ -15,10 +15,10 @@ namespace kvc::rt {
 /// that is just as large as what was kept.
 class LayerCall {
 public:
-  /// `pageRows`: slots of a page, for a plan of a paged cache.
+  /// `pageRows`: slots of a page, for a plan of a paged cache; of others it says
+  /// nothing.
   LayerCall(const kvc_plan &plan, const std::vector<LayerSequence> &batch,
-            float scale, uint32_t layer, uint32_t layers,
-            uint32_t pageRows = 0);
+            float scale, uint32_t layer, uint32_t layers, uint32_t pageRows);
 
   /// KVC_READS_* and KVC_MERGES: what the policy reads beside the sequences.
   uint32_t inputs() const { return info.inputs; }

@@ -13,6 +13,7 @@
 #include "executor/io/MappedFile.h"
 #include "runtime/base/DType.h"
 #include "test/matrix/Eviction.h"
+#include "test/matrix/PolicyTests.h"
 #include "test/matrix/Tolerance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -33,15 +34,6 @@ using namespace kvc;
 using namespace kvc::test;
 
 namespace {
-
-std::string compiler, workDir;
-
-/// Scores of fp32 kernels are sums of some hundred terms in another order than
-/// the reference's: 2^-24 each, with room. Rounding weights to the model's type
-/// moves single weights by a unit of that type when they lie on a boundary.
-double tolerance(bool rounded, kvc_dtype dtype) {
-  return !rounded || dtype == KVC_F32 ? 3e-5 : dtype == KVC_F16 ? 1e-3 : 4e-3;
-}
 
 struct Batch {
   Sequences sequences;
@@ -103,7 +95,7 @@ public:
     });
     if (carriesState)
       places = {{0, 4}, {1, 4}, {2, 4}, {3, 4}};
-    std::string name = std::filesystem::path(file).stem().string();
+    std::string name = stemOf(file);
     bool all = std::getenv("KVC_ALL_CASES");
     for (const Batches &batches : cases) {
       // Every other shape, the even or the odd ones by the policy's name, so
@@ -145,7 +137,7 @@ private:
 
   std::string library(const Shape &shape, bool ptx,
                       const std::string &option = "") {
-    std::string name = std::filesystem::path(file).stem().string();
+    std::string name = stemOf(file);
     std::string path =
         workDir + "/" + name + "_" + std::to_string(shape.headDim) + "_" +
         std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) +
@@ -237,7 +229,7 @@ private:
 
   void check(const Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want) {
-    Tolerance margin(want, tolerance(rounded, problem.shape.dtype), swap);
+    Tolerance margin(want, slackOf(rounded, problem.shape.dtype), swap);
     expectNone(judge(problem, got, want, margin));
   }
 
@@ -250,20 +242,5 @@ private:
 } // namespace
 
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (argc < 4) {
-    std::cerr << "usage: matrix_test KVC_OPT WORK_DIR POLICY.mlir...\n";
-    return 2;
-  }
-  compiler = argv[1];
-  workDir = argv[2];
-  std::filesystem::create_directories(workDir);
-  for (int i = 3; i < argc; ++i) {
-    std::string file = argv[i];
-    testing::RegisterTest(
-        "Policy", std::filesystem::path(file).stem().string().c_str(), nullptr,
-        nullptr, file.c_str(), 0,
-        [file]() -> testing::Test * { return new PolicyTest(file); });
-  }
-  return RUN_ALL_TESTS();
+  return runPolicyTests<PolicyTest>(argc, argv, "Policy");
 }

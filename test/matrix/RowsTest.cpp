@@ -16,6 +16,7 @@
 #include "runtime/base/DType.h"
 #include "test/matrix/GuardedMemory.h"
 #include "test/matrix/RowsCall.h"
+#include "test/matrix/PolicyTests.h"
 #include "test/matrix/Tolerance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -28,14 +29,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 using namespace kvc;
 using namespace kvc::test;
 
 namespace {
-
-std::string compiler, workDir;
 
 struct Case {
   Shape shape;
@@ -70,8 +68,7 @@ public:
         rounded |= attention.getRounded();
     });
     // One shape each, by the policy's name; KVC_ALL_CASES=1: all of them.
-    size_t turn =
-        std::filesystem::path(file).stem().string().size() % std::size(cases);
+    size_t turn = stemOf(file).size() % std::size(cases);
     for (const Case &one : cases) {
       if (&one != &cases[turn] && !std::getenv("KVC_ALL_CASES"))
         continue;
@@ -101,8 +98,7 @@ private:
     std::string shapeText = "head_dim=" + std::to_string(shape.headDim) +
                             ",group=" + std::to_string(shape.group) +
                             ",dtype=" + rt::dtypeName(shape.dtype);
-    std::string path = workDir + "/" +
-                       std::filesystem::path(file).stem().string() + "_" +
+    std::string path = workDir + "/" + stemOf(file) + "_" +
                        std::to_string(shape.headDim) + ".so";
     std::string command = compiler + " " + file + " --emit=library --chip=" +
                           (runsPTX(shape) ? "sm_90" : "none") + " -o " + path +
@@ -219,8 +215,7 @@ private:
         {"length of 0", Layout::Compacted, Edge::Back,
          [](Laid &laid) { laid.lengths.front() = 0; }},
     };
-    size_t turn = std::filesystem::path(file).stem().string().size() / 3 %
-                  std::size(wrongs);
+    size_t turn = stemOf(file).size() / 3 % std::size(wrongs);
     for (const Wrong &wrong : wrongs) {
       if ((&wrong != &wrongs[turn] && !std::getenv("KVC_ALL_CASES")) ||
           (isPaged(wrong.layout) && readsRaw))
@@ -338,11 +333,7 @@ private:
       reference::Layer layer = layerOf(cache, raw, shape, input, s);
       auto want = reference::interpret(policy, layer, {});
       ASSERT_TRUE(mlir::succeeded(want));
-      Tolerance margin(*want,
-                       rounded && shape.dtype != KVC_F32
-                           ? (shape.dtype == KVC_F16 ? 1e-3 : 4e-3)
-                           : 3e-5,
-                       swap);
+      Tolerance margin(*want, slackOf(rounded, shape.dtype), swap);
       for (uint32_t g = 0; g < cache.heads; ++g) {
         SCOPED_TRACE(testing::Message()
                      << "sequence " << s << " T " << layer.tokens << " B "
@@ -408,22 +399,7 @@ private:
 } // namespace
 
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (argc < 4) {
-    std::cerr << "usage: rows_test KVC_OPT WORK_DIR POLICY.mlir...\n";
-    return 2;
-  }
   kvc_enable_host();
   kvc_enable_ptx();
-  compiler = argv[1];
-  workDir = argv[2];
-  std::filesystem::create_directories(workDir);
-  for (int i = 3; i < argc; ++i) {
-    std::string file = argv[i];
-    testing::RegisterTest(
-        "Rows", std::filesystem::path(file).stem().string().c_str(), nullptr,
-        nullptr, file.c_str(), 0,
-        [file]() -> testing::Test * { return new RowsTest(file); });
-  }
-  return RUN_ALL_TESTS();
+  return runPolicyTests<RowsTest>(argc, argv, "Rows");
 }
