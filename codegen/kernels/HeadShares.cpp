@@ -1,4 +1,4 @@
-//===- HeadShares.cpp - budgets that move between heads of other lengths --===//
+//===- HeadShares.cpp - budgets that move between heads of different length ===//
 
 #include "codegen/kernels/HeadShares.h"
 
@@ -22,6 +22,7 @@ void HeadShares::open(
     const SequenceScalars &s, YieldOp yield,
     llvm::function_ref<Expr(const SequenceScalars &, Expr)> base) {
   Expr heads = k.arg("kv_heads"), zero = k.index(0);
+  k.barrier(); // those of another ranking have been read
   k.loop(k.thread(), heads, block.threads, [&](Expr head) {
     SequenceScalars own = narrowToHead(k, s, head, yield);
     Expr takesPart = own.window < own.budget;

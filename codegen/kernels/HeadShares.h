@@ -11,8 +11,8 @@ namespace kvc {
 /// What each KV head of a cache of rows brings to a ranking over all of them: its
 /// base, tokens of the budget, and its past, which is also the most that it gets. A
 /// head whose window takes the whole budget takes no part: both are 0. Made at the
-/// top of a kernel: takes 8 KiB of shared memory. The whole block calls `open` and
-/// `divide`; both have barriers inside.
+/// top of a kernel: takes 8 KiB of shared memory. The whole block calls `open`, which
+/// has barriers inside.
 class HeadShares {
 public:
   HeadShares(KernelBuilder &k, ThreadBlock &block);
@@ -44,7 +44,8 @@ class HeadDivision {
 public:
   HeadDivision(KernelBuilder &k, ThreadBlock &block);
 
-  /// The whole block calls it; `store(head, count)` is called once for each head.
+  /// The whole block calls it, which has barriers inside; `store(head, count)` is
+  /// called once for each head.
   void divide(const HeadShares &shares, llvm::function_ref<Expr(Expr)> value,
               llvm::function_ref<void(Expr, Expr)> store);
 
