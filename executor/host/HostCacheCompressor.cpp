@@ -2,9 +2,8 @@
 
 #include "executor/host/HostCacheCompressor.h"
 
-#include "executor/eviction/HeadTable.h"
+#include "executor/host/HostPolicy.h"
 #include "executor/host/HostQueries.h"
-#include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "support/Stopwatch.h"
 
@@ -12,57 +11,29 @@
 
 using namespace kvc::rt;
 
-kvc_dtype kvc::rt::chooseType(const Manifest &manifest, const Config &config,
-                              kvc_cache_kind cache) {
-  for (const Variant &variant : manifest.variants)
-    if (variant.dtype == KVC_F32 && variant.cache == cache &&
-        variant.headDim == config.headDim &&
-        variant.group * config.kvHeads == config.qHeads)
-      return KVC_F32;
-  return config.dtype;
-}
-
 namespace {
 
 class HostCacheCompressor : public CacheCompressor {
 public:
   HostCacheCompressor(const PolicyOptions &options, const kvc_target &target,
                       const Transformer &model, std::optional<kvc_dtype> dtype)
-      : model(model), evictor(options.policy, target),
-        type(dtype ? *dtype
-                   : chooseType(evictor.manifest(), model.config, KVC_RAGGED)) {
-    bool mine = manifest().reads(Argument::table) || !options.sharesTable;
-    evictor.setTable(readTable(manifest(), mine ? options.table : "",
-                               model.config.layers, model.config.qHeads));
+      : policy(options, target, model, KVC_RAGGED, dtype) {
     begin(1, 1); // says now if the policy is not compiled for such caches
     checkInputs();
   }
 
-  void begin(uint32_t newLength, uint32_t newBudget) override {
-    length = newLength;
-    budget = newBudget;
-    layer = 0;
-    if (length <= planned)
-      return;
+  void begin(uint32_t length, uint32_t budget) override {
+    policy.begin(length, budget);
     // While decoding every run is a little longer than the last.
     constexpr uint32_t ahead = 256;
-    planned = length + ahead;
-    kvc_plan_options plan = {};
-    plan.struct_size = sizeof plan;
-    plan.head_dim = model.config.headDim;
-    plan.q_heads = model.config.qHeads;
-    plan.kv_heads = model.config.kvHeads;
-    plan.max_batch = 1;
-    plan.max_tokens = planned;
-    plan.dtype = type;
-    plan.cache = KVC_RAGGED;
-    evictor.plan(plan);
+    if (length > policy.planned)
+      policy.planFor(length + ahead);
   }
 
   void compress(Cache &cache, RecentQueries *recent,
                 KeptSequence *told) override {
     Stopwatch watch;
-    const Config &config = model.config;
+    uint32_t layer = policy.layer;
     RaggedCache &rows = layersOf(cache)[layer];
     auto *queries = static_cast<HostQueries *>(recent);
     if (rows.merged())
@@ -72,39 +43,28 @@ public:
       throw fail(KVC_BAD_ARGUMENT,
                  "a cache must know its rows' positions to be evicted again");
     LayerSequence sequence;
-    sequence.tokens = length;
-    sequence.budget = budget;
     sequence.lengths = all.counts.data();
     sequence.positions = all.positions.data();
     sequence.k = all.k.data();
     sequence.v = all.v.data();
-    std::vector<float> lse;
-    std::vector<std::byte> q, wo;
+    Elements elements(policy.type);
+    std::vector<float> q, lse;
     if (queries && manifest().queries) {
       sequence.queries = std::min(manifest().queries, queries->count(layer));
-      auto values = queries->last(layer, sequence.queries);
-      q = narrow(values.data(), values.size(), type);
-      sequence.q = q.data();
+      q = queries->last(layer, sequence.queries);
+      sequence.q = elements.of(q);
       // As in a prompt: the log-sum-exp is that of fp32 keys.
-      if (type == KVC_F32)
+      if (policy.type == KVC_F32)
         lse = queries->lse(layer, sequence.queries);
       if (!lse.empty())
         sequence.lse = lse.data();
     }
-    if (manifest().reads(Argument::wo)) {
-      const auto &weight = model.weights.layers[layer].o.weight;
-      wo = narrow(weight.data(), weight.size(), type);
-      sequence.wo = wo.data();
-      sequence.hidden = config.hidden;
-    }
-    KeptLayer layers =
-        evictor.evict({sequence}, 0, false, layer, config.layers);
-    KeptSequence &kept = layers.sequences.front();
+    KeptSequence kept = policy.evict(sequence, elements);
     size_t before = all.positions.size();
     if (kept.past)
-      checkQueries(sequence.queries, length,
-                   before == size_t(config.kvHeads) * length);
-    nan |= layers.nanScores;
+      checkQueries(sequence.queries, policy.tokens,
+                   before ==
+                       size_t(policy.model.config.kvHeads) * policy.tokens);
     if (kept.positions.size() < before) {
       if (queries)
         queries->evicted(layer);
@@ -112,25 +72,19 @@ public:
       rows.append(kept.counts, kept.k.data(), kept.v.data(), {},
                   kept.positions);
     }
-    ++layer;
     if (told)
       *told = std::move(kept);
-    elapsed += watch.seconds();
+    policy.elapsed += watch.seconds();
   }
   void finish() override {}
 
-  const Manifest &manifest() const override { return evictor.manifest(); }
-  kvc_dtype dtype() const override { return type; }
-  bool nanScores() const override { return nan; }
-  double seconds() const override { return elapsed; }
+  const Manifest &manifest() const override { return policy.manifest(); }
+  kvc_dtype dtype() const override { return policy.type; }
+  bool nanScores() const override { return policy.nan; }
+  double seconds() const override { return policy.elapsed; }
 
 private:
-  const Transformer &model;
-  Evictor evictor;
-  kvc_dtype type;
-  uint32_t length = 0, budget = 0, layer = 0, planned = 0;
-  bool nan = false;
-  double elapsed = 0;
+  HostPolicy policy;
 };
 
 } // namespace

@@ -9,11 +9,6 @@
 
 namespace kvc::rt {
 
-/// fp32 where the policy is compiled for it and this kind of cache, else the model's
-/// own type.
-kvc_dtype chooseType(const Manifest &manifest, const Config &config,
-                     kvc_cache_kind cache);
-
 /// As in Engine::makeCacheCompressor; the policy runs on `target`.
 std::unique_ptr<CacheCompressor>
 makeHostCacheCompressor(const PolicyOptions &options, const kvc_target &target,

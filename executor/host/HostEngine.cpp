@@ -3,13 +3,12 @@
 #include "executor/host/HostEngine.h"
 
 #include "executor/host/HostCacheCompressor.h"
+#include "executor/host/HostPolicy.h"
 #include "executor/host/HostQueries.h"
 #include "runtime/base/DType.h"
 #include "support/Stopwatch.h"
-#include "executor/eviction/HeadTable.h"
 
 #include <algorithm>
-#include <list>
 
 using namespace kvc::rt;
 
@@ -32,90 +31,53 @@ class HostCompressor : public Compressor {
 public:
   HostCompressor(const PolicyOptions &options, const kvc_target &target,
                  const Transformer &model)
-      : model(model), evictor(options.policy, target),
-        type(chooseType(evictor.manifest(), model.config, KVC_DENSE)) {
-    bool mine = manifest().reads(Argument::table) || !options.sharesTable;
-    evictor.setTable(readTable(manifest(), mine ? options.table : "",
-                               model.config.layers, model.config.qHeads));
+      : policy(options, target, model, KVC_DENSE) {
     begin(1, 1); // says now if the policy is not compiled for the model
   }
 
-  void begin(uint32_t tokens, uint32_t newBudget) override {
-    budget = newBudget;
-    layer = 0;
-    if (tokens <= planned)
-      return;
-    planned = tokens;
-    kvc_plan_options plan = {};
-    plan.struct_size = sizeof plan;
-    plan.head_dim = model.config.headDim;
-    plan.q_heads = model.config.qHeads;
-    plan.kv_heads = model.config.kvHeads;
-    plan.max_batch = 1;
-    plan.max_tokens = tokens;
-    plan.dtype = type;
-    evictor.plan(plan);
+  void begin(uint32_t tokens, uint32_t budget) override {
+    policy.begin(tokens, budget);
+    policy.planFor(tokens);
   }
 
   void compress(const Activations &from, uint32_t position, Cache &cache,
                 KeptSequence *told) override {
     Stopwatch watch;
-    const Config &config = model.config;
+    const Config &config = policy.model.config;
     const LayerActivations &activations = layerOf(from);
-    // fp32 is handed over as it is.
-    std::list<std::vector<std::byte>> narrowed;
-    auto elements = [&](const std::vector<float> &values) {
-      if (type == KVC_F32)
-        return reinterpret_cast<const std::byte *>(values.data());
-      return static_cast<const std::byte *>(
-          narrowed.emplace_back(narrow(values.data(), values.size(), type))
-              .data());
-    };
+    Elements elements(policy.type);
     LayerSequence sequence;
-    sequence.tokens = activations.tokens;
-    sequence.k = elements(activations.k);
-    sequence.v = elements(activations.v);
-    sequence.q = elements(activations.q);
+    sequence.k = elements.of(activations.k);
+    sequence.v = elements.of(activations.v);
+    sequence.q = elements.of(activations.q);
     sequence.queries = uint32_t(activations.q.size() /
                                 (size_t(config.qHeads) * config.headDim));
     // The attention's log-sum-exp is that of fp32 keys; rounded ones have
     // another, which the policy then computes itself.
-    if (type == KVC_F32 && !activations.lse.empty())
+    if (policy.type == KVC_F32 && !activations.lse.empty())
       sequence.lse = activations.lse.data();
-    sequence.budget = budget;
     if (manifest().reads(Argument::k_raw))
-      sequence.kRaw = elements(activations.kRaw);
-    if (manifest().reads(Argument::wo)) {
-      sequence.wo = elements(model.weights.layers[layer].o.weight);
-      sequence.hidden = config.hidden;
-    }
-    KeptLayer kept = evictor.evict({sequence}, 0, false, layer, config.layers);
-    nan |= kept.nanScores;
-    KeptSequence &result = kept.sequences.front();
-    std::vector<int32_t> positions = result.indices;
+      sequence.kRaw = elements.of(activations.kRaw);
+    RaggedCache &rows = layersOf(cache)[policy.layer];
+    KeptSequence kept = policy.evict(sequence, elements);
+    std::vector<int32_t> positions = kept.indices;
     for (int32_t &index : positions)
       index += int32_t(position);
-    layersOf(cache)[layer++].append(
-        result.counts, result.k.data(), result.v.data(),
-        membersOf(result.members, position), positions);
+    rows.append(kept.counts, kept.k.data(), kept.v.data(),
+                membersOf(kept.members, position), positions);
     if (told)
-      *told = std::move(result);
-    elapsed += watch.seconds();
+      *told = std::move(kept);
+    policy.elapsed += watch.seconds();
   }
   void finish() override {}
 
-  const Manifest &manifest() const override { return evictor.manifest(); }
-  kvc_dtype dtype() const override { return type; }
-  bool nanScores() const override { return nan; }
-  double seconds() const override { return elapsed; }
+  const Manifest &manifest() const override { return policy.manifest(); }
+  kvc_dtype dtype() const override { return policy.type; }
+  bool nanScores() const override { return policy.nan; }
+  double seconds() const override { return policy.elapsed; }
 
 private:
-  const Transformer &model;
-  Evictor evictor;
-  kvc_dtype type;
-  uint32_t budget = 0, layer = 0, planned = 0;
-  bool nan = false;
-  double elapsed = 0;
+  HostPolicy policy;
 };
 
 class HostChunkedPrompt : public ChunkedPrompt {

@@ -68,9 +68,7 @@ void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
   // As many rows as that there cannot be more.
   bool runs = budget && length > budget;
   if (runs)
-    overTime.policy->begin(length, budget);
-  if (runs && overTime.dump)
-    overTime.dump->begin(length, budget);
+    beginRun(length, budget);
   run(
       tokens,
       [&](uint32_t index, Activations &layer) {
@@ -81,6 +79,12 @@ void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
       of);
   if (runs)
     overTime.policy->finish();
+}
+
+void Session::beginRun(uint32_t length, uint32_t budget) {
+  overTime.policy->begin(length, budget);
+  if (overTime.dump)
+    overTime.dump->begin(length, budget);
 }
 
 void Session::evict(uint32_t layer) {
@@ -96,9 +100,7 @@ void Session::squeeze() {
   uint32_t budget = overTime.budget.of(position);
   if (position <= budget)
     return;
-  overTime.policy->begin(position, budget);
-  if (overTime.dump)
-    overTime.dump->begin(position, budget);
+  beginRun(position, budget);
   for (uint32_t l = 0; l < engine.config.layers; ++l)
     evict(l);
   overTime.policy->finish();

@@ -94,6 +94,8 @@ private:
   /// Reads tokens into the cache; then the policy runs if `budget` is not 0.
   void step(const std::vector<uint32_t> &tokens, uint32_t budget,
             Engine::LogitsOf of = Engine::LogitsOf::LastToken);
+  /// Before the layers of a run of the policy over the cache.
+  void beginRun(uint32_t length, uint32_t budget);
   void evict(uint32_t layer);
   /// Reads tokens in pieces that end where the policy runs; behind each `then`.
   void readPieces(const std::vector<uint32_t> &tokens, Engine::LogitsOf of,

@@ -1,0 +1,71 @@
+//===- HostPolicy.cpp - a policy beside a model on the host ---------------===//
+
+#include "executor/host/HostPolicy.h"
+
+#include "executor/eviction/HeadTable.h"
+#include "runtime/base/DType.h"
+
+using namespace kvc::rt;
+
+const std::byte *Elements::of(const std::vector<float> &values) {
+  if (type == KVC_F32)
+    return reinterpret_cast<const std::byte *>(values.data());
+  return narrowed.emplace_back(narrow(values.data(), values.size(), type))
+      .data();
+}
+
+static kvc_dtype chooseType(const Manifest &manifest, const Config &config,
+                            kvc_cache_kind cache) {
+  for (const Variant &variant : manifest.variants)
+    if (variant.dtype == KVC_F32 && variant.cache == cache &&
+        variant.headDim == config.headDim &&
+        variant.group * config.kvHeads == config.qHeads)
+      return KVC_F32;
+  return config.dtype;
+}
+
+HostPolicy::HostPolicy(const PolicyOptions &options, const kvc_target &target,
+                       const Transformer &model, kvc_cache_kind cache,
+                       std::optional<kvc_dtype> dtype)
+    : model(model), evictor(options.policy, target), cache(cache),
+      type(dtype ? *dtype : chooseType(manifest(), model.config, cache)) {
+  bool mine = manifest().reads(Argument::table) || !options.sharesTable;
+  evictor.setTable(readTable(manifest(), mine ? options.table : "",
+                             model.config.layers, model.config.qHeads));
+}
+
+void HostPolicy::begin(uint32_t length, uint32_t newBudget) {
+  tokens = length;
+  budget = newBudget;
+  layer = 0;
+}
+
+void HostPolicy::planFor(uint32_t most) {
+  if (most <= planned)
+    return;
+  planned = most;
+  kvc_plan_options plan = {};
+  plan.struct_size = sizeof plan;
+  plan.head_dim = model.config.headDim;
+  plan.q_heads = model.config.qHeads;
+  plan.kv_heads = model.config.kvHeads;
+  plan.max_batch = 1;
+  plan.max_tokens = most;
+  plan.dtype = type;
+  plan.cache = cache;
+  evictor.plan(plan);
+}
+
+KeptSequence HostPolicy::evict(LayerSequence sequence, Elements &elements) {
+  sequence.tokens = tokens;
+  sequence.budget = budget;
+  if (manifest().reads(Argument::wo)) {
+    sequence.wo = elements.of(model.weights.layers[layer].o.weight);
+    sequence.hidden = model.config.hidden;
+  }
+  KeptLayer kept =
+      evictor.evict({sequence}, 0, false, layer, model.config.layers);
+  nan |= kept.nanScores;
+  ++layer;
+  return std::move(kept.sequences.front());
+}
