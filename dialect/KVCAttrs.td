@@ -152,6 +152,8 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
     | `protect_last` | tokens that are protected, `unknown` before the launch |
     | `lse` | buffer of the log-sum-exp, for callers that have none |
     | `scores` | buffer of what the last selection ranked, and its heads |
+    | `states` | names of what rows carry, in the order of their memory; absent for nothing |
+    | `least_queries` | beside the new queries, how many of the last are read at least; absent where these are not read |
     | `phases` | one for each kernel: `score`, `select` (the one that lists the kept tokens), `compact` |
     | `buffers` | scratch: first and last kernel that needs it; `per_block` where each block of a kernel has its own, `model` where elements are in the model's type; the tensor |
 
@@ -167,11 +169,13 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
                         "std::optional<unsigned>":$lse,
                         "std::optional<unsigned>":$scores,
                         "::kvc::Axis":$score_heads,
+                        "std::optional<int64_t>":$least_queries,
+                        ArrayRefParameter<"::mlir::StringAttr">:$states,
                         ArrayRefParameter<"::kvc::Phase">:$phases,
                         ArrayRefParameter<"::kvc::PlannedBuffer">:$buffers);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// True where the queries of every token are read.
+    /// True where the queries of every token are read, or of every new one.
     bool readsAllQueries() const;
   }];
 }

@@ -71,6 +71,12 @@ LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>,
   return success();
 }
 
+LogicalResult RowStateOp::inferAxes(ArrayRef<AxisList>,
+                                    MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Past};
+  return success();
+}
+
 LogicalResult FillOp::inferAxes(ArrayRef<AxisList>,
                                 MutableArrayRef<AxisList> results) {
   const Axis all[] = {Axis::OneHead, Axis::Query, Axis::Past};

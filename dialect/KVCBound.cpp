@@ -48,7 +48,7 @@ LogicalResult checkFraction(Operation *op, StringRef what, Value value,
 } // namespace
 
 LogicalResult AttentionOp::verifyBound() {
-  if (readsAll())
+  if (readsAll() || readsNew())
     return success();
   return checkRange(*this, "last", getLast(), maxQueries); // C1
 }

@@ -15,6 +15,45 @@
 using namespace mlir;
 using namespace kvc;
 
+// carry("mass" = %sum : tensor<?x?xf32>, ...): what rows carry, by name; nothing
+// for nothing.
+static ParseResult
+parseCarried(OpAsmParser &parser, ArrayAttr &names,
+             SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,
+             SmallVectorImpl<Type> &types) {
+  if (failed(parser.parseOptionalKeyword("carry")))
+    return success();
+  SmallVector<Attribute> parsed;
+  auto one = [&]() -> ParseResult {
+    StringAttr name;
+    if (parser.parseAttribute(name) || parser.parseEqual() ||
+        parser.parseOperand(values.emplace_back()) ||
+        parser.parseColonType(types.emplace_back()))
+      return failure();
+    parsed.push_back(name);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, one))
+    return failure();
+  if (!parsed.empty())
+    names = parser.getBuilder().getArrayAttr(parsed);
+  return success();
+}
+
+static void printCarried(OpAsmPrinter &printer, Operation *, ArrayAttr names,
+                         OperandRange values, TypeRange types) {
+  if (values.empty())
+    return;
+  printer << "carry(";
+  llvm::interleaveComma(
+      llvm::zip(kvc::carriedNames(names), values, types), printer,
+      [&](auto one) {
+        auto [name, value, type] = one;
+        printer << name << " = " << value << " : " << type;
+      });
+  printer << ')';
+}
+
 #include "dialect/KVCDialect.cpp.inc"
 #include "dialect/KVCEnums.cpp.inc"
 #include "dialect/KVCInterfaces.cpp.inc"
@@ -38,6 +77,12 @@ void kvc::KVCDialect::initialize() {
 #define GET_OP_LIST
 #include "dialect/KVCOps.cpp.inc"
       >();
+}
+
+SmallVector<StringAttr> kvc::carriedNames(ArrayAttr names) {
+  if (!names)
+    return {};
+  return llvm::to_vector(names.getAsRange<StringAttr>());
 }
 
 int64_t kvc::constantOf(Value value) {
@@ -112,6 +157,10 @@ std::pair<int64_t, int64_t> ScaleCountOp::getFactor() {
 
 bool AttentionOp::readsAll() {
   return getLast().getDefiningOp<LengthOp>() != nullptr;
+}
+
+bool AttentionOp::readsNew() {
+  return getLast().getDefiningOp<NewQueriesOp>() != nullptr;
 }
 
 Block::BlockArgListType KernelOp::getGramArgs() {

@@ -33,6 +33,9 @@ namespace kvc {
 /// wide a pool, how long a segment; 0 when it is not a constant.
 int64_t constantOf(mlir::Value value);
 
+/// The names of what rows carry; none where there is no list.
+llvm::SmallVector<mlir::StringAttr> carriedNames(mlir::ArrayAttr names);
+
 /// True for kinds that are made value by value in one walk. The others need
 /// several walks over the same values: over tokens and channels only.
 bool folds(ReduceKind kind);

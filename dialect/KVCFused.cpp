@@ -47,11 +47,30 @@ LogicalResult CombinePartsOp::verifyFused() {
   return success();
 }
 
+/// What rows carry is a KV head's, and made by other kernels or at once.
+static LogicalResult checkCarried(Operation *op, ArrayAttr names,
+                                  ValueRange carried) {
+  if (carriedNames(names).size() != carried.size())
+    return op->emitOpError("must have a name for each number that rows carry");
+  for (Value value : carried)
+    if (axesOf(value.getType()).back() != Axis::Past ||
+        headsOf(value.getType()) == Axis::QueryHeads)
+      return op->emitOpError("rows carry what KV heads have of the past, got ")
+             << value.getType();
+  return success();
+}
+
 LogicalResult CompactOp::verifyFused() {
+  if (failed(checkCarried(*this, getNamesAttr(), getCarried())))
+    return failure();
   return readsInputs(*this, {getIndices(), getCounts()});
 }
 
-LogicalResult MergeOp::verifyFused() { return readsInputs(*this, getTokens()); }
+LogicalResult MergeOp::verifyFused() {
+  if (failed(checkCarried(*this, getNamesAttr(), getCarried())))
+    return failure();
+  return readsInputs(*this, getTokens());
+}
 
 LogicalResult FillOp::verifyFused() {
   return emitOpError("is a kvc.broadcast of a constant at level fused");

@@ -39,7 +39,9 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     | `compact` | kept rows | the gather of K and V, or their means |
 
     `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:
-    `protect_last` is the policy's, as a constant or as an op in the body.
+    `protect_last` is the policy's, as a constant or as an op in the body. A kernel
+    `every_row` has no window: it computes what rows carry (`carry` of `kvc.keep`), of
+    all rows, and where the caller asks for that it is also run where nothing is ranked.
 
     Constraints:
     - C1: the body's arguments have the operands' types.
@@ -48,6 +50,8 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     - C4: one launch of the kind can run the body (checked by
       `kvc-check-kernels`).
     - C5: `gram` has two operands.
+    - C6: `every_row` goes with `statistics`, `combine` and `columns`, without
+      `protect_last` in the body of `columns`.
 
     Example:
     ```mlir
@@ -64,8 +68,8 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     }
     ```
   }];
-  let arguments = (ins KVC_KernelKindAttr:$kind, StrAttr:$name,
-                       Variadic<AnyRankedTensor>:$ins,
+  let arguments = (ins KVC_KernelKindAttr:$kind, UnitAttr:$every_row,
+                       StrAttr:$name, Variadic<AnyRankedTensor>:$ins,
                        Variadic<AnyRankedTensor>:$gram,
                        Optional<AnyRankedTensor>:$lse,
                        OptionalAttr<TypedArrayAttrBase<KVC_BufferAttr,
@@ -73,7 +77,7 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind $name `(` $ins `)` (`gram` `(` $gram^ `)`)? (`lse` `(` $lse^ `)`)?
+    $kind (`every_row` $every_row^)? $name `(` $ins `)` (`gram` `(` $gram^ `)`)? (`lse` `(` $lse^ `)`)?
     attr-dict-with-keyword `:` functional-type(operands, results) $body
   }];
   let hasVerifier = 1;
@@ -120,15 +124,17 @@ def KVC_RowStatisticsOp : KVC_FusedOp<"row_statistics", [Pure]> {
 }
 
 def KVC_RowLogSumExpOp : KVC_FusedOp<"row_log_sum_exp", [Pure]> {
-  let summary = "compute the log-sum-exp of every query, base 2";
+  let summary = "compute the log-sum-exp of every query, or of the last ones, base 2";
   let description = [{
     One warp walks all tokens that its queries see: for all queries there are
-    rows enough, so tokens need not be split.
+    rows enough, so tokens need not be split. With `last`, of so many queries, at most
+    those that the caller gives.
 
     Example: `%lse = kvc.row_log_sum_exp : tensor<?x?xf32, #kvc.axes<query_heads, query>>`
   }];
+  let arguments = (ins Optional<Index>:$last);
   let results = (outs KVC_Scores:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "(`last` `(` $last^ `)`)? attr-dict `:` type($result)";
 }
 
 def KVC_CombineStatisticsOp : KVC_FusedOp<"combine_statistics", [Pure],
@@ -303,14 +309,17 @@ def KVC_MergeOp : KVC_Op<"merge", [KVC_OfLevelFused], ["verifyFused"]> {
   let summary = "write the means of each row's members into the ragged cache";
   let description = [{
     In place of `kvc.compact`. Not pure: it also writes the norms of the table.
-    Members are added in ascending order.
+    Members are added in ascending order, and so is what they carry.
 
     Example: `kvc.merge %t weight(%w) : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
   }];
-  let arguments = (ins TensorRankOf<[I32], [2]>:$tokens, KVC_Scores:$weight);
+  let arguments = (ins TensorRankOf<[I32], [2]>:$tokens, KVC_Scores:$weight,
+                       OptionalAttr<StrArrayAttr>:$names,
+                       Variadic<KVC_Scores>:$carried);
   let assemblyFormat = [{
-    $tokens `weight` `(` $weight `)` attr-dict `:` type($tokens) `,`
-    type($weight)
+    $tokens `weight` `(` $weight `)`
+    custom<Carried>($names, $carried, type($carried)) attr-dict `:`
+    type($tokens) `,` type($weight)
   }];
 }
 
@@ -318,13 +327,16 @@ def KVC_CompactOp : KVC_Op<"compact", [KVC_OfLevelFused], ["verifyFused"]> {
   let summary = "gather the kept rows of K and V into the ragged cache";
   let description = [{
     Not pure: it writes the caller's cache. Head after head, `slack` free rows
-    behind each.
+    behind each. What rows carry goes with them, where the caller asks for it.
 
     Example: `kvc.compact %i, %n : tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?xi32, #kvc.axes<kv_heads>>`
   }];
-  let arguments = (ins TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts);
+  let arguments = (ins TensorRankOf<[I32], [2]>:$indices, KVC_Counts:$counts,
+                       OptionalAttr<StrArrayAttr>:$names,
+                       Variadic<KVC_Scores>:$carried);
   let assemblyFormat = [{
-    $indices `,` $counts attr-dict `:` type($indices) `,` type($counts)
+    $indices `,` $counts custom<Carried>($names, $carried, type($carried))
+    attr-dict `:` type($indices) `,` type($counts)
   }];
 }
 

@@ -36,6 +36,7 @@ Needs ParamOp::getNeeds() { return {}; }
 Needs FractionOp::getNeeds() { return {}; }
 Needs BudgetOp::getNeeds() { return {}; }
 Needs LengthOp::getNeeds() { return {}; }
+Needs NewQueriesOp::getNeeds() { return {.inputs = {EngineInput::NewQueries}}; }
 Needs LayerOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
 Needs LayersOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
 
@@ -46,8 +47,8 @@ Needs LayersOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
 Needs AttentionOp::getNeeds() {
   Needs needs{.kernel = KernelKind::Columns,
               .inputs = {EngineInput::Queries, EngineInput::Keys},
-              .queries =
-                  readsAll() ? ShapedType::kDynamic : constantOf(getLast())};
+              .queries = readsAll() || readsNew() ? ShapedType::kDynamic
+                                                  : constantOf(getLast())};
   if (!getLogits())
     needs.prepared = Prepared::LogSumExp;
   return needs;
@@ -79,6 +80,8 @@ Needs PositionOp::getNeeds() { return {}; }
 Needs KeptLayersOp::getNeeds() {
   return {.inputs = {EngineInput::Layer, EngineInput::State}};
 }
+
+Needs RowStateOp::getNeeds() { return {.inputs = {EngineInput::RowState}}; }
 
 Needs FillOp::getNeeds() { return {}; }
 Needs BroadcastOp::getNeeds() { return {}; }

@@ -26,6 +26,8 @@ enum class EngineInput {
   Table,            // importance of each query head of each layer
   Layer,            // its index, and how many there are
   State,            // what is carried from layer to layer
+  NewQueries,       // how many no earlier run has had
+  RowState,         // numbers that rows carry from run to run
 };
 
 /// What kernels in front of all others make, once for a policy.

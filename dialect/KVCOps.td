@@ -135,6 +135,18 @@ def KVC_LengthOp : KVC_Op<"length", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
+def KVC_NewQueriesOp : KVC_Op<"new_queries", [Pure]> {
+  let summary = "read how many of the last queries no earlier run has had";
+  let description = [{
+    Known when the policy is launched, one number for each sequence, 0 to T; T where
+    the caller does not say, as behind a prompt of which nothing was evicted.
+
+    Example: `%n = kvc.new_queries`
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 def KVC_LayerOp : KVC_Op<"layer", [Pure]> {
   let summary = "read the index of the layer, from 0";
   let description = [{ Example: `%l = kvc.layer` }];
@@ -160,7 +172,9 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     `A[h, i, t] = exp(scale * q[h, T - n + i] . k[h / G, t] - lse[h, i])` for
     the last `n` queries `i` and past tokens `t`; 0 where the query is older
     than the token. `n` is a constant or `kvc.length`, which reads all queries:
-    the engine must then hand over the queries of the whole prompt. `lse` is the row's log-sum-exp over **all** tokens that the
+    the engine must then hand over the queries of the whole prompt; or
+    `kvc.new_queries`, for what is added to numbers that rows carry
+    (`kvc.row_state`). `lse` is the row's log-sum-exp over **all** tokens that the
     query sees, window included. fp32; with `rounded` each weight is rounded to
     the model's type. With `logits` the rows are `scale * q . k` instead, for
     every token: what queries of the future, which see all of it, could look
@@ -173,8 +187,10 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
 
     Constraints:
     - C1: `last` is a constant of 1 to 1024 after parameters are bound, or
-      `kvc.length` (checked by `kvc-check-policy`).
+      `kvc.length`, or `kvc.new_queries` (checked by `kvc-check-policy`).
     - C2: `logits` are not `rounded`.
+    - C3: a policy reads all queries or the new ones, not both (checked by
+      `kvc-check-policy`).
 
     Examples:
     ```mlir
@@ -194,6 +210,8 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
   let extraClassDeclaration = [{
     /// True where the rows are those of all queries of the sequence.
     bool readsAll();
+    /// True where they are those of the new ones.
+    bool readsNew();
   }];
 }
 
@@ -282,6 +300,23 @@ def KVC_KeptLayersOp : KVC_TensorOp<"kept_layers"> {
   let arguments = (ins UnitAttr:$share);
   let results = (outs KVC_Scores:$result);
   let assemblyFormat = "(`share` $share^)? attr-dict `:` type($result)";
+}
+
+def KVC_RowStateOp : KVC_TensorOp<"row_state"> {
+  let summary = "read a number that each row of the past carries";
+  let description = [{
+    What `kvc.keep` gave the row under this name when the policy last ran; 0 for rows
+    that are new since, and where the caller hands over none. One number for each
+    row of a KV head, in fp32.
+
+    Constraints:
+    - C1: `kvc.keep` carries the name (checked by `kvc-check-policy`).
+
+    Example: `%m = kvc.row_state "mass" : tensor<?x?xf32>`
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs KVC_Scores:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
 def KVC_FillOp : KVC_TensorOp<"fill", [], ["verifyFused"]> {

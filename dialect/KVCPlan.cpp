@@ -54,7 +54,8 @@ static ParseResult parseBuffer(AsmParser &parser, PlannedBuffer &buffer) {
 }
 
 Attribute PlanAttr::parse(AsmParser &parser, Type) {
-  std::optional<int64_t> queries, protectLast;
+  std::optional<int64_t> queries, protectLast, leastQueries;
+  SmallVector<StringAttr> states;
   std::optional<unsigned> lse, scores;
   Axis heads = Axis::KVHeads;
   SmallVector<Phase> phases;
@@ -68,12 +69,35 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
   if (scores &&
       (parser.parseKeyword("of") || parseWord(parser, symbolizeAxis, heads)))
     return {};
+  using Delimiter = AsmParser::Delimiter;
+  // ", name =" of a field that may be absent.
+  bool comma = succeeded(parser.parseOptionalComma());
+  auto optional = [&](StringRef name) {
+    return comma && succeeded(parser.parseOptionalKeyword(name)) &&
+           succeeded(parser.parseEqual());
+  };
+  if (optional("least_queries")) {
+    int64_t least;
+    if (parser.parseInteger(least))
+      return {};
+    leastQueries = least;
+    comma = succeeded(parser.parseOptionalComma());
+  }
+  if (optional("states")) {
+    auto state = [&] { return parser.parseAttribute(states.emplace_back()); };
+    if (parser.parseCommaSeparatedList(Delimiter::Square, state))
+      return {};
+    comma = succeeded(parser.parseOptionalComma());
+  }
+  if (!comma) {
+    parser.emitError(parser.getCurrentLocation(), "expected ','");
+    return {};
+  }
   auto phase = [&] {
     return parseWord(parser, symbolizePhase, phases.emplace_back());
   };
   auto buffer = [&] { return parseBuffer(parser, buffers.emplace_back()); };
-  using Delimiter = AsmParser::Delimiter;
-  if (parseField(parser, "phases") ||
+  if (parser.parseKeyword("phases") || parser.parseEqual() ||
       parser.parseCommaSeparatedList(Delimiter::Square, phase) ||
       parseField(parser, "buffers") ||
       parser.parseCommaSeparatedList(Delimiter::Square, buffer) ||
@@ -81,7 +105,7 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
     return {};
   return PlanAttr::get(parser.getContext(),
                        queries.value_or(ShapedType::kDynamic), protectLast, lse,
-                       scores, heads, phases, buffers);
+                       scores, heads, leastQueries, states, phases, buffers);
 }
 
 void PlanAttr::print(AsmPrinter &printer) const {
@@ -104,6 +128,13 @@ void PlanAttr::print(AsmPrinter &printer) const {
   number(getScores(), "none");
   if (getScores())
     printer << " of " << stringifyAxis(getScoreHeads());
+  if (getLeastQueries())
+    printer << ", least_queries = " << *getLeastQueries();
+  if (!getStates().empty()) {
+    printer << ", states = [";
+    llvm::interleaveComma(getStates(), printer);
+    printer << ']';
+  }
   printer << ", phases = [";
   llvm::interleaveComma(getPhases(), printer,
                         [&](Phase phase) { printer << stringifyPhase(phase); });

@@ -249,26 +249,41 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
     position, norm of the own key. The position is the token's own, or with
     `share_positions` that of its row.
 
+    With `carry`, every kept row takes numbers along, which the next run reads as
+    `kvc.row_state`: those of the window's rows too, and also where nothing is ranked
+    and all rows are kept. Numbers of merged rows are added, in ascending order of
+    position. A caller that does not ask for them pays nothing for them.
+
     Constraints:
-    - C1: mask, destination and weight are not per query head (checked by
-      `kvc-infer-axes`).
+    - C1: mask, destination, weight and what is carried are not per query head
+      (checked by `kvc-infer-axes`).
+    - C2: each name has letters, digits and `_`, does not begin with a digit and
+      occurs once.
+    - C3: what is carried is computed for each row from its own key and value, its
+      attention and what it carries, in one walk over the rows: it looks along no
+      tokens (checked by `kvc-form-kernels`).
 
     Examples:
     ```mlir
     kvc.keep %mask protect_last(%window) : tensor<?x?xi1>
     kvc.keep %centres merge(%dest, %a : tensor<?x?xi32>, tensor<?x?xf32>) protect_last(%w) : tensor<?x?xi1>
+    kvc.keep %heavy protect_last(%w) carry("mass" = %sum : tensor<?x?xf32>) : tensor<?x?xi1>
     ```
   }];
   let arguments = (ins KVC_Mask:$mask,
                        Optional<TensorRankOf<[I32], [2]>>:$destination,
                        Optional<KVC_Scores>:$weight,
                        UnitAttr:$share_positions,
-                       Optional<Index>:$protect_last);
+                       Optional<Index>:$protect_last,
+                       OptionalAttr<StrArrayAttr>:$names,
+                       Variadic<KVC_Scores>:$carried);
   let assemblyFormat = [{
     $mask (`merge` `(` $destination^ `,` $weight `:` type($destination) `,`
     type($weight) `)` (`share_positions` $share_positions^)?)?
-    (`protect_last` `(` $protect_last^ `)`)? attr-dict `:` type($mask)
+    (`protect_last` `(` $protect_last^ `)`)?
+    custom<Carried>($names, $carried, type($carried)) attr-dict `:` type($mask)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // KVC_SELECTIONOPS_TD

@@ -8,6 +8,7 @@
 #include "dialect/KVCDialect.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -158,10 +159,30 @@ LogicalResult ProjectedNormOp::verify() {
   return success();
 }
 
+LogicalResult KeepOp::verify() {
+  llvm::StringSet<> seen;
+  for (StringAttr name : carriedNames(getNamesAttr())) { // C2
+    if (!isIdentifier(name.getValue()))
+      return emitOpError("what is carried must have a name of letters, digits "
+                         "and _, not beginning with a digit, got '")
+             << name.getValue() << "'";
+    if (!seen.insert(name.getValue()).second)
+      return emitOpError("what is carried must have a name of its own, got '")
+             << name.getValue() << "' twice";
+  }
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   if (!getGram().empty() && getGram().size() != 2) // C5
     return emitOpError("gram must be a matrix and its sums, got ")
            << getGram().size() << " operands";
+  bool canBe = llvm::is_contained({KernelKind::Statistics, KernelKind::Combine,
+                                   KernelKind::Columns},
+                                  getKind());
+  if (getEveryRow() && !canBe) // C6
+    return emitOpError("of kind ") << stringifyKernelKind(getKind())
+                                   << " cannot be for every_row";
   return success();
 }
 
@@ -177,5 +198,8 @@ LogicalResult KernelOp::verifyRegions() {
     return emitOpError("name must be letters, digits and _, not beginning with "
                        "a digit, got '")
            << getName() << "'";
+  if (getEveryRow() && getKind() == KernelKind::Columns &&
+      yield.getProtectLast()) // C6
+    return emitOpError("for every_row has no window, got protect_last");
   return success();
 }

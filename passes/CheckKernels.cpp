@@ -260,7 +260,9 @@ LogicalResult checkEnd(PolicyOp policy) {
                   ? !compact.getIns().empty() &&
                         compact.getIns()[0] ==
                             rows.getResultOf(members[0]->getResult(0))
-                  : llvm::equal(compact.getIns(), ValueRange{indices, counts});
+                  : compact.getIns().size() >= 2 &&
+                        llvm::equal(compact.getIns().take_front(2),
+                                    ValueRange{indices, counts});
   if (!listed || !read)
     return compact.emitOpError("must read the lists that the kernel in front "
                                "of it yields last");

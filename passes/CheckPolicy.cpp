@@ -32,6 +32,29 @@ LogicalResult checkLevel(Operation *op) {
   return success();
 }
 
+/// What ops ask of each other across the policy.
+LogicalResult checkTogether(Block &body) {
+  auto keep = cast<KeepOp>(body.back());
+  SmallVector<StringAttr> carried = carriedNames(keep.getNamesAttr());
+  AttentionOp all, onlyNew;
+  for (Operation &op : body) {
+    if (auto state = dyn_cast<RowStateOp>(op);
+        state && !llvm::is_contained(carried, state.getNameAttr())) // C1
+      return state.emitOpError("reads what no row carries: kvc.keep must carry ")
+             << state.getNameAttr();
+    if (auto attention = dyn_cast<AttentionOp>(op)) {
+      if (attention.readsAll())
+        all = attention;
+      if (attention.readsNew())
+        onlyNew = attention;
+    }
+  }
+  if (all && onlyNew) // C3
+    return onlyNew.emitOpError("of the new queries cannot be in a policy that "
+                               "reads all queries, too");
+  return success();
+}
+
 struct CheckPolicyPass : public kvc::impl::CheckPolicyBase<CheckPolicyPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -40,6 +63,8 @@ struct CheckPolicyPass : public kvc::impl::CheckPolicyBase<CheckPolicyPass> {
     for (Operation &op : getOperation().getBody().front())
       if (failed(checkLevel(&op)) || failed(checkOp(&op)))
         return signalPassFailure();
+    if (failed(checkTogether(getOperation().getBody().front())))
+      return signalPassFailure();
   }
 };
 

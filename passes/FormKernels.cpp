@@ -61,7 +61,7 @@ public:
     builder.setInsertionPointToStart(&policy.getBody().front());
     makeStatistics();
     makeGram();
-    for (int stage = 0; stage <= stages.of(keep); ++stage)
+    for (int stage = Stages::carried; stage <= stages.of(keep); ++stage)
       makeKernel(stage);
     DoneOp::create(builder, policy.getLoc());
     return success();
@@ -86,19 +86,26 @@ private:
 
   MLIRContext &getContext() { return *policy.getContext(); }
 
-  /// Statistics of all queries, or of the largest window with a combine kernel.
+  /// Statistics of all queries or the new ones, or of the largest window with a
+  /// combine kernel.
   void makeStatistics() {
     Operation *user = nullptr;
     int64_t queries = 0;
-    bool all = false;
-    for (auto [op, stage] : stages.all())
+    bool all = false, onlyNew = false, everyRow = false;
+    for (auto [op, stage] : stages.all()) {
+      bool ofEveryRow = stage == Stages::carried;
       forComputed(op, [&](Operation *read) {
         Needs needs = needsOf(read);
         all |= ShapedType::isDynamic(needs.queries);
         queries = std::max(queries, needs.queries);
-        if (needs.prepared == Prepared::LogSumExp)
-          user = read;
+        if (auto attention = dyn_cast<AttentionOp>(read))
+          onlyNew |= attention.readsNew();
+        if (needs.prepared != Prepared::LogSumExp)
+          return;
+        user = read;
+        everyRow |= ofEveryRow;
       });
+    }
     if (!user)
       return;
     Location loc = user->getLoc();
@@ -109,8 +116,13 @@ private:
       made[LogSumExp] =
           openKernel(loc, KernelKind::Statistics, "statistics", {}, {type},
                      [&](ValueRange) -> SmallVector<Value> {
-                       return {RowLogSumExpOp::create(builder, loc, type)};
-                     })
+                       Value last;
+                       if (onlyNew)
+                         last = newQueries(loc, queries);
+                       return {
+                           RowLogSumExpOp::create(builder, loc, type, last)};
+                     },
+                     {}, everyRow)
               .getOutputs();
       return;
     }
@@ -125,15 +137,27 @@ private:
               Value last =
                   arith::ConstantIndexOp::create(builder, loc, queries);
               return {RowStatisticsOp::create(builder, loc, partialType, last)};
-            })
+            },
+            {}, everyRow)
             .getResult(0);
     made[LogSumExp] =
         openKernel(loc, KernelKind::Combine, "combine", {partial}, {lseType},
                    [&](ValueRange args) -> SmallVector<Value> {
                      return {CombineStatisticsOp::create(builder, loc, lseType,
                                                          args[0])};
-                   })
+                   },
+                   {}, everyRow)
             .getOutputs();
+  }
+
+  /// The new queries, and those of a window of `least` queries beside them.
+  Value newQueries(Location loc, int64_t least) {
+    Value last = NewQueriesOp::create(builder, loc);
+    if (least)
+      last = arith::MaxUIOp::create(
+          builder, loc, last,
+          arith::ConstantIndexOp::create(builder, loc, least));
+    return last;
   }
 
   /// A gram kernel, where norms are bounded.
@@ -166,13 +190,13 @@ private:
   }
 
   /// Creates a kernel; `fill` builds its body and returns what it yields.
-  /// `uses` says what of `made` it is given.
+  /// `uses` says what of `made` it is given; `everyRow`, that it has no window.
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
                       llvm::function_ref<SmallVector<Value>(ValueRange)> fill,
-                      std::array<bool, 2> uses = {}) {
+                      std::array<bool, 2> uses = {}, bool everyRow = false) {
     auto kernel =
-        KernelOp::create(builder, loc, outputs, kind, name, inputs,
+        KernelOp::create(builder, loc, outputs, kind, everyRow, name, inputs,
                          uses[Gram] ? made[Gram] : ValueRange(),
                          uses[LogSumExp] ? made[LogSumExp].front() : Value(),
                          /*buffers=*/ArrayAttr());
@@ -188,7 +212,7 @@ private:
     Value protect;
     bool knowsPast = kind != KernelKind::Combine && kind != KernelKind::Gram &&
                      (kind != KernelKind::Compact || keep.getWeight());
-    if (keep.getProtectLast() && knowsPast)
+    if (keep.getProtectLast() && knowsPast && !everyRow)
       protect = cloneCheap(keep.getProtectLast());
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();
@@ -292,7 +316,8 @@ private:
             outputs.insert(result);
         });
         // The kernel behind the last stage reads it.
-        if (result == keep.getWeight())
+        if (result == keep.getWeight() ||
+            llvm::is_contained(keep.getCarried(), result))
           outputs.insert(result);
       }
     }
@@ -317,7 +342,9 @@ private:
                                 KernelKind::Segments, KernelKind::Rows,
                                 KernelKind::Spans,    KernelKind::Nearest};
     KernelKind kind = kinds[Stages::kindOf(stage)];
-    std::string name = nameOf(kind, Stages::kindOf(stage));
+    bool everyRow = stage == Stages::carried;
+    std::string name =
+        everyRow ? "carried" : nameOf(kind, Stages::kindOf(stage));
     ListKeptOp kept;
     ListMembersOp members;
     auto fill = [&](ValueRange args) {
@@ -344,7 +371,7 @@ private:
       return results;
     };
     KernelOp kernel = openKernel(ops.front()->getLoc(), kind, name, operands,
-                                 types, fill, uses);
+                                 types, fill, uses, everyRow);
     for (auto [output, result] : llvm::zip(outputs, kernel.getOutputs()))
       stored.map(output, result);
     if (members)
@@ -367,34 +394,54 @@ private:
                  [](ValueRange) { return SmallVector<Value>(); });
   }
 
-  void makeMerge(Value members) {
-    // The weight is made again where it is cheap.
-    Value weight = keep.getWeight();
-    bool cheap = stages.isCheap(weight.getDefiningOp());
-    SmallVector<Value> inputs{members};
-    if (!cheap)
-      inputs.push_back(stored.lookup(weight));
-    openKernel(keep.getLoc(), KernelKind::Compact, "compact", inputs, {},
+  /// The kernel behind the last stage. It reads `first` and, where they are stored,
+  /// `values`; the others it makes again. `fill` is given both.
+  void makeLast(ValueRange first, ArrayRef<Value> values,
+                llvm::function_ref<void(ValueRange, ArrayRef<Value>)> fill) {
+    llvm::SetVector<Value> inputs;
+    for (Value value : values)
+      if (!stages.isCheap(value.getDefiningOp()))
+        inputs.insert(value);
+    SmallVector<Value> operands(first);
+    for (Value input : inputs)
+      operands.push_back(stored.lookup(input));
+    openKernel(keep.getLoc(), KernelKind::Compact, "compact", operands, {},
                [&](ValueRange args) -> SmallVector<Value> {
-                 MergeOp::create(builder, keep.getLoc(), args[0],
-                                 cheap ? cloneCheap(weight) : args[1]);
+                 for (auto [input, arg] :
+                      llvm::zip(inputs, args.drop_front(first.size())))
+                   bodyMapping.map(input, arg);
+                 fill(args, llvm::map_to_vector(values, [&](Value value) {
+                        return cloneCheap(value);
+                      }));
                  return {};
                });
   }
 
+  void makeMerge(Value members) {
+    SmallVector<Value> values{keep.getWeight()};
+    llvm::append_range(values, keep.getCarried());
+    makeLast(members, values, [&](ValueRange args, ArrayRef<Value> made) {
+      MergeOp::create(builder, keep.getLoc(), args[0], made[0],
+                      keep.getNamesAttr(), made.drop_front());
+    });
+  }
+
   void makeCompact(ValueRange kept) {
-    openKernel(keep.getLoc(), KernelKind::Compact, "compact", kept, {},
-               [&](ValueRange args) -> SmallVector<Value> {
-                 CompactOp::create(builder, keep.getLoc(), args[0], args[1]);
-                 return {};
-               });
+    makeLast(kept, llvm::to_vector(keep.getCarried()),
+             [&](ValueRange args, ArrayRef<Value> carried) {
+               CompactOp::create(builder, keep.getLoc(), args[0], args[1],
+                                 keep.getNamesAttr(), carried);
+             });
   }
 
   void collectInputs(Operation *op, int stage, llvm::SetVector<Value> &inputs) {
     Stages::forSources(op, [&](Value operand, Reach) {
       Operation *def = operand.getDefiningOp();
-      // The weight of a merge is read by the compact kernel only.
-      if (stages.isCheap(def) || (op == keep && operand == keep.getWeight()))
+      // The weight of a merge, and what rows carry, are read by the compact kernel
+      // only.
+      bool later = op == keep && operand != keep.getMask() &&
+                   operand != keep.getDestination();
+      if (stages.isCheap(def) || later)
         return;
       if (stages.of(def) < stage)
         inputs.insert(operand);

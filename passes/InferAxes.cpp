@@ -103,10 +103,12 @@ LogicalResult checkRows(ReduceOp reduce) {
 
 /// A row of the cache is a KV head's (C1).
 LogicalResult checkKeep(KeepOp keep) {
-  const std::pair<StringRef, Value> operands[] = {
+  SmallVector<std::pair<StringRef, Value>> operands{
       {"mask", keep.getMask()},
       {"destination of merge", keep.getDestination()},
       {"weight of merge", keep.getWeight()}};
+  for (Value carried : keep.getCarried())
+    operands.push_back({"number that rows carry", carried});
   for (auto [what, value] : operands)
     if (value && headsOf(value.getType()) == Axis::QueryHeads)
       return keep.emitOpError("the ")

@@ -120,9 +120,40 @@ LogicalResult Stages::assign(PolicyOp policy) {
   Block &body = policy.getBody().front();
   if (failed(checkRows(body)) || failed(checkSegments(body)))
     return failure();
+  if (failed(assignCarried(body)))
+    return failure();
   for (Operation &op : body)
-    if (!computeCheap(&op))
+    if (!stageOf.count(&op) && !computeCheap(&op))
       stageOf[&op] = place(&op);
+  return success();
+}
+
+/// What rows carry is computed in one walk over every row (C3 of kvc.keep): by the
+/// first columns stage, but without a window, and so in front of it.
+LogicalResult Stages::assignCarried(Block &body) {
+  auto keep = cast<KeepOp>(body.back());
+  llvm::SetVector<Operation *> needed;
+  for (Value carried : keep.getCarried())
+    walkBehind(carried, [&](Value value) {
+      needed.insert(value.getDefiningOp());
+      return true;
+    });
+  SmallVector<Operation *> ops;
+  for (Operation &op : body) {
+    if (!needed.contains(&op))
+      continue;
+    bool cheap = computeCheap(&op);
+    // Counts of heads are of the window, which is not known to every row.
+    if (makesHeadValue(&op) || (!cheap && place(&op) != Columns))
+      return op.emitOpError("looks beyond a row, but rows carry what is computed "
+                            "from it (C3 of kvc.keep)");
+    if (!cheap) {
+      stageOf[&op] = Columns;
+      ops.push_back(&op);
+    }
+  }
+  for (Operation *op : ops)
+    stageOf[op] = carried;
   return success();
 }
 
@@ -243,6 +274,8 @@ int Stages::place(Operation *op) {
 /// The first stage in which an op can read one of its sources.
 int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   int stage = stageOf.lookup(value.getDefiningOp());
+  if (stage == carried)
+    return Sequence; // in memory for every other stage
   Kind kind = kindOf(stage);
   Needs needs = needsOf(op);
   bool ofRows = llvm::any_of(op->getOperandTypes(), hasQueries);

@@ -2,7 +2,8 @@
 //
 // Stages, not patterns: each op gets the earliest stage in which it can run.
 // They come in sixes: sequence (what needs no scores comes first), columns,
-// segments, rows, spans, nearest.
+// segments, rows, spans, nearest. In front of all is the stage of what rows carry,
+// which has no window.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,11 @@ class Stages {
 public:
   enum Kind { Sequence, Columns, Segments, Rows, Spans, Nearest };
   static constexpr int kinds = 6;
-  static Kind kindOf(int stage) { return Kind(stage % kinds); }
+  /// A columns stage over every row: what rows carry.
+  static constexpr int carried = -1;
+  static Kind kindOf(int stage) {
+    return stage == carried ? Columns : Kind(stage % kinds);
+  }
   /// None for kernels of one op, which belong to no stage.
   static std::optional<Kind> kindOf(KernelKind kernel);
 
@@ -67,6 +72,7 @@ private:
   llvm::DenseMap<int, Cut> cutOf;
 
   bool computeCheap(mlir::Operation *op) const;
+  llvm::LogicalResult assignCarried(mlir::Block &body);
   int place(mlir::Operation *op);
   int stageAfter(mlir::Operation *op, mlir::Value value, Reach reach) const;
   int segmentsStage(int stage, mlir::Operation *op);

@@ -40,16 +40,19 @@ public:
     }
     policy.setPlanAttr(PlanAttr::get(
         policy.getContext(), readsAll ? ShapedType::kDynamic : queries,
-        protectLast, lse, scores, heads, phases, buffers));
+        protectLast, lse, scores, heads,
+        readsNew ? std::optional(queries) : std::nullopt, states, phases,
+        buffers));
     return success();
   }
 
 private:
   PolicyOp policy;
   int64_t queries = 0;
-  bool readsAll = false;
+  bool readsAll = false, readsNew = false;
   std::optional<int64_t> protectLast = 0;
   std::optional<unsigned> lse;
+  SmallVector<StringAttr> states;
   SmallVector<Phase> phases;
   SmallVector<PlannedBuffer> buffers;
 
@@ -71,6 +74,12 @@ private:
       Needs needs = op.getNeeds();
       readsAll |= ShapedType::isDynamic(needs.queries);
       queries = std::max(queries, needs.queries);
+      if (auto attention = dyn_cast<AttentionOp>(*op))
+        readsNew |= attention.readsNew();
+      if (auto compact = dyn_cast<CompactOp>(*op))
+        states = carriedNames(compact.getNamesAttr());
+      if (auto merge = dyn_cast<MergeOp>(*op))
+        states = carriedNames(merge.getNamesAttr());
     });
   }
 

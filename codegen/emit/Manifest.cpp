@@ -97,6 +97,9 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
       }
     }
 
+  json::Array states;
+  for (StringAttr name : plan.getStates())
+    states.push_back(name.getValue());
   json::Array variants;
   for (const Shape &shape : shapes) {
     json::Array kernels;
@@ -118,6 +121,10 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
       {"window", std::move(window)},    {"lse_buffer", std::move(lse)},
       {"scores", describeScores(plan)}, {"buffers", std::move(buffers)},
       {"variants", std::move(variants)}};
+  if (!states.empty())
+    manifest["states"] = std::move(states);
+  if (plan.getLeastQueries())
+    manifest["least_queries"] = *plan.getLeastQueries();
   std::string text;
   llvm::raw_string_ostream(text)
       << llvm::formatv("{0:2}", json::Value(std::move(manifest)));

@@ -153,25 +153,30 @@ Expr HeadRows::isRight(Expr row) const {
 Expr HeadRows::position(Expr row) const {
   if (!k.shape.hasRows())
     return row;
-  Expr kind = k.arg("positions_kind"), ofHead = head * k.arg("positions_head"),
-       ofRow = k.arg("positions_row");
+  Expr kind = k.arg("positions_kind");
   Buffer numbers = k.buffer("positions", {});
   auto at = [&](Expr place) {
     return KernelBuilder::Values{k.load(numbers, {place}).toIndex()};
   };
-  auto bySlot = [&] {
-    Expr slot = firstSlot(k, sequence, head) + row;
-    if (k.shape.cache == CacheKind::Ragged)
-      return at(sequence * k.arg("positions_batch") + ofHead + slot * ofRow);
-    auto [page, place] = inPage(k, "k", sequence, head, slot);
-    return at(page * k.arg("positions_page") + ofHead + place * ofRow);
-  };
-  auto byRow = [&] {
-    return at(sequence * k.arg("positions_batch") + ofHead + row * ofRow);
-  };
+  auto bySlot = [&] { return at(placeBySlot("positions", row)); };
+  auto byRow = [&] { return at(placeByRow("positions", row)); };
   return k.choose(
       kind == 0, [&] { return KernelBuilder::Values{row}; },
       [&] { return k.choose(kind == 1, byRow, bySlot); })[0];
+}
+
+Expr HeadRows::placeByRow(const std::string &name, Expr row) const {
+  return sequence * k.arg(name + "_batch") + head * k.arg(name + "_head") +
+         row * k.arg(name + "_row");
+}
+
+Expr HeadRows::placeBySlot(const std::string &name, Expr row) const {
+  Expr ofHead = head * k.arg(name + "_head"), ofRow = k.arg(name + "_row");
+  Expr slot = firstSlot(k, sequence, head) + row;
+  if (k.shape.cache == CacheKind::Ragged)
+    return sequence * k.arg(name + "_batch") + ofHead + slot * ofRow;
+  auto [page, place] = inPage(k, "k", sequence, head, slot);
+  return page * k.arg(name + "_page") + ofHead + place * ofRow;
 }
 
 Expr HeadRows::firstAt(Expr wanted, Expr first, Expr end) const {

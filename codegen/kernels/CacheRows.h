@@ -39,6 +39,10 @@ public:
   Expr isRight(Expr row) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
+  /// Where in the memory `name` a row's number lies, by the arguments NAME_batch,
+  /// NAME_head, NAME_row and, paged, NAME_page: by its number, or where its key does.
+  Expr placeByRow(const std::string &name, Expr row) const;
+  Expr placeBySlot(const std::string &name, Expr row) const;
   /// The first of the rows `first` to `end`, all of which exist, with `position` or a
   /// later one; `end` where there is none. Makes one load for each bit of the number
   /// of rows that it looks through.

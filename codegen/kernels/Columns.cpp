@@ -3,6 +3,7 @@
 #include "codegen/kernels/Columns.h"
 
 #include "codegen/kernels/Reductions.h"
+#include "codegen/kernels/RowStates.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -15,7 +16,8 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
       attends = true;
       readsLse |= !attention.getLogits();
       readsLogits |= attention.getLogits();
-      readsAll |= attention.readsAll();
+      readsAll |= attention.readsAll() || attention.readsNew();
+      readsNew |= attention.readsNew();
       fixedQueries = std::max(fixedQueries, constantOf(attention.getLast()));
     }
     if (auto norm = dyn_cast<ProjectedNormOp>(op))
@@ -108,6 +110,14 @@ void ColumnsBuilder::run(KernelBuilder &k) {
                         : openHead(k, sequence, yield);
   clearBuffers(k, kernel, s.sequence);
   queries = readsAll ? s.length : k.index(fixedQueries);
+  if (readsNew) {
+    auto op = *kernel.getBody().getOps<NewQueriesOp>().begin();
+    newQueries = evalScalar(k, s, op).min(k.arg("q_rows"));
+    // One is read where there is none, and counts for nothing.
+    queries = newQueries.max(k.index(std::max<int64_t>(fixedQueries, 1)))
+                  .min(s.length)
+                  .min(k.arg("q_rows"));
+  }
   if (tile)
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
@@ -118,7 +128,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   Expr first = blockFirst + k.warp() * tokensPerWarp();
   // Warps that share stages go the same way.
   Expr some = (staged ? blockFirst : first) < s.past;
-  k.when(s.length.above(s.budget) & some, [&] {
+  k.when(hasWork(k, s, kernel) & some, [&] {
     tileStart = halo ? first - halo : first;
     blockStart = halo ? blockFirst - halo : blockFirst;
     Expr token = tileStart + k.lane();

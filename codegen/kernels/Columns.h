@@ -63,7 +63,9 @@ private:
   YieldOp yield;
   /// The largest window, unless all queries are read.
   int64_t fixedQueries = 0, warps = usualWarps;
-  bool attends = false, readsAll = false, readsLse = false, readsLogits = false;
+  bool attends = false, readsLse = false, readsLogits = false;
+  /// As many queries are read as the launch says: all, or the new ones.
+  bool readsAll = false, readsNew = false;
   /// Tokens at either end of a warp's tile that only its neighbours store.
   int64_t halo = 0;
   int64_t tokensPerWarp() const { return warpSize - 2 * halo; }
@@ -81,8 +83,8 @@ private:
   bool rowsArePointwise() const;
   /// Sums of the group's members by token, [warp][member][32].
   Buffer memberSums;
-  /// How many queries are read.
-  Expr queries;
+  /// How many queries are read, and how many of them are new.
+  Expr queries, newQueries;
   /// Reductions over the window: inside a head, and after all heads.
   llvm::SmallVector<ReduceOp> windows, lateWindows;
   /// Reductions over all heads: of rows (kept in shared memory), of columns.
@@ -108,8 +110,12 @@ private:
 
   void run(KernelBuilder &k);
 
-  /// Rows of a value; 0 where they are those of all queries.
+  /// Rows of a value; 0 where they are those of all queries, or of the new ones.
   static int64_t windowOf(ReduceOp reduce);
+  /// The same number, whatever they are those of.
+  Expr extentOf(KernelBuilder &k, int64_t window) const {
+    return window ? k.index(window) : readsNew ? newQueries : queries;
+  }
 
   /// One KV head: rows to columns, columns to outputs. Returns the carried sums
   /// over heads.
@@ -164,13 +170,15 @@ private:
                        llvm::ArrayRef<Expr> sums);
   /// True for windows that not all rows of the walk are in.
   bool isSmaller(int64_t window) const {
-    return window && (readsAll || window < fixedQueries);
+    return window ? readsAll || window < fixedQueries : isMixed();
   }
+  /// True where a window is read beside the new queries, which may be fewer.
+  bool isMixed() const { return readsNew && fixedQueries; }
 
   /// What a query makes of a sum over a window: nothing, where it is in front of
   /// a smaller window, or, in `partial` steps, only pads them.
-  Expr guarded(Expr query, int64_t window, bool partial, Expr old,
-               Expr updated);
+  Expr guarded(KernelBuilder &k, Expr query, int64_t window, bool partial,
+               Expr old, Expr updated);
 
   /// Accumulators: one per window reduction and member of the group.
   void accumulateRows(KernelBuilder &k, LogitTile &tile,

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/Columns.h"
 
+#include "codegen/kernels/RowStates.h"
+
 #include "codegen/kernels/ProjectedNorm.h"
 #include "codegen/kernels/ThreadBlock.h"
 
@@ -25,7 +27,7 @@ void ColumnsBuilder::runGathered(KernelBuilder &k, const SequenceScalars &s) {
   LeafReader leaf = [&, this](Value value, const Point &p) {
     return readColumn(k, s, value, p);
   };
-  k.when(s.length.above(s.budget) & (first < s.past), [&] {
+  k.when(hasWork(k, s, kernel) & (first < s.past), [&] {
     for (ProjectedNormOp norm : projectedNorms)
       for (int j = 0; j < k.shape.group; ++j)
         finished[{norm, j}] = k.f32(0);

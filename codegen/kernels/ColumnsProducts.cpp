@@ -63,6 +63,9 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                                           const SequenceScalars &s,
                                           const Point &point, Expr step,
                                           Expr place, ArrayRef<Expr> sums) {
+  // Where a smaller window begins is known only at launch.
+  if (isMixed())
+    return addProducts(k, tile, s, point, step, place, sums, false);
   int64_t smaller = 0;
   for (ReduceOp reduce : windows)
     if (int64_t window = windowOf(reduce); isSmaller(window))
@@ -131,7 +134,7 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
       Expr updated = reductionStep(ReduceOp(reduce).getKind(), sum,
                                    eval(ReduceOp(reduce).getValue(), 0));
       sum = whole ? updated
-                  : guarded(query, window, /*partial=*/true, sum, updated);
+                  : guarded(k, query, window, /*partial=*/true, sum, updated);
     }
   };
   tile.products().multiply(

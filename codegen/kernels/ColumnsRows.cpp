@@ -46,17 +46,19 @@ bool ColumnsBuilder::queriesMissing() {
   return !readsAll && policy.getPlanAttr().readsAllQueries();
 }
 
-Expr ColumnsBuilder::guarded(Expr query, int64_t window, bool partial, Expr old,
-                             Expr updated) {
+Expr ColumnsBuilder::guarded(KernelBuilder &k, Expr query, int64_t window,
+                             bool partial, Expr old, Expr updated) {
   if (isSmaller(window))
-    updated = (query >= queries - window).select(updated, old);
+    updated = (query >= queries - extentOf(k, window)).select(updated, old);
   return partial ? (query < queries).select(updated, old) : updated;
 }
 
 Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
                                  Expr skipped) {
   int64_t window = windowOf(reduce);
-  return window ? (skipped - queries + window).max(k.index(0)) : skipped;
+  return isSmaller(window)
+             ? (skipped - queries + extentOf(k, window)).max(k.index(0))
+             : skipped;
 }
 
 ColumnsBuilder::Values
@@ -124,8 +126,12 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                [&](int j) { slots.push_back({reduce, j}); });
   // Older queries do not see the tile's tokens, but logits are of all.
   Expr from = k.index(0);
+  auto ofQueries = [&](Expr row) {
+    return readsNew ? row - (s.length - queries) : row;
+  };
   if (readsAll && !readsLogits)
-    from = (staged ? blockStart : tileStart).max(from) / tile.queriesPerStep();
+    from = ofQueries(staged ? blockStart : tileStart).max(from) /
+           tile.queriesPerStep();
   if (staged)
     from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
   Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
@@ -176,9 +182,13 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
     int64_t window = windowOf(reduce);
-    Expr count = window ? k.f32(window) : queries.toFloat();
+    Expr count = window ? k.f32(window) : extentOf(k, window).toFloat();
+    Expr total = sum;
+    if (readsNew && !window)
+      total = (newQueries > 0)
+                  .select(total, reductionStart(k, reduce.getKind()));
     finished[{reduce, slot.second}] =
-        reductionEnd(reduce.getKind(), sum, count);
+        reductionEnd(reduce.getKind(), total, count);
   }
 }
 
@@ -198,7 +208,7 @@ void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
   PointEval eval(k, s, leaf, point);
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
-    sum = guarded(query, windowOf(reduce), partial, sum,
+    sum = guarded(k, query, windowOf(reduce), partial, sum,
                   reductionStep(reduce.getKind(), sum,
                                 eval(reduce.getValue(), slot.second)));
   }
@@ -210,7 +220,7 @@ void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
     forMembers(k, reduce.getValue(),
                [&](int j) { values.push_back(eval(reduce.getValue(), j)); });
     addToRow(k, reduce, point, row, values, [&](Expr old, Expr updated) {
-      return guarded(query, window, partial, old, updated);
+      return guarded(k, query, window, partial, old, updated);
     });
   }
 }

@@ -3,12 +3,14 @@
 // grid (ceildiv(index_capacity, R), Hkv, batch), 128 threads; a thread moves
 // one 16-byte piece of a K row and of a V row at a time, R rows per block. Head
 // after head, `slack` rows behind each. Reads and writes 2 * d * bytes per kept
-// row. Of a cache of rows it looks at every row's position and pages.
+// row, and what it carries. Of a cache of rows it looks at every row's position and
+// pages.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/Ragged.h"
+#include "codegen/kernels/RowStates.h"
 
 #include "kvc/artifact.h"
 
@@ -33,6 +35,19 @@ static void checkRows(KernelBuilder &k, Expr sequence, Expr head, Expr blocks) {
          blocks * compactThreads, [&](Expr row) { tell(rows.isRight(row)); });
 }
 
+/// Writes what row `row` of a head carries, beside row `place` of the output.
+static void carry(KernelBuilder &k, const KernelSite &site, CompactOp op,
+                  Expr sequence, Expr head, Expr row, Expr place) {
+  SequenceScalars s = openHead(k, sequence, head);
+  CarriedRows rows(k, sequence);
+  PointEval eval(
+      k, s,
+      [&](Value v, const Point &p) { return readInput(k, s, site, v, p); },
+      Point{head, -1, {}, row});
+  for (auto [state, value] : llvm::enumerate(op.getCarried()))
+    rows.store(int64_t(state), place, eval(value));
+}
+
 void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   int64_t width = site.shape.vectorWidth();
   int64_t pieces = site.shape.headDim / width;
@@ -49,6 +64,12 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
     addArg(spec.args, "positions_out");
     addArg(spec.args, "status");
     addRowArgs(spec.args, site.shape);
+  }
+  auto op = *kernel.getBody().getOps<CompactOp>().begin();
+  if (!op.getCarried().empty()) {
+    for (const std::string &arg : bodyLaunch(kernel, site).args)
+      addArg(spec.args, arg);
+    CarriedRows::addArgs(spec.args);
   }
   spec.blockSize = compactThreads;
   spec.grid = {"ceildiv(index_capacity," + std::to_string(rows) + ")",
@@ -73,6 +94,9 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
           kept.storePosition(
               row, HeadRows(k, sequence, head, Expr()).position(token));
         });
+      if (!op.getCarried().empty())
+        k.when((dim == 0) & CarriedRows(k, sequence).wanted(),
+               [&] { carry(k, site, op, sequence, head, token, kept.place(row)); });
       for (int side : {0, 1})
         kept.store(side, row, dim,
                    k.loadVector(sideBuffer(k, sides[side]),

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/Kernels.h"
 
+#include "codegen/kernels/RowStates.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -106,6 +108,10 @@ static void addInputArgs(std::vector<std::string> &args, const Shape &shape,
     return add({"layer", "layers"});
   case EngineInput::State:
     return add({"state", "state_rows"});
+  case EngineInput::NewQueries:
+    return add({"new_queries"});
+  case EngineInput::RowState:
+    return addRowStateArgs(args, shape);
   }
 }
 
@@ -156,7 +162,8 @@ LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
   spec.args = sequenceArgs(site.shape);
   addBodyArgs(kernel, site.shape, spec.args);
   for (const std::string &input : site.inputs)
-    addArg(spec.args, input);
+    if (!input.empty()) // the lists of kept rows are the caller's
+      addArg(spec.args, input);
   for (const std::string &output : outputBuffers(kernel))
     addArg(spec.args, output);
   kernel.getBody().walk([&](ScratchOpInterface op) {
@@ -164,6 +171,8 @@ LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
   });
   for (const ClearedBuffer &buffer : clearedBuffers(kernel))
     addArg(spec.args, buffer.name);
+  if (kernel.getEveryRow())
+    addArg(spec.args, "carries");
   return spec;
 }
 

@@ -10,6 +10,7 @@
 
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/Ragged.h"
+#include "codegen/kernels/RowStates.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -30,6 +31,8 @@ class MergeBuilder : PolicyKernel {
          {"member_rows", "member_norms", "member_counts", "member_capacity"})
       addArg(spec.args, arg);
     addOwnArgs(kernel, site.shape, spec.args);
+    if (!(*kernel.getBody().getOps<MergeOp>().begin()).getCarried().empty())
+      CarriedRows::addArgs(spec.args);
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
                  "kv_heads", "batch"};
@@ -75,6 +78,8 @@ public:
             Expr mean = sums[side * pieces() + piece] / divisor;
             rows.store(side, row, dim, narrow(mean));
           });
+      if (!op.getCarried().empty())
+        carry(row, rows.place(row));
     });
   }
 
@@ -91,6 +96,25 @@ private:
       body(dim);
     else
       k.when(dim < k.shape.headDim, [&] { body(dim); });
+  }
+
+  /// What a row's members carry, added up.
+  void carry(Expr row, Expr place) {
+    CarriedRows carried(k, s.sequence);
+    k.when(carried.wanted(), [&] {
+      Values sums = overMembers(
+          row, Values(op.getCarried().size(), k.f32(0)),
+          [&](Expr, Expr token, ArrayRef<Expr> before) {
+            Values next;
+            for (auto [value, sum] : llvm::zip(op.getCarried(), before))
+              next.push_back(sum + read(value, token));
+            return next;
+          });
+      k.when(k.lane() == 0, [&] {
+        for (auto [state, sum] : llvm::enumerate(sums))
+          carried.store(int64_t(state), place, sum);
+      });
+    });
   }
 
   Expr narrow(Expr x) {

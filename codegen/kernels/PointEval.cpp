@@ -5,6 +5,7 @@
 #include "codegen/kernels/Allocation.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/Reductions.h"
+#include "codegen/kernels/RowStates.h"
 #include "dialect/Behind.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -50,7 +51,7 @@ static bool isNeverNegative(Value value) {
   bool never = true;
   walkBehind(value, [&](Value behind) {
     Operation *op = behind.getDefiningOp(); // null: of another kernel
-    if (isa_and_nonnull<BudgetOp, LengthOp, LayerOp, LayersOp, AllocateOp,
+    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, LayerOp, LayersOp, AllocateOp,
                         AllocateLayersOp, AllocateHeadsOp, AllocateTableOp,
                         CountMassOp, ScaleCountOp>(op))
       return false;
@@ -80,6 +81,11 @@ static Expr computeScalar(KernelBuilder &k, const SequenceScalars &s,
     return s.budget;
   if (isa<LengthOp>(op))
     return s.length;
+  if (isa<NewQueriesOp>(op))
+    return k.load(k.buffer("new_queries", {}), {s.sequence})
+        .toIndex()
+        .max(k.index(0))
+        .min(s.length);
   if (isa<LayerOp>(op))
     return k.arg("layer");
   if (isa<LayersOp>(op))
@@ -290,6 +296,8 @@ Expr PointEval::compute(Value value, int member) {
     Expr count = keptLayers(k, s, token).toFloat();
     return kept.getShare() ? count / (k.arg("layer") + 1).toFloat() : count;
   }
+  if (auto state = dyn_cast<RowStateOp>(op))
+    return readRowState(k, s, state, point.kvHead, point.token);
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
   if (isa<AllocateLayersOp>(op)) {

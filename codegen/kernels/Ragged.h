@@ -18,6 +18,8 @@ public:
 
   /// True for rows that are kept and fit.
   Expr has(Expr row) const;
+  /// Where among the rows of the sequence a head's row is written.
+  Expr place(Expr row) const { return offset + row; }
   /// By one thread of a head: writes its first row to `offsets`.
   void storeOffset();
   /// Writes the true position of a row.

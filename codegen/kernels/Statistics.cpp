@@ -15,6 +15,7 @@
 #include "codegen/kernels/PointEval.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LogitTile.h"
+#include "codegen/kernels/RowStates.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -92,18 +93,19 @@ static Expr seenOfTile(KernelBuilder &k, const SequenceScalars &s, Expr head,
       })[0];
 }
 
-/// The log-sum-exp of every query, in the last T of max_tokens columns.
+/// The log-sum-exp of every query, or of the last ones, in the last of max_tokens
+/// columns.
 static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
+  auto op = *kernel.getBody().getOps<RowLogSumExpOp>().begin();
   std::string out = outputBuffers(kernel).front();
-  LaunchSpec spec;
-  spec.args = sequenceArgs(site.shape);
-  addArg(spec.args, out);
+  LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = maxWarps * warpSize;
   int64_t perBlock =
       maxWarps * LogitTile::rows / LogitTile::paddedGroupOf(site.shape);
-  spec.grid = {"ceildiv(tokens," + std::to_string(perBlock) + ")", "kv_heads",
-               "batch"};
+  spec.grid = {std::string(op.getLast() ? "ceildiv(q_rows," : "ceildiv(tokens,") +
+                   std::to_string(perBlock) + ")",
+               "kv_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
   LogitTile tile(k, maxWarps, /*spare=*/false, WarpProduct::Stays::Rows);
@@ -112,30 +114,41 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
       k.buffer(out, {rowLength * k.arg("kv_heads") * k.shape.group, rowLength});
   Expr head = k.block(gpu::Dimension::y);
   auto s = openHead(k, k.block(gpu::Dimension::z), head);
-  tile.setQueries(s.length);
+  Expr queries = s.length;
+  if (op.getLast())
+    queries = evalScalar(k, s, op.getLast())
+                  .max(k.index(0))
+                  .min(s.length)
+                  .min(k.arg("q_rows"));
+  tile.setQueries(queries);
   Expr step = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr row = k.lane() / 2, member = row % tile.paddedGroup;
   Expr query = step * tile.queriesPerStep() + row / tile.paddedGroup;
-  k.when(s.length.above(s.budget) & (step < tile.steps()), [&] {
+  // The position of a query.
+  auto positionOf = [&](Expr number) {
+    return op.getLast() ? s.length - queries + number : number;
+  };
+  k.when(hasWork(k, s, kernel) & (step < tile.steps()), [&] {
     // A row's position is its number or a later one.
-    Expr end = ((step + 1) * tile.queriesPerStep()).min(s.rows);
+    Expr end = positionOf((step + 1) * tile.queriesPerStep()).min(s.rows);
     auto total = k.loop(
         0, end, LogitTile::tokens, {k.f32(-infinity), k.f32(0)},
         [&](Expr base, ArrayRef<Expr> carried) {
           tile.loadKeys(s.sequence, head, base, s.rows);
           tile.compute(step);
           Expr seen =
-              seenOfTile(k, s, head, base, query, step * tile.queriesPerStep());
+              seenOfTile(k, s, head, base, positionOf(query),
+                         positionOf(step * tile.queriesPerStep()));
           auto [m, sum] = rowOfTile(k, tile, base, seen);
           std::tie(m, sum) = merge(k, carried[0], carried[1], m, sum);
           k.syncWarp(); // all have read the tile before it is written again
           return KernelBuilder::Values{m, sum};
         });
-    k.when((k.lane() % 2 == 0) & (member < k.shape.group) & (query < s.length),
+    k.when((k.lane() % 2 == 0) & (member < k.shape.group) & (query < queries),
            [&] {
              k.store(total[0] + k.log2(total[1]), lse,
                      {s.sequence, head * k.shape.group + member,
-                      rowLength - s.length + query});
+                      rowLength - queries + query});
            });
   });
 }
@@ -154,6 +167,8 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   spec.args = sequenceArgs(site.shape);
   addArg(spec.args, out);
   addOwnArgs(kernel, site.shape, spec.args);
+  if (kernel.getEveryRow())
+    addArg(spec.args, "carries");
   spec.blockSize = warps * warpSize;
   spec.grid = {"ceildiv(tokens," + std::to_string(warps * splitTokens) + ")",
                "kv_heads", "batch"};
@@ -176,7 +191,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   Expr zero = k.index(0), one = k.index(1);
   Expr row = lane / 2, half = lane % 2;
 
-  k.when((s.length.above(s.budget)) & (first < s.rows), [&] {
+  k.when(hasWork(k, s, kernel) & (first < s.rows), [&] {
     k.loop(lane, rowCount, warpSize, [&](Expr r) {
       k.store(k.f32(-infinity), running, {warp, r, zero});
       k.store(k.f32(0), running, {warp, r, one});
@@ -225,6 +240,8 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   spec.args = sequenceArgs(site.shape);
   addArg(spec.args, site.inputs[0]);
   addArg(spec.args, out);
+  if (kernel.getEveryRow())
+    addArg(spec.args, "carries");
   spec.blockSize = maxWarps * warpSize;
   spec.grid = {"ceildiv(q_heads*" + std::to_string(queries) + "," +
                    std::to_string(maxWarps) + ")",
@@ -237,7 +254,7 @@ void kvc::buildCombine(KernelOp kernel, const KernelSite &site) {
   auto s = openSequence(k, k.block(gpu::Dimension::z));
   Expr row = k.block(gpu::Dimension::x) * maxWarps + k.warp();
   Expr head = row / queries, query = row % queries;
-  k.when(s.length.above(s.budget) & (head < heads), [&] {
+  k.when(hasWork(k, s, kernel) & (head < heads), [&] {
     HeadRows rows(k, s.sequence, head / k.shape.group, s.length);
     Expr splits = (rows.count() + (splitTokens - 1)) / splitTokens;
     auto total = k.loop(

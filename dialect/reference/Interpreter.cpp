@@ -1,9 +1,11 @@
 //===- Interpreter.cpp - a policy, run op by op in double -----------------===//
 
+#include "dialect/Behind.h"
 #include "dialect/reference/Elementwise.h"
 #include "dialect/reference/Interpreter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cmath>
 
@@ -22,17 +24,78 @@ public:
   FailureOr<Kept> run() {
     Kept kept;
     kept.tokens.resize(layer.kvHeads);
-    if (layer.tokens <= layer.budget) {
+    auto keep = cast<KeepOp>(policy.getBody().front().back());
+    bool ranks = layer.tokens > layer.budget;
+    // What is protected decides what the past is, so scalars come first.
+    if (ranks || !keep.getCarried().empty())
+      for (Operation &op : policy.getBody().front())
+        if (llvm::none_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
+            !isa<KeepOp>(op) && failed(runOp(&op)))
+          return failure();
+    FailureOr<std::vector<Tensor>> carried = carry(keep, /*watched=*/!ranks);
+    if (failed(carried))
+      return failure();
+    if (ranks && failed(select(keep, kept)))
+      return failure();
+    if (!ranks)
       for (int64_t g = 0; g < layer.kvHeads; ++g)
         addRows(kept.tokens[g], g, 0);
-      return kept;
-    }
-    // What is protected decides what the past is, so scalars come first.
+    for (auto [name, numbers] :
+         llvm::zip(carriedNames(keep.getNamesAttr()), *carried))
+      kept.carried.push_back({name.str(), ofKept(numbers, kept), numbers});
+    return kept;
+  }
+
+private:
+  /// The numbers that rows carry, of all tokens: there is no window then.
+  FailureOr<std::vector<Tensor>> carry(KeepOp keep, bool watched) {
+    std::vector<Tensor> carried;
+    if (keep.getCarried().empty())
+      return carried;
+    llvm::SetVector<Operation *> needed;
+    for (Value value : keep.getCarried())
+      walkBehind(value, [&](Value behind) {
+        needed.insert(behind.getDefiningOp());
+        return true;
+      });
+    isWatched = watched;
+    openWindow(0);
     for (Operation &op : policy.getBody().front())
-      if (llvm::none_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
-          !isa<KeepOp>(op) && failed(runOp(&op)))
+      if (needed.contains(&op) &&
+          llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
+          failed(runOp(&op)))
         return failure();
-    auto keep = cast<KeepOp>(policy.getBody().front().back());
+    for (Value value : keep.getCarried())
+      carried.push_back(perHead(value));
+    isWatched = true;
+    windows.clear(), ends.clear(), isPast.clear();
+    past = 0;
+    return carried;
+  }
+
+  /// Those of the kept tokens, what joins them added in order of position.
+  std::vector<std::vector<double>> ofKept(const Tensor &numbers,
+                                          const Kept &kept) const {
+    std::vector<std::vector<double>> result;
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      std::vector<double> &row = result.emplace_back();
+      const double *own = &numbers.data[g * layer.tokens];
+      for (int64_t t : kept.tokens[g]) {
+        double sum = 0;
+        for (int64_t i = 0; i < layer.tokens; ++i) {
+          bool joins = kept.merge && i < past &&
+                       kept.merge->destination.data[g * past + i] == t;
+          if (i == t || joins)
+            sum += own[i];
+        }
+        row.push_back(sum);
+      }
+    }
+    return result;
+  }
+
+  /// Ranks, and fills `kept`.
+  LogicalResult select(KeepOp keep, Kept &kept) {
     openWindow(keep.getProtectLast() ? whole(keep.getProtectLast()) : 0);
     for (Operation &op : policy.getBody().front())
       if (llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
@@ -40,9 +103,8 @@ public:
         return failure();
     const Tensor &mask = values.at(keep.getMask());
     if (mask.heads() > layer.kvHeads) {
-      keep.emitError(
+      return keep.emitError(
           "the mask must be per KV head, got a value per query head");
-      return failure();
     }
     for (int64_t g = 0; g < layer.kvHeads; ++g) {
       if (keepsAll(g)) {
@@ -59,8 +121,8 @@ public:
       // The search is shown too, so that a judge can tell near ties.
       auto search = keep.getDestination().getDefiningOp<NearestOp>();
       if (!search) {
-        keep.emitError("the reference shows destinations of kvc.nearest only");
-        return failure();
+        return keep.emitError(
+            "the reference shows destinations of kvc.nearest only");
       }
       kept.merge = {sidesOf(search),
                     perHead(search.getSources()),
@@ -81,14 +143,14 @@ public:
             scores[t] = ranked->data[g * past + t];
       }
     }
-    return kept;
+    return success();
   }
 
-private:
   PolicyOp policy;
   const Layer &layer;
   const std::map<std::string, double> &params;
   const Watch &watch;
+  bool isWatched = true;
   int64_t past = 0; // tokens in front of which every head's past ends
   /// Of each KV head: rows of the window, where the past ends, and which of the
   /// `past` tokens are in it.
@@ -229,7 +291,7 @@ private:
     FailureOr<Tensor> result = compute(op);
     if (failed(result))
       return failure();
-    if (watch) {
+    if (watch && isWatched) {
       SmallVector<const Tensor *> operands;
       for (Value operand : op->getOperands())
         operands.push_back(&get(operand));
@@ -255,6 +317,8 @@ private:
       return scalar(double(layer.budget));
     if (isa<LengthOp>(op))
       return scalar(double(layer.tokens));
+    if (isa<NewQueriesOp>(op))
+      return scalar(double(layer.newQueries.value_or(layer.tokens)));
     if (isa<LayerOp>(op))
       return scalar(double(layer.layer));
     if (isa<LayersOp>(op))
@@ -340,6 +404,8 @@ private:
                               (kept.getShare() ? double(layer.layer + 1) : 1));
       return result;
     }
+    if (auto state = dyn_cast<RowStateOp>(op))
+      return rowState(state);
     if (auto table = dyn_cast<AllocateTableOp>(op)) {
       // As much as the past for each head is all of it, and more is no more.
       auto most = [&](Value value) {
@@ -384,6 +450,17 @@ private:
       return scalar(real.getValueAsDouble());
     op.emitError("the reference has no meaning for this constant");
     return failure();
+  }
+
+  Tensor rowState(RowStateOp op) const {
+    Tensor result{{Axis::KVHeads, Axis::Past}, {layer.kvHeads, past}, {}};
+    auto found = layer.rowStates.find(op.getName().str());
+    for (int64_t g = 0; g < layer.kvHeads; ++g)
+      for (int64_t t = 0; t < past; ++t)
+        result.data.push_back(found != layer.rowStates.end()
+                                  ? found->second[g * layer.tokens + t]
+                                  : 0);
+    return result;
   }
 
   FailureOr<Tensor> computeBroadcast(BroadcastOp op) {

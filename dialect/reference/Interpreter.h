@@ -28,6 +28,14 @@ struct Kept {
     bool sharePositions;
   };
   std::optional<Merge> merge;
+  /// What rows carry, in the policy's order: a number for each of `tokens`, members'
+  /// added up; and the number of each token that has a row, [Hkv][T].
+  struct Carried {
+    std::string name;
+    std::vector<std::vector<double>> numbers;
+    Tensor ofTokens;
+  };
+  std::vector<Carried> carried;
 };
 
 /// Sees the result of every op as it is made, and may change it: to look at

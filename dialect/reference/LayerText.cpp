@@ -69,6 +69,7 @@ private:
   Error readRows();
   Error readHeads();
   Error readState();
+  Error readRowStates();
 };
 
 } // namespace
@@ -247,10 +248,36 @@ Error Reader::readState() {
   return Error::success();
 }
 
+/// {"mass": [kv head][token]}
+Error Reader::readRowStates() {
+  if (object.get("new_queries")) {
+    int64_t count;
+    if (Error error =
+            readWhole("new_queries", std::nullopt, 0, layer.tokens, count))
+      return error;
+    layer.newQueries = count;
+  }
+  const json::Value *value = object.get("row_states");
+  if (!value)
+    return Error::success();
+  const json::Object *states = value->getAsObject();
+  if (!states)
+    return fail("row_states must be an object of names, got " + quote(*value));
+  for (const auto &[name, numbers] : *states) {
+    Nested nested{{layer.kvHeads, layer.tokens}, {}};
+    if (Error error = flatten(numbers, 0, nested))
+      return fail("row_states." + StringRef(name) + " [kv head][token] " +
+                  llvm::toString(std::move(error)));
+    layer.rowStates[StringRef(name).str()] = std::move(nested.data);
+  }
+  return Error::success();
+}
+
 llvm::Expected<Layer> Reader::run() {
-  const StringRef keys[] = {"k",      "v",     "raw_k",       "rows",   "q",
-                            "wo",     "table", "kept_layers", "budget", "layer",
-                            "layers", "scale", "dtype"};
+  const StringRef keys[] = {
+      "k",           "v",      "raw_k", "rows",   "q",     "wo",    "table",
+      "kept_layers", "budget", "layer", "layers", "scale", "dtype", "new_queries",
+      "row_states"};
   for (const auto &[key, value] : object)
     if (!llvm::is_contained(keys, StringRef(key)))
       return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") +
@@ -274,6 +301,8 @@ llvm::Expected<Layer> Reader::run() {
   if (Error error = readHeads())
     return error;
   if (Error error = readState())
+    return error;
+  if (Error error = readRowStates())
     return error;
   return layer;
 }
@@ -316,6 +345,8 @@ Error reference::checkInputs(PolicyOp policy, const Layer &layer) {
       return need(layer.keptLayers, "kept_layers");
     case EngineInput::Keys:
     case EngineInput::Layer:
+    case EngineInput::NewQueries:
+    case EngineInput::RowState:
       return; // every layer has them
     }
   };

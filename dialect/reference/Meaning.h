@@ -12,6 +12,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace kvc::reference {
@@ -32,6 +35,10 @@ struct Layer {
   std::vector<double> wo;         // [D, Hq * d], the output projection
   std::vector<double> keptLayers; // [T], earlier layers that kept the token
   std::vector<double> table;      // [layers, Hq], importance
+  /// Queries that no earlier run has had; T where nobody says.
+  std::optional<int64_t> newQueries;
+  /// By name what rows carry so far, [Hkv, T]; 0 for names that are not here.
+  std::map<std::string, std::vector<double>> rowStates;
   /// [Hkv][T] of a cache of rows: the tokens that a head has a row of; empty: all.
   /// What k, v and kRaw have in the place of others is nobody's.
   std::vector<std::vector<bool>> rows;

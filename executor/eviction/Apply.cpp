@@ -76,12 +76,36 @@ bool ranksNothing(const LayerFile &file, uint32_t budget, uint32_t window) {
   return true;
 }
 
-/// What scoring reads must be there, unless nothing is scored.
-void checkInputs(const LayerFile &file, uint32_t budget,
+/// How many of the last queries no earlier run has had, where the file says so: with a
+/// number, or by what rows have carried so far.
+std::optional<uint32_t> newQueries(const LayerFile &file,
+                                   const Manifest &manifest) {
+  if (file.newQueries)
+    return file.newQueries;
+  for (const LayerTensors &layer : file.layers)
+    for (const std::string &name : manifest.states)
+      if (layer.states.contains(name))
+        return file.queries;
+  return std::nullopt;
+}
+
+/// How many of the last queries are read.
+uint32_t queriesWanted(const LayerFile &file, const Manifest &manifest) {
+  uint32_t wanted = std::min(manifest.queries, file.tokens);
+  if (std::optional<uint32_t> only = newQueries(file, manifest);
+      only && manifest.leastQueries)
+    wanted = std::max(*only, std::min(*manifest.leastQueries, file.tokens));
+  return wanted;
+}
+
+/// What scoring reads must be there, unless nothing is scored; `carries`: what rows
+/// carry is computed all the same.
+void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
                  const Manifest &manifest) {
   bool scored =
-      file.tokens > budget &&
-      !(manifest.window && ranksNothing(file, budget, *manifest.window));
+      carries ||
+      (file.tokens > budget &&
+       !(manifest.window && ranksNothing(file, budget, *manifest.window)));
   for (size_t layer = 0; layer < file.layers.size(); ++layer) {
     const LayerTensors &tensors = file.layers[layer];
     for (auto [name, wanted, tensor] :
@@ -98,15 +122,20 @@ void checkInputs(const LayerFile &file, uint32_t budget,
     return;
   // In front of the first token there are none: policies see rows of zeros
   // there, here as in a prompt that is as short.
-  uint32_t wanted = std::min(manifest.queries, file.tokens);
+  uint32_t wanted = queriesWanted(file, manifest);
   if (file.queries < wanted)
     throw fail(KVC_BAD_ARGUMENT,
-               "{}: policy '{}' reads the last {} queries, got {}", file.path(),
-               manifest.policy, wanted, file.queries);
+               "{}: policy '{}' reads the last {} queries{}, got {}",
+               file.path(), manifest.policy, wanted,
+               manifest.leastQueries && !newQueries(file, manifest)
+                   ? ", unless metadata 'new' says how many are new"
+                   : "",
+               file.queries);
 }
 
 void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
-                const LayerFile &file, const KeptSequence &kept) {
+                const LayerFile &file, const KeptSequence &kept, bool state,
+                const Manifest &manifest) {
   std::string prefix = formatted("layers.{}.", layer);
   uint64_t heads = file.kvHeads, rows = kept.indices.size();
   const std::string &type = file.layers[0].k->dtype;
@@ -127,6 +156,11 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
   }
   if (file.ofRows)
     out[prefix + "positions"] = TensorData::of("I32", {rows}, kept.positions);
+  else if (state) // rows of a prompt are tokens
+    out[prefix + "positions"] = TensorData::of("I32", {rows}, kept.indices);
+  for (size_t j = 0; j < kept.states.size(); ++j)
+    out[prefix + "state." + manifest.states[j]] =
+        TensorData::of("F32", {rows}, kept.states[j]);
   if (kept.scores.empty())
     return;
   std::vector<uint64_t> shape{heads, kept.past};
@@ -174,11 +208,15 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   plan.dtype = files[0].dtype;
   plan.max_batch = uint32_t(files.size());
   std::vector<uint32_t> budgets;
+  // A cache of rows has been run before, and will be again.
+  bool carries =
+      !manifest.states.empty() && (files[0].ofRows || options.state);
   for (const LayerFile &file : files) {
     plan.max_tokens = std::max(plan.max_tokens, file.tokens);
     budgets.push_back(budget.of(file.tokens));
-    checkInputs(file, budgets.back(), manifest);
+    checkInputs(file, budgets.back(), carries, manifest);
   }
+  evictor.carryStates(carries);
   plan.cache = options.page      ? KVC_PAGED
                : files[0].ofRows ? KVC_RAGGED
                                  : KVC_DENSE;
@@ -215,6 +253,14 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
         sequence.wo = tensors.wo->data;
         sequence.hidden = files[s].hidden;
       }
+      sequence.newQueries = newQueries(files[s], manifest);
+      for (const std::string &name : manifest.states) {
+        auto state = tensors.states.find(name);
+        sequence.states.push_back(
+            state == tensors.states.end()
+                ? nullptr
+                : reinterpret_cast<const float *>(state->second->data));
+      }
       batch.push_back(sequence);
     }
     KeptLayer kept =
@@ -225,7 +271,8 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
                                 "they rank below every number",
                                 layer));
     for (size_t s = 0; s < files.size(); ++s) {
-      addOutputs(outputs[s], layer, files[s], kept.sequences[s]);
+      addOutputs(outputs[s], layer, files[s], kept.sequences[s], options.state,
+                 manifest);
       if (!options.metrics.empty())
         metrics[s].layers.push_back(measure(metricsLayer(files[s], layer),
                                             kept.sequences[s], files[s].dtype,

@@ -18,6 +18,7 @@ struct ApplyOptions {
   std::string metrics;         // file for metrics, JSON; empty: none
   uint32_t metricsQueries = 1; // of the last so many queries
   bool scores = false;
+  bool state = false;   // of prompts too: positions, and what rows carry
   uint32_t page = 0;    // slots of a page; 0: the cache is not paged
   bool profile = false; // print what a GPU would take; target ptx
   std::string card = "h100";

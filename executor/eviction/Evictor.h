@@ -36,6 +36,8 @@ public:
   /// carries state, layers must come in order, from 0, with the same lengths.
   KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
                   bool scores, uint32_t layer = 0, uint32_t layers = 1);
+  /// What rows carry is computed for all of them, from the next layer on.
+  void carryStates(bool carry) { carries = carry; }
   /// Slots of a page, where the plan is for a paged cache; a power of two.
   void setPage(uint32_t rows) { pageRows = rows; }
 
@@ -47,6 +49,7 @@ private:
   std::unique_ptr<kvc_plan> current;
   std::vector<float> table;
   uint32_t pageRows = 1;
+  bool carries = false;
   /// State of the running sequences, and the layer that comes next.
   struct State;
   std::unique_ptr<State> state;

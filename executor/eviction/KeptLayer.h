@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace kvc::rt {
@@ -24,6 +25,11 @@ struct LayerSequence {
   uint32_t budget = 0;           // B
   const std::byte *wo = nullptr; // [hidden, Hq * d]; or null
   uint32_t hidden = 0;
+  /// Queries that no earlier run has had; unset: T.
+  std::optional<uint32_t> newQueries;
+  /// What rows carry, in the order of the manifest's states, each laid out as the rows
+  /// of k; null, or beyond the end: 0.
+  std::vector<const float *> states;
 };
 
 /// What the rows of a merging policy represent, head after head.
@@ -41,6 +47,7 @@ struct KeptSequence {
   std::vector<float> scores;    // [Hkv, past]; of rows [those that were ranked]
   std::vector<int32_t> positions; // [sum of counts], of rows only
   MemberTable members;            // empty where the policy does not merge
+  std::vector<std::vector<float>> states; // [states][sum of counts], if asked for
 };
 
 struct KeptLayer {

@@ -23,6 +23,8 @@ LayerCall::LayerCall(const kvc_plan &plan,
   hasRows() ? setRows(pageRows) : setCache();
   if (info.queries)
     setQueries();
+  if (info.row_states)
+    setRowStates();
   if (info.inputs & KVC_READS_WO)
     setProjection();
   setOutputs();
@@ -184,8 +186,48 @@ void LayerCall::setRows(uint32_t pageRows) {
   args.cache = &cache;
 }
 
+uint32_t LayerCall::queriesRead() {
+  if (info.queries != KVC_ALL_QUERIES)
+    return info.queries;
+  bool known = std::any_of(
+      batch.begin(), batch.end(),
+      [](const LayerSequence &s) { return s.newQueries.has_value(); });
+  if (!(info.inputs & KVC_READS_NEW_QUERIES) || !known)
+    return tokens;
+  uint32_t queries = std::min(std::max(info.least_queries, 1u), tokens);
+  std::vector<int32_t> counts;
+  for (const LayerSequence &s : batch) {
+    counts.push_back(int32_t(s.newQueries.value_or(s.tokens)));
+    queries = std::max(queries, uint32_t(counts.back()));
+  }
+  args.new_queries = arena.upload(counts);
+  return queries;
+}
+
+/// [states][batch][heads][tokens], by row.
+void LayerCall::setRowStates() {
+  size_t ofState = batch.size() * heads * tokens;
+  auto *memory = arena.zeros<float>(info.row_states * ofState);
+  for (size_t j = 0; j < info.row_states; ++j)
+    for (size_t s = 0; s < batch.size(); ++s) {
+      if (j >= batch[s].states.size() || !batch[s].states[j])
+        continue;
+      const float *next = batch[s].states[j];
+      for (size_t h = 0; h < heads; next += rowsOf(s, h++))
+        arena.device.upload(memory + j * ofState + (s * heads + h) * tokens,
+                            next, rowsOf(s, h) * sizeof(float));
+    }
+  args.row_states = {memory,
+                     int64_t(ofState),
+                     int64_t(heads) * tokens,
+                     tokens,
+                     1,
+                     0,
+                     0};
+}
+
 void LayerCall::setQueries() {
-  uint32_t queries = info.queries == KVC_ALL_QUERIES ? tokens : info.queries;
+  uint32_t queries = queriesRead();
   size_t queryHeads = plan.options.q_heads;
   auto rows = [](const LayerSequence &s) { return size_t(s.queries); };
   Source q{[](const LayerSequence &s) { return s.q; }, rows, true};
@@ -259,9 +301,16 @@ void LayerCall::makeCache(const std::vector<int32_t> &counts) {
   args.v_out = arena.zeros<std::byte>(batch.size() * outRows * rowBytes);
   if (hasRows())
     args.positions_out = arena.zeros<int32_t>(batch.size() * outRows);
+  if (carries)
+    args.row_states_out =
+        arena.zeros<float>(info.row_states * batch.size() * outRows);
 }
 
 KeptLayer LayerCall::run(bool scores) {
+  // Scoring asks only whether there is a place; the one that is written to is as large
+  // as what was kept.
+  if (carries)
+    args.row_states_out = arena.zeros<float>(1);
   plan.enqueue(args, Phase::Score, Phase::Select, nullptr);
   arena.device.synchronize();
   makeCache(arena.download(args.counts, batch.size() * heads));
@@ -296,6 +345,9 @@ KeptSequence LayerCall::read(size_t s, bool scores) const {
   };
   kept.k = cache(args.k_out);
   kept.v = cache(args.v_out);
+  for (size_t j = 0; carries && j < info.row_states; ++j)
+    kept.states.push_back(arena.download(
+        args.row_states_out + (j * batch.size() + s) * outRows, sum));
   std::vector<int32_t> ranked(heads);
   if (hasRows()) {
     kept.positions = arena.download(args.positions_out + s * outRows, sum);

@@ -30,6 +30,8 @@ public:
   /// tokens].
   void setTable(const std::vector<float> &table);
   void setState(int32_t *memory);
+  /// What rows carry is computed for all of them, and read back.
+  void carryStates() { carries = info.row_states != 0; }
 
   /// Throws Failure.
   KeptLayer run(bool scores);
@@ -45,6 +47,7 @@ private:
   uint32_t tokens = 0;       // of the longest sequence
   const size_t rowBytes;     // of a token and head
   size_t outRows = 1;        // of a sequence in k_out and v_out
+  bool carries = false;
 
   /// Rows of all sequences in one piece of memory: [batch][head][rows].
   struct Packed {
@@ -67,7 +70,10 @@ private:
   bool hasRows() const { return plan.options.cache != KVC_DENSE; }
   /// How many rows a head has.
   size_t rowsOf(size_t sequence, size_t head) const;
+  /// How many of the last queries the policy reads, of every sequence.
+  uint32_t queriesRead();
   void setQueries();
+  void setRowStates();
   void setProjection();
   void setOutputs();
   void makeCache(const std::vector<int32_t> &counts);

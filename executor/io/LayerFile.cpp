@@ -47,7 +47,7 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
   ofRows = file.find("layers.0.lengths") || file.find("layers.0.positions");
   if (ofRows) {
     // T comes first: it may be known of a later layer's rows only.
-    std::optional<uint32_t> length = readLength();
+    std::optional<uint32_t> length = readWhole("length", 1);
     for (size_t layer = 0; layer < count; ++layer)
       readRows(layer, layers.emplace_back(), length);
     if (tokens == 0)
@@ -58,8 +58,10 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
   } else {
     layers.resize(count);
   }
-  for (size_t layer = 0; layer < count; ++layer)
+  for (size_t layer = 0; layer < count; ++layer) {
     readLayer(layer);
+    readStates(layer);
+  }
   readMetadata();
 }
 
@@ -100,20 +102,20 @@ const TensorView &LayerFile::integers(size_t layer, const char *name) {
   return tensor;
 }
 
-std::optional<uint32_t> LayerFile::readLength() const {
-  auto it = file.metadata.find("length");
+std::optional<uint32_t> LayerFile::readWhole(const char *name,
+                                             uint32_t least) const {
+  auto it = file.metadata.find(name);
   if (it == file.metadata.end())
     return std::nullopt;
   const std::string &text = it->second;
   uint32_t value = 0;
   auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 ||
-      value > INT32_MAX)
+  if (error != std::errc() || end != text.data() + text.size() ||
+      value < least || value > INT32_MAX)
     throw fail(KVC_BAD_ARGUMENT,
-               "{}: metadata 'length' must be a whole number of 1 to {}, got "
-               "'{}'",
-               path(), INT32_MAX, text);
+               "{}: metadata '{}' must be a whole number of {} to {}, got '{}'",
+               path(), name, least, INT32_MAX, text);
   return value;
 }
 
@@ -234,6 +236,29 @@ void LayerFile::readLayer(size_t index) {
   }
 }
 
+void LayerFile::readStates(size_t index) {
+  std::string prefix = formatted("layers.{}.state.", index);
+  LayerTensors &layer = layers[index];
+  std::vector<uint64_t> shape{kvHeads, tokens};
+  std::string rule = formatted("F32 [{}, {}]", kvHeads, tokens);
+  if (ofRows) {
+    shape = {layer.rows};
+    rule = formatted("F32 [{}], a number for each row", layer.rows);
+  }
+  for (const auto &[name, tensor] : file.tensors) {
+    if (!name.starts_with(prefix))
+      continue;
+    if (tensor.dtype != "F32" || tensor.shape != shape)
+      throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' must be {}, got {}", path(),
+                 name, rule, tensor.describe());
+    if (int64_t at = findNaN(tensor, KVC_F32); at >= 0)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: tensor '{}' must not hold NaN, got NaN at element {}",
+                 path(), name, at);
+    layer.states[name.substr(prefix.size())] = &tensor;
+  }
+}
+
 std::optional<double> LayerFile::readNumber(const char *name) const {
   auto it = file.metadata.find(name);
   if (it == file.metadata.end())
@@ -253,6 +278,11 @@ std::optional<double> LayerFile::readNumber(const char *name) const {
 
 void LayerFile::readMetadata() {
   scale = float(readNumber("scale").value_or(0));
+  newQueries = readWhole("new", 0);
+  if (newQueries && *newQueries > queries)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: metadata 'new' must be at most the {} queries of q, got {}",
+               path(), queries, *newQueries);
   ropeTheta = readNumber("rope_theta");
   if (ropeTheta && *ropeTheta < 0)
     throw fail(KVC_BAD_ARGUMENT,

@@ -6,6 +6,7 @@
 #include "kvc/kvc.h"
 #include "executor/io/Safetensors.h"
 
+#include <map>
 #include <optional>
 
 namespace kvc::rt {
@@ -20,6 +21,8 @@ struct LayerTensors {
   const int32_t *lengths = nullptr;   // [Hkv]
   const int32_t *positions = nullptr; // [rows]
   uint64_t rows = 0;                  // of all heads
+  /// What rows carry, by name: F32 [rows], of a prompt [Hkv, T].
+  std::map<std::string, const TensorView *> states;
 };
 
 /// A prompt, or a cache of rows: `lengths` and `positions` in every layer. Shapes are
@@ -36,6 +39,7 @@ public:
   uint32_t hidden = 0;              // D, 0 without output projections
   kvc_dtype dtype = KVC_F32;
   float scale = 0; // 0: the default
+  std::optional<uint32_t> newQueries; // metadata 'new'
   std::optional<double> ropeTheta;
   const std::string &path() const { return file.path; }
   /// K and V of all layers.
@@ -46,8 +50,10 @@ private:
   /// Counts and positions of a layer's rows; `length` is T if the file says so.
   void readRows(size_t index, LayerTensors &layer,
                 std::optional<uint32_t> length);
-  std::optional<uint32_t> readLength() const;
+  /// A whole number of the metadata.
+  std::optional<uint32_t> readWhole(const char *name, uint32_t least) const;
   const TensorView &integers(size_t layer, const char *name);
+  void readStates(size_t index);
   void readMetadata();
   std::optional<double> readNumber(const char *name) const;
   const TensorView &tensor(size_t layer, const char *name, size_t rank);

@@ -11,9 +11,18 @@
 namespace kvc::rt {
 
 /// What an extent may name. `symbolNames` spells them in this order.
-enum class Symbol { Batch, QHeads, KvHeads, HeadDim, Tokens, IndexCapacity };
-constexpr std::array<const char *, 6> symbolNames = {
-    "batch", "q_heads", "kv_heads", "head_dim", "tokens", "index_capacity"};
+enum class Symbol {
+  Batch,
+  QHeads,
+  KvHeads,
+  HeadDim,
+  Tokens,
+  QRows,
+  IndexCapacity
+};
+constexpr std::array<const char *, 7> symbolNames = {
+    "batch",  "q_heads", "kv_heads",      "head_dim",
+    "tokens", "q_rows",  "index_capacity"};
 using Symbols = std::array<uint64_t, symbolNames.size()>;
 
 /// A product of numbers, symbols and ceildiv(a,b), each of a and b an extent:

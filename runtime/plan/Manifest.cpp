@@ -16,7 +16,8 @@ namespace {
 
 constexpr int supportedFormat = 2;
 // Far above what any policy has. Times and texts grow with these.
-constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024;
+constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024,
+                 mostStates = 1024;
 // What a launch's parameters hold on every GPU (4 KiB), in 64-bit slots.
 constexpr size_t mostArgs = KVC_MAX_KERNEL_ARGUMENTS;
 
@@ -236,6 +237,14 @@ Manifest Manifest::parse(const std::string &text) {
           : uint32_t(reader.number("queries", KVC_ALL_QUERIES - 1));
   if (!reader.field("window").is(Kind::Null))
     manifest.window = uint32_t(reader.number("window"));
+  if (root->find("least_queries"))
+    manifest.leastQueries = uint32_t(reader.number("least_queries", 1024));
+  if (root->find("states"))
+    for (const JsonValue &state : reader.list("states", 1, mostStates)) {
+      if (!state.is(Kind::Text))
+        throw reader.bad("states", "a list of texts", state);
+      manifest.states.push_back(state.text);
+    }
   for (const JsonValue &buffer : reader.list("buffers", 0, mostBuffers))
     manifest.buffers.push_back(parseBuffer(buffer, manifest.buffers.size()));
   size_t buffers = manifest.buffers.size();

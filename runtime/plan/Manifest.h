@@ -55,6 +55,9 @@ struct Manifest {
   std::string policy;
   uint32_t queries;               // last queries that are read, as in kvc.h
   std::optional<uint32_t> window; // protected tokens; empty: depends on B
+  /// Where new queries are read: last queries that are read at least.
+  std::optional<uint32_t> leastQueries;
+  std::vector<std::string> states; // names of what rows carry
   std::optional<unsigned> lseBuffer;
   std::optional<ScoresSpec> scores;
   std::vector<BufferSpec> buffers;

@@ -43,12 +43,15 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                                {Argument::k_raw, KVC_READS_RAW_KEYS},
                                {Argument::member_rows, KVC_MERGES}})
     inputs |= module.manifest.reads(argument) ? unsigned(bit) : 0;
+  if (module.manifest.leastQueries)
+    inputs |= KVC_READS_NEW_QUERIES;
   for (const KernelSpec &kernel : variant->kernels)
     for (const Slot &slot : kernel.slots)
       if (!slot.scratch && slot.index == uint32_t(Argument::v))
         readsValues[size_t(kernel.phase)] = true;
   // A grid that cannot be computed is refused here, not in mid-prefill.
-  Symbols limits = symbols(options.max_batch, options.max_tokens, 1);
+  Symbols limits =
+      symbols(options.max_batch, options.max_tokens, options.max_tokens, 1);
   for (const KernelSpec &kernel : variant->kernels)
     for (const Extent &extent : kernel.grid)
       extent.evaluate(limits);
@@ -82,7 +85,7 @@ void kvc_plan::chooseVariant() {
         shapeText(options.head_dim, group, options.dtype, options.cache));
 }
 
-Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
+Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens, uint32_t queries,
                           uint32_t indexCapacity) const {
   Symbols values;
   values[size_t(Symbol::Batch)] = batch;
@@ -90,6 +93,7 @@ Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens,
   values[size_t(Symbol::KvHeads)] = options.kv_heads;
   values[size_t(Symbol::HeadDim)] = options.head_dim;
   values[size_t(Symbol::Tokens)] = tokens;
+  values[size_t(Symbol::QRows)] = std::min(queries, tokens);
   values[size_t(Symbol::IndexCapacity)] = indexCapacity;
   return values;
 }
@@ -102,7 +106,8 @@ void kvc_plan::placeBuffers() {
     unsigned first, last;
   };
   std::vector<Placed> placed;
-  Symbols limits = symbols(options.max_batch, options.max_tokens, 0);
+  Symbols limits =
+      symbols(options.max_batch, options.max_tokens, options.max_tokens, 0);
   for (size_t i = 0; i < module.manifest.buffers.size(); ++i) {
     const BufferSpec &buffer = module.manifest.buffers[i];
     uint64_t bytes = buffer.bytes;
@@ -131,6 +136,16 @@ uint32_t kvc_plan::queriesOf(uint32_t tokens) const {
   return queries == KVC_ALL_QUERIES ? tokens : queries;
 }
 
+uint32_t kvc_plan::queriesOf(const kvc_layer_args &args) const {
+  if (!(inputs & KVC_READS_NEW_QUERIES) || !args.new_queries)
+    return queriesOf(args.tokens);
+  uint32_t queries = std::min(*module.manifest.leastQueries, args.tokens);
+  if (module.device->onHost())
+    for (uint32_t s = 0; s < args.batch; ++s)
+      queries = std::max(queries, uint32_t(args.new_queries[s]));
+  return queries;
+}
+
 kvc_plan_info kvc_plan::query() const {
   kvc_plan_info info = {};
   info.struct_size = sizeof info;
@@ -140,6 +155,8 @@ kvc_plan_info kvc_plan::query() const {
     info.launches += !(kernel.skippedWithLse && options.lse_given);
   info.queries = module.manifest.queries;
   info.inputs = inputs;
+  info.least_queries = module.manifest.leastQueries.value_or(0);
+  info.row_states = uint32_t(module.manifest.states.size());
   info.vector = variant->vector;
   info.scores_offset = -1;
   if (module.manifest.scores) {
@@ -171,7 +188,8 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
   kvc_cache_view cache = {};
   openCache(args, cache);
   check(args, first, last);
-  Symbols sizes = symbols(args.batch, args.tokens, args.index_capacity);
+  Symbols sizes =
+      symbols(args.batch, args.tokens, args.q_rows, args.index_capacity);
   ArgumentValues values = argumentValues(args, options, lseOf(args), cache);
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&

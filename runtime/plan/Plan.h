@@ -43,8 +43,12 @@ private:
 
   void chooseVariant();
   void placeBuffers();
-  /// Queries that scoring reads of a sequence of `tokens` tokens.
+  /// Queries that scoring reads of a sequence of `tokens` tokens, where nobody says
+  /// how many are new.
   uint32_t queriesOf(uint32_t tokens) const;
+  /// And of the longest sequence of a call, as far as the host knows it.
+  uint32_t queriesOf(const kvc_layer_args &args) const;
+  void checkNewQueries(const kvc_layer_args &args) const;
 
   // PlanChecks.cpp
   /// Puts the rows of a cache in the place of a dense prompt's, and `cache` has the
@@ -58,7 +62,7 @@ private:
   void checkStride(int64_t stride, const char *name) const;
 
   kvc::rt::LseView lseOf(const kvc_layer_args &args) const;
-  kvc::rt::Symbols symbols(uint32_t batch, uint32_t tokens,
+  kvc::rt::Symbols symbols(uint32_t batch, uint32_t tokens, uint32_t queries,
                            uint32_t indexCapacity) const;
 };
 

@@ -78,6 +78,17 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
                  args.tokens, view.length(s));
 }
 
+void kvc_plan::checkNewQueries(const kvc_layer_args &args) const {
+  if (!args.new_queries || !(inputs & KVC_READS_NEW_QUERIES) ||
+      !module.device->onHost())
+    return;
+  for (uint32_t s = 0; s < args.batch; ++s)
+    if (args.new_queries[s] < 0 || args.new_queries[s] > args.lengths[s])
+      throw fail(KVC_BAD_ARGUMENT,
+                 "sequence {}: new_queries must be 0 to T ({}), got {}", s,
+                 args.lengths[s], args.new_queries[s]);
+}
+
 void kvc_plan::check(const kvc_layer_args &args, Phase first,
                      Phase last) const {
   auto atMost = [](uint64_t value, uint64_t most, const char *name,
@@ -118,11 +129,14 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   }
   if (first == Phase::Score && module.manifest.queries) {
     aligned(args.q, "q");
-    uint32_t queries = queriesOf(args.tokens);
+    checkNewQueries(args);
+    uint32_t queries = queriesOf(args);
     if (args.q_rows < queries)
       throw fail(KVC_BAD_ARGUMENT,
                  "policy '{}' reads the last {} queries, got q_rows {}",
                  module.manifest.policy, queries, args.q_rows);
+    if (!args.q_rows)
+      throw fail(KVC_BAD_ARGUMENT, "q_rows must be at least 1, got 0");
     if (options.lse_given)
       notNull(args.lse, "lse");
     if (args.lse && args.lse_rows < queries)

@@ -21,6 +21,7 @@ kvc::test::openEvictor(const std::string &library, kvc_target target,
   plan.max_batch = uint32_t(sequences.size());
   for (auto [tokens, budget] : sequences)
     plan.max_tokens = std::max(plan.max_tokens, uint32_t(tokens));
+  evictor->carryStates(true); // where the policy has any
   evictor->plan(plan);
   return evictor;
 }

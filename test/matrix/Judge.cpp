@@ -63,6 +63,44 @@ static void judgeTokens(const std::vector<int64_t> &kept,
                                    : "kept"));
 }
 
+bool kvc::test::carriedMayBe(float got, double want) {
+  if (std::isnan(want) || std::isinf(want))
+    return std::isnan(want) ? std::isnan(got) : double(got) == want;
+  return std::abs(got - want) <= 5e-5 * (1 + std::abs(want));
+}
+
+/// A row carries what its token has drawn, or all its members' tokens. Members with
+/// the position of their row do not say which tokens they are.
+static void judgeCarried(const reference::Layer &layer,
+                         const rt::KeptSequence &got,
+                         const reference::Kept &want, Faults &faults) {
+  if (got.states.size() != want.carried.size())
+    return faults.add(rt::formatted("rows carry {} numbers, not {}",
+                                    got.states.size(), want.carried.size()));
+  if (want.merge && want.merge->sharePositions)
+    return;
+  for (size_t j = 0; j < want.carried.size(); ++j) {
+    size_t row = 0, member = 0;
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      auto own = want.carried[j].ofTokens.data.begin() + g * layer.tokens;
+      std::vector<double> sums(size_t(got.counts[g]));
+      if (!want.merge)
+        for (size_t r = 0; r < sums.size(); ++r)
+          sums[r] = own[got.indices[row + r]];
+      for (int32_t m = 0; want.merge && m < got.members.counts[g];
+           ++m, ++member)
+        sums[size_t(got.members.rows[member])] +=
+            own[got.members.positions[member]];
+      for (size_t r = 0; r < sums.size(); ++r, ++row)
+        if (!carriedMayBe(got.states[j][row], sums[r]))
+          faults.add(rt::formatted("head {}: row {} carries {} = {:.9g}, not "
+                                   "{:.9g}",
+                                   g, r, want.carried[j].name,
+                                   got.states[j][row], sums[r]));
+    }
+  }
+}
+
 Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
                         const reference::Kept &want, Margin &margin) {
   Faults faults;
@@ -98,6 +136,8 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
   }
   if (merges)
     faults.append(judgeMerge(problem, got, want, margin), "");
+  if (faults.empty())
+    judgeCarried(layer, got, want, faults);
   return faults;
 }
 
@@ -150,6 +190,9 @@ Faults kvc::test::compareBytes(const rt::KeptLayer &a, const rt::KeptLayer &b) {
       faults.add(rt::formatted("another table of members in sequence {}", i));
     if (!sameBytes(s.scores, t.scores))
       faults.add(rt::formatted("other scores in sequence {}", i));
+    if (!std::equal(s.states.begin(), s.states.end(), t.states.begin(),
+                    t.states.end(), sameBytes))
+      faults.add(rt::formatted("rows carry other numbers in sequence {}", i));
   }
   return faults;
 }

@@ -45,8 +45,11 @@ public:
   virtual bool searchesEither(int64_t head, int64_t token) = 0;
 };
 
-/// Kept tokens and their order, the bytes of K and V, scores, and where rows
-/// are merged the table of members and the means.
+/// May a row carry this number, where the reference has `want`?
+bool carriedMayBe(float got, double want);
+
+/// Kept tokens and their order, the bytes of K and V, scores, what rows carry, and
+/// where rows are merged the table of members and the means.
 Faults judge(const Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want, Margin &margin);
 

@@ -75,7 +75,8 @@ int64_t kvc::test::queriesFor(PolicyOp policy, int64_t tokens) {
     Value last = attention.getLast();
     auto param = last.getDefiningOp<ParamOp>();
     auto number = param ? dyn_cast<IntegerAttr>(param.getValue()) : nullptr;
-    most = std::max({most, attention.readsAll() ? tokens : constantOf(last),
+    bool all = attention.readsAll() || attention.readsNew();
+    most = std::max({most, all ? tokens : constantOf(last),
                      number ? number.getInt() : 0});
   });
   return std::min(tokens, most + 6);

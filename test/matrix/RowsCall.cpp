@@ -5,6 +5,7 @@
 #include "runtime/base/DType.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -27,12 +28,76 @@ packed(const std::vector<std::vector<float>> &rows, kvc_dtype dtype) {
   return bytes;
 }
 
+/// NaN is the same as itself.
+static bool sameBytes(const std::vector<float> &a,
+                      const std::vector<float> &b) {
+  return a.size() == b.size() &&
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
 bool RowsKept::operator==(const RowsKept &other) const {
   return indices == other.indices && positions == other.positions &&
-         k == other.k && v == other.v && scores.size() == other.scores.size() &&
-         (scores.empty() || std::memcmp(scores.data(), other.scores.data(),
-                                        scores.size() * sizeof(float)) == 0);
+         k == other.k && v == other.v && sameBytes(scores, other.scores) &&
+         std::equal(states.begin(), states.end(), other.states.begin(),
+                    other.states.end(), sameBytes);
 }
+
+namespace {
+/// Numbers that rows carry, beside the rows of a cache: by slot where its positions are.
+class LaidStates {
+public:
+  LaidStates(const Laid &cache, uint32_t most,
+             const std::vector<std::vector<std::vector<float>>> &states)
+      : cache(cache) {
+    const kvc_cache_view &view = cache.view;
+    auto of = [&](int64_t stride) { return stride / int64_t(view.head_dim); };
+    bool bySlot = view.positions_by_slot;
+    rows.by_slot = bySlot;
+    rows.batch_stride =
+        bySlot ? of(view.k.batch_stride) : int64_t(view.kv_heads) * most;
+    rows.head_stride = bySlot ? of(view.k.head_stride) : most;
+    rows.row_stride = bySlot ? of(view.k.row_stride) : 1;
+    rows.page_stride = of(view.k.page_stride);
+    // As many as the cache has rows, wherever they lie.
+    size_t ofState = std::max<size_t>(cache.memory.size() / view.head_dim,
+                                      view.batch * view.kv_heads * most);
+    rows.state_stride = int64_t(ofState);
+    memory.assign(ofState * states.size(), NAN);
+    for (size_t j = 0; j < states.size(); ++j)
+      for (size_t own = 0; own < states[j].size(); ++own)
+        for (size_t r = 0; r < states[j][own].size(); ++r) {
+          size_t at = place(own / view.kv_heads, own % view.kv_heads, r);
+          if (at < ofState) // the view may be wrong
+            memory[j * ofState + at] = states[j][own][r];
+        }
+    rows.data = memory.data();
+  }
+  kvc_row_states rows = {};
+
+private:
+  const Laid &cache;
+  std::vector<float> memory;
+
+  size_t place(size_t s, size_t g, size_t r) const {
+    const kvc_cache_view &view = cache.view;
+    auto first = int64_t(g) * rows.head_stride;
+    if (!rows.by_slot)
+      return size_t(int64_t(s) * rows.batch_stride + first + int64_t(r));
+    auto number = [&](const kvc_numbers &numbers) {
+      return numbers.data + int64_t(s) * numbers.batch_stride +
+             int64_t(g) * numbers.head_stride;
+    };
+    size_t slot = r + (view.offsets.data ? size_t(*number(view.offsets)) : 0);
+    if (view.kind != KVC_PAGED)
+      return size_t(int64_t(s) * rows.batch_stride + first +
+                    int64_t(slot) * rows.row_stride);
+    return size_t(number(view.table)[slot / view.page_rows] *
+                      rows.page_stride +
+                  first + int64_t(slot % view.page_rows) * rows.row_stride);
+  }
+};
+} // namespace
 
 RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
                                 const Laid *raw, const RowsInput &input,
@@ -106,6 +171,14 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
     word |= int32_t(input.layer) << 16;
   args.state = state.empty() ? nullptr : state.data();
   args.state_rows = most;
+  LaidStates laidStates(cache, most, input.states);
+  std::vector<float> statesOut(info.row_states * batch * outRows, NAN);
+  if (!input.newQueries.empty())
+    args.new_queries = input.newQueries.data();
+  if (!input.states.empty())
+    args.row_states = laidStates.rows;
+  if (input.carries && info.row_states)
+    args.row_states_out = statesOut.data();
   args.indices = indices.data();
   args.index_capacity = capacity;
   args.counts = counts.data();
@@ -138,6 +211,10 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
       kept.positions.assign(positions.begin() + from, positions.begin() + to);
       kept.k.assign(k.begin() + from * rowBytes, k.begin() + to * rowBytes);
       kept.v.assign(v.begin() + from * rowBytes, v.begin() + to * rowBytes);
+      for (uint32_t j = 0; args.row_states_out && j < info.row_states; ++j) {
+        auto numbers = statesOut.begin() + j * batch * outRows;
+        kept.states.emplace_back(numbers + from, numbers + to);
+      }
       int32_t ranked = prompt ? past[s] : past[own];
       if (info.scores_offset >= 0 && ranked) {
         auto *scores = reinterpret_cast<const float *>(

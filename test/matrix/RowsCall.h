@@ -23,6 +23,12 @@ struct RowsInput {
   /// How many layers in front have kept a token, [batch, longest]; empty where the
   /// policy does not ask.
   std::vector<int32_t> keptLayers;
+  /// How many queries are new, [batch]; empty: nobody says.
+  std::vector<int32_t> newQueries;
+  /// What rows carry so far, [states][batch * heads][rows]; empty: 0.
+  std::vector<std::vector<std::vector<float>>> states;
+  /// What they carry on is asked for.
+  bool carries = true;
 };
 
 /// What one head keeps.
@@ -30,6 +36,7 @@ struct RowsKept {
   std::vector<int32_t> indices, positions;
   std::vector<std::byte> k, v;
   std::vector<float> scores; // of its past; empty: nothing was ranked
+  std::vector<std::vector<float>> states; // [states][kept]
   bool operator==(const RowsKept &other) const;
 };
 

@@ -61,6 +61,8 @@ public:
         places = {{0, 1}, {1, 3}};
       readsState |= mlir::isa<KeptLayersOp>(op);
       readsRaw |= llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);
+      if (auto keep = mlir::dyn_cast<KeepOp>(op))
+        states = keep.getCarried().size();
       slow |= mlir::isa<ProjectedNormOp>(op);
       if (auto segment = mlir::dyn_cast<SegmentOp>(op))
         swap |= 2 * (segment.getKind() == SegmentKind::Rank);
@@ -90,6 +92,7 @@ private:
   PolicyOp policy;
   bool readsRaw = false, readsState = false, rounded = false, slow = false;
   int swap = 0;
+  size_t states = 0; // numbers that each row carries
 
   static bool runsPTX(const Shape &shape) { return shape.kvHeads == 1; }
 
@@ -157,6 +160,17 @@ private:
         continue;
       SCOPED_TRACE(testing::Message() << "layout " << int(layout));
       expectSame(first, evict(other.get(), cache, raw, layout, page, input));
+    }
+    if (states) {
+      // Nobody who does not ask for what rows carry keeps other rows.
+      SCOPED_TRACE("not carried");
+      RowsInput other = input;
+      other.carries = false;
+      RowsResult got =
+          evict(host.get(), cache, raw, Layout::Compacted, 1, other);
+      for (size_t i = 0; i < got.heads.size(); ++i)
+        got.heads[i].states = first.heads[i].states;
+      expectSame(first, got);
     }
     if (whole) {
       SCOPED_TRACE("prompt");
@@ -244,7 +258,7 @@ private:
     input.tokens = uint32_t(most);
     input.queries = uint32_t(queriesFor(policy, 1 << 20));
     policy.walk([&](AttentionOp attention) {
-      if (attention.readsAll())
+      if (attention.readsAll() || attention.readsNew())
         input.queries = uint32_t(most);
     });
     for (uint32_t i = 0; i < batch * qHeads * input.queries; ++i) {
@@ -260,7 +274,26 @@ private:
     input.table = Problem::table(8, qHeads);
     for (int64_t i = 0; readsState && i < batch * most; ++i)
       input.keptLayers.push_back(int32_t(random() % uint32_t(layer + 1)));
+    addStates(cache, random, input);
     return input;
+  }
+
+  /// In three runs of four rows carry something, and the run says what is new: nothing,
+  /// a few queries or all.
+  void addStates(const Cache &cache, Random &random, RowsInput &input) const {
+    if (!states || random() % 4 == 0)
+      return;
+    for (int32_t length : cache.lengths)
+      input.newQueries.push_back(
+          int32_t(random() % uint32_t(random() % 2 ? length + 1 : 4)) %
+          (length + 1));
+    input.states.resize(states);
+    for (auto &state : input.states)
+      for (const Head &head : cache.all) {
+        state.emplace_back();
+        for (size_t r = 0; r < head.k.size(); ++r)
+          state.back().push_back(float(random() % 1000) / 250);
+      }
   }
 
   RowsResult evict(kvc_module *module, const Cache &cache, const Cache &raw,
@@ -324,6 +357,20 @@ private:
       layer.keptLayers.assign(first, first + tokens);
     }
     layer.round = roundingTo(shape.dtype);
+    if (!input.newQueries.empty())
+      layer.newQueries = input.newQueries[s];
+    auto names = carriedNames(
+        mlir::cast<KeepOp>(policy.getBody().front().back()).getNamesAttr());
+    for (size_t j = 0; j < input.states.size(); ++j) {
+      std::vector<double> &numbers = layer.rowStates[names[j].str()];
+      numbers.assign(size_t(heads * tokens), NAN);
+      for (int64_t g = 0; g < heads; ++g) {
+        const Head &head = cache.head(s, uint32_t(g));
+        for (size_t r = 0; r < head.k.size(); ++r)
+          numbers[size_t(g * tokens + head.positions[r])] =
+              input.states[j][s * cache.heads + uint32_t(g)][r];
+      }
+    }
     return layer;
   }
 
@@ -389,6 +436,15 @@ private:
                                   std::back_inserter(differ));
     for (int64_t t : differ)
       EXPECT_TRUE(margin.keepsEither(g, t)) << "token " << t;
+    ASSERT_EQ(got.states.size(), want.carried.size());
+    for (size_t j = 0; j < got.states.size(); ++j)
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        const reference::Tensor &all = want.carried[j].ofTokens;
+        double number = all.data[size_t(g * all.shape[1] + tokens[i])];
+        EXPECT_TRUE(carriedMayBe(got.states[j][i], number))
+            << "token " << tokens[i] << " carries " << want.carried[j].name
+            << " = " << got.states[j][i] << ", not " << number;
+      }
     for (size_t i = 0; i < got.scores.size(); ++i)
       EXPECT_TRUE(margin.scoreMayBe(g, head.positions[i], got.scores[i]))
           << "score " << got.scores[i] << " of token " << head.positions[i]

@@ -75,7 +75,7 @@ public:
     tensor(value);
   }
   /// "kept 0: 1 2", a line for each head.
-  template <typename Rows> void rows(StringRef what, const Rows &rows) {
+  template <typename Rows> void rows(const Twine &what, const Rows &rows) {
     for (auto [head, row] : llvm::enumerate(rows)) {
       stream << what << " " << head << ":";
       for (auto x : row)
@@ -206,6 +206,8 @@ int kvc::interpret(const InterpretOptions &options, DialectRegistry &registry) {
                 " queries, got " + Twine(layer->queries));
   printer.rows("scores", kept->scores);
   printer.rows("kept", kept->tokens);
+  for (const reference::Kept::Carried &carried : kept->carried)
+    printer.rows("carried " + carried.name, carried.numbers);
   if (kept->merge) {
     const std::vector<double> &to = kept->merge->destination.data;
     std::vector<std::vector<double>> rows;

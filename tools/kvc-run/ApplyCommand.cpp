@@ -40,6 +40,8 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
       ->check(wholeNumber(1, 1 << 30))
       ->needs(metrics);
   command->add_flag("--scores", options->scores, "Write what was ranked");
+  command->add_flag("--state", options->state,
+                    "Write positions, and what rows carry, of prompts too");
   command
       ->add_option(
           "--page", options->page,

@@ -122,8 +122,10 @@ enum {
   KVC_READS_TABLE = 2,    /* the importance of every query head of the model */
   KVC_READS_STATE = 4,    /* what earlier layers left behind */
   KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
-  KVC_MERGES = 16 /* rows hold merged keys before RoPE, and there is a table of
-                   * what each row represents */
+  KVC_MERGES = 16, /* rows hold merged keys before RoPE, and there is a table of
+                    * what each row represents */
+  KVC_READS_NEW_QUERIES = 32 /* as many queries as are new: kvc_layer_args.new_queries
+                              * says so, else those of the whole sequence */
 };
 
 typedef struct kvc_plan_info {
@@ -139,6 +141,10 @@ typedef struct kvc_plan_info {
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
   uint32_t scores_by_position; /* 1: of a cache of rows, one score of a token for all
                                 * heads, by its true position; 0: by row */
+  uint32_t least_queries; /* KVC_READS_NEW_QUERIES: last queries that are read at
+                           * least, however few are new */
+  uint32_t row_states; /* numbers that each row carries from run to run, 0 for none;
+                        * the manifest has their names, in this order */
 } kvc_plan_info;
 
 kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,
@@ -153,6 +159,16 @@ typedef struct kvc_rows {
   const void *data;
   int64_t batch_stride, head_stride, row_stride; /* rows are contiguous */
 } kvc_rows;
+
+/* Numbers that rows carry: that of state j of row r of KV head g of sequence s lies at
+ * j * state_stride + s * batch_stride + g * head_stride + r * row_stride, or, with
+ * by_slot, where the row of a ragged or paged cache does: the formula of K, with these
+ * strides. */
+typedef struct kvc_row_states {
+  const float *data;
+  int64_t state_stride, batch_stride, head_stride, row_stride, page_stride;
+  uint32_t by_slot;
+} kvc_row_states;
 
 typedef struct kvc_layer_args {
   size_t struct_size;
@@ -210,6 +226,15 @@ typedef struct kvc_layer_args {
   const struct kvc_cache_view *cache;
   int32_t *positions_out; /* device [batch, out_rows]: true position of each row of
                            * k_out; needed with a cache */
+  /* Policies whose rows carry numbers (kvc_plan_info.row_states). new_queries: device
+   * [batch], how many of the last queries no earlier run of this layer has had, 0 to T
+   * and at most q_rows; null: T. row_states: what rows have carried so far; data null:
+   * 0 for all rows, and rows that are new since must have 0. row_states_out: device
+   * [row_states, batch, out_rows], beside the rows of k_out; not null: the numbers are
+   * computed for all rows, also where nothing is ranked, and need the queries then. */
+  const int32_t *new_queries;
+  kvc_row_states row_states;
+  float *row_states_out;
 } kvc_layer_args;
 
 /* `stream` is a CUstream, ignored on the host. Score and select fill indices,
