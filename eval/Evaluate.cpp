@@ -346,9 +346,13 @@ private:
             detailSeconds += detailWatch.seconds();
           }
         });
-    for (Cell &cell : cells)
-      if (cell.compressor)
-        cell.compressor->finish();
+    for (size_t i = 0; i < cells.size(); ++i) {
+      sessions[i].ranTokens(count);
+      if (!cells[i].compressor)
+        continue;
+      cells[i].compressor->finish();
+      sessions[i].ranPolicy(cells[i].compressor->manifest());
+    }
     // A device works while the host goes on: what is not the prefill's is told
     // by the compressors, not by the time that their calls take.
     double seconds = watch.seconds() - detailSeconds;

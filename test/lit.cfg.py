@@ -24,6 +24,7 @@ config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=e
 python = sys.executable
 config.substitutions += [
     ("%policies", os.path.join(config.kvc_source, "policies")),
+    ("%variants", os.path.join(config.kvc_source, "test", "variants")),
     ("%models", os.path.join(config.kvc_source, "models")),
     ("%layers", python + " " + os.path.join(config.test_source_root, "Inputs", "layers.py")),
     ("%python", python),

@@ -47,9 +47,11 @@ std::unique_ptr<rt::Cache> GpuCache::copy() const {
   for (uint32_t l = 0; l < config.layers; ++l) {
     const Layer &from = layers[l];
     Layer &to = result->layers[l];
-    for (Buffer Layer::*buffer : {&Layer::k, &Layer::v, &Layer::positions,
-                                  &Layer::offsets, &Layer::counts})
+    for (Buffer Layer::*buffer :
+         {&Layer::k, &Layer::v, &Layer::positions, &Layer::states,
+          &Layer::offsets, &Layer::counts})
       to.*buffer = cloneOf(queue, from.*buffer);
+    to.stateNames = from.stateNames;
     to.unplaced = from.unplaced;
     to.hostOffsets = from.hostOffsets;
     to.hostCounts = from.hostCounts;
@@ -66,6 +68,17 @@ std::unique_ptr<rt::Cache> GpuCache::copy() const {
 
 void GpuCache::move(MoveRowsArgs args, uint32_t longest) {
   args.rowWords = uint32_t(rowBytes / 4);
+  queue.launch("move_rows", {ceilDiv(longest, movedRows), config.kvHeads, 1},
+               moveThreads, args);
+}
+
+void GpuCache::moveNumbers(MoveRowsArgs args, const float *from, float *to,
+                           uint32_t longest) {
+  // Rows of no words, whose positions are the numbers' bits.
+  args.fromPositions = reinterpret_cast<const int32_t *>(from);
+  args.toPositions = reinterpret_cast<int32_t *>(to);
+  args.addPosition = 0;
+  args.rowWords = 0;
   queue.launch("move_rows", {ceilDiv(longest, movedRows), config.kvHeads, 1},
                moveThreads, args);
 }
@@ -88,18 +101,27 @@ void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
   Buffer k(queue, total * rowBytes), v(queue, total * rowBytes),
       positions(queue, total * sizeof(int32_t));
   Buffer places = queue.uploaded(offsets);
-  move({.fromK = layer.k.data(),
-        .fromV = layer.v.data(),
-        .toK = k.data(),
-        .toV = v.data(),
-        .from = {.at = layer.offsets.as<int32_t>()},
-        .to = {.at = places.as<int32_t>()},
-        .counts = layer.counts.as<int32_t>(),
-        .extra = extra,
-        .fromPositions = layer.positions.as<int32_t>(),
-        .toPositions = positions.as<int32_t>(),
-        .positionsFrom = {.at = layer.offsets.as<int32_t>()}},
-       most(layer.hostCounts) + extra);
+  MoveRowsArgs args = {.fromK = layer.k.data(),
+                       .fromV = layer.v.data(),
+                       .toK = k.data(),
+                       .toV = v.data(),
+                       .from = {.at = layer.offsets.as<int32_t>()},
+                       .to = {.at = places.as<int32_t>()},
+                       .counts = layer.counts.as<int32_t>(),
+                       .extra = extra,
+                       .fromPositions = layer.positions.as<int32_t>(),
+                       .toPositions = positions.as<int32_t>(),
+                       .positionsFrom = {.at = layer.offsets.as<int32_t>()}};
+  uint32_t longest = most(layer.hostCounts) + extra;
+  move(args, longest);
+  if (size_t count = layer.stateNames.size()) {
+    Buffer states(queue, count * total * sizeof(float));
+    queue.clear(states.data(), states.bytes());
+    for (size_t j = 0; j < count; ++j)
+      moveNumbers(args, layer.states.as<float>() + j * this->places(layer),
+                  states.as<float>() + j * total, longest);
+    layer.states = std::move(states);
+  }
   layer.k = std::move(k);
   layer.v = std::move(v);
   layer.positions = std::move(positions);
@@ -150,20 +172,28 @@ void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
   if (merges)
     appendMembers(layer, kept, oldCounts, position);
   layOut(layer, kept.hostCounts, spare);
-  move({.fromK = kept.k,
-        .fromV = kept.v,
-        .toK = layer.k.data(),
-        .toV = layer.v.data(),
-        .from = {.at = kept.offsets},
-        .to = {.at = layer.offsets.as<int32_t>(),
-               .plus = oldCounts.as<int32_t>(),
-               .extra = oldExtra},
-        .counts = kept.counts,
-        .fromPositions = kept.positions,
-        .toPositions = layer.positions.as<int32_t>(),
-        .positionsFrom = kept.positionsAt,
-        .addPosition = kept.addPosition},
-       most(kept.hostCounts));
+  MoveRowsArgs args = {.fromK = kept.k,
+                       .fromV = kept.v,
+                       .toK = layer.k.data(),
+                       .toV = layer.v.data(),
+                       .from = {.at = kept.offsets},
+                       .to = {.at = layer.offsets.as<int32_t>(),
+                              .plus = oldCounts.as<int32_t>(),
+                              .extra = oldExtra},
+                       .counts = kept.counts,
+                       .fromPositions = kept.positions,
+                       .toPositions = layer.positions.as<int32_t>(),
+                       .positionsFrom = kept.positionsAt,
+                       .addPosition = kept.addPosition};
+  move(args, most(kept.hostCounts));
+  if (!kept.stateNames.empty()) {
+    kvc_row_states to = states(index, kept.stateNames);
+    args.positionsFrom = args.from;
+    for (size_t j = 0; j < kept.stateNames.size(); ++j)
+      moveNumbers(args, kept.states + j * kept.statesRows,
+                  const_cast<float *>(to.data) + j * size_t(to.state_stride),
+                  most(kept.hostCounts));
+  }
   layer.unplaced |= !kept.positions && most(kept.hostCounts);
 }
 
@@ -196,6 +226,27 @@ kvc_cache_view GpuCache::view(uint32_t index, int32_t *length) {
   view.positions = {layer.positions.data(), 0, 0, 1, 0};
   view.positions_by_slot = 1;
   return view;
+}
+
+kvc_row_states GpuCache::states(uint32_t index,
+                                const std::vector<std::string> &names) {
+  Layer &layer = layers[index];
+  size_t rows = places(layer), bytes = rows * sizeof(float);
+  if (layer.stateNames != names) {
+    Buffer moved;
+    if (!names.empty())
+      moved = Buffer(queue, names.size() * bytes);
+    if (moved)
+      queue.clear(moved.data(), moved.bytes());
+    for (size_t j = 0; j < names.size(); ++j)
+      for (size_t i = 0; i < layer.stateNames.size(); ++i)
+        if (names[j] == layer.stateNames[i] && bytes)
+          queue.copy(moved.data(j * bytes), layer.states.data(i * bytes),
+                     bytes);
+    layer.states = std::move(moved);
+    layer.stateNames = names;
+  }
+  return {layer.states.as<float>(), int64_t(rows), 0, 0, 1, 0, 1};
 }
 
 void GpuCache::replace(uint32_t index, const KeptRows &kept) {
@@ -321,11 +372,21 @@ RaggedCache::Contents GpuCache::contents(uint32_t index) const {
       to->insert(to->end(), from->begin() + ptrdiff_t(first),
                  from->begin() + ptrdiff_t(first + bytes));
   }
-  auto places = queue.downloaded<int32_t>(
+  auto tokens = queue.downloaded<int32_t>(
       layer.positions.data(), layer.positions.bytes() / sizeof(int32_t));
   for (uint32_t h = 0; h < config.kvHeads && !layer.unplaced; ++h) {
-    auto first = places.begin() + layer.hostOffsets[h];
+    auto first = tokens.begin() + layer.hostOffsets[h];
     all.positions.insert(all.positions.end(), first, first + rows(index, h));
+  }
+  auto numbers = queue.downloaded<float>(layer.states.data(),
+                                         layer.states.bytes() / sizeof(float));
+  for (size_t j = 0; j < layer.stateNames.size(); ++j) {
+    auto state = numbers.begin() + ptrdiff_t(j * places(layer));
+    std::vector<float> &to = all.states[layer.stateNames[j]];
+    for (uint32_t h = 0; h < config.kvHeads; ++h) {
+      auto first = state + layer.hostOffsets[h];
+      to.insert(to.end(), first, first + rows(index, h));
+    }
   }
   size_t entries = members.rows.bytes() / sizeof(int32_t), at = 0;
   auto row = queue.downloaded<uint32_t>(members.rows.data(), entries);
@@ -359,6 +420,14 @@ void GpuCache::restore(uint32_t layer, const RaggedCache::Contents &contents) {
   if (!contents.positions.empty())
     kept.positions = positions.as<int32_t>();
   kept.positionsAt = {.at = places.as<int32_t>()};
+  std::vector<float> numbers;
+  for (const auto &[name, state] : contents.states) {
+    kept.stateNames.push_back(name);
+    numbers.insert(numbers.end(), state.begin(), state.end());
+  }
+  Buffer states = queue.uploaded(numbers);
+  kept.states = states.as<float>();
+  kept.statesRows = size_t(total);
   if (contents.members.empty())
     return append(layer, kept, 0);
 

@@ -28,6 +28,10 @@ struct KeptRows {
   const int32_t *positions;
   PlacesArgs positionsAt;
   int32_t addPosition;
+  // What rows carry, [stateNames][statesRows], beside the rows of k.
+  const float *states;
+  size_t statesRows;
+  std::vector<std::string> stateNames;
   // Of policies that merge: device [Hkv, memberCapacity], and how many.
   const int32_t *memberRows, *memberPositions;
   const float *memberNorms;
@@ -54,6 +58,9 @@ public:
   /// A layer as a policy over caches reads it, with T at `length` on the device; its
   /// rows become one list. Throws Failure where nobody knows the rows' positions.
   kvc_cache_view view(uint32_t layer, int32_t *length);
+  /// What the rows of a layer carry by these names, laid out as the view's rows: 0 for
+  /// those that it has not; other names go.
+  kvc_row_states states(uint32_t layer, const std::vector<std::string> &names);
   /// A layer now holds what was kept of it.
   void replace(uint32_t layer, const KeptRows &kept);
   bool merged(uint32_t layer) const {
@@ -80,6 +87,9 @@ private:
   struct Layer {
     Buffer k, v, positions; // of each row the place in `positions` is its own
     bool unplaced = false;  // what `positions` has of some rows means nothing
+    // What rows carry, [stateNames][rows of k], each at its row's place; 0 at free ones.
+    Buffer states;
+    std::vector<std::string> stateNames;
     Buffer offsets, counts; // [Hkv]
     std::vector<int32_t> hostOffsets, hostCounts;
     uint32_t extra = 0; // rows behind the counted ones
@@ -93,6 +103,11 @@ private:
   std::vector<Layer> layers;
 
   void empty(Layer &layer) const;
+  /// As many rows as `k` has places for.
+  size_t places(const Layer &layer) const { return layer.k.bytes() / rowBytes; }
+  /// Moves numbers as `move` moves positions.
+  void moveNumbers(MoveRowsArgs args, const float *from, float *to,
+                   uint32_t longest);
   /// Launches move_rows; no head has more than `longest` rows to move.
   void move(MoveRowsArgs args, uint32_t longest);
   /// Lays a layer out anew: counts plus `more` rows, the extra ones among them,

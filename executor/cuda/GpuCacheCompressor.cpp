@@ -14,13 +14,15 @@ GpuCacheCompressor::GpuCacheCompressor(const rt::PolicyOptions &options,
                                        Queue &queue, const rt::Config &config,
                                        const GpuWeights &weights)
     : queue(queue), config(config), policy(options, queue, config, weights) {
-  begin(1, 1); // says now if the policy is not compiled for such caches
+  begin(1, 1, 1); // says now if the policy is not compiled for such caches
   checkInputs();
 }
 
-void GpuCacheCompressor::begin(uint32_t length, uint32_t budget) {
+void GpuCacheCompressor::begin(uint32_t length, uint32_t budget,
+                               uint32_t newTokens) {
   pending.reset(); // of a run that was given up
-  policy.begin(length, budget);
+  newQueries = newTokens;
+  policy.begin(length, budget, newTokens);
   // While decoding every run is a little longer than the last.
   constexpr uint32_t ahead = 256;
   if (length > policy.planned)
@@ -37,6 +39,7 @@ void GpuCacheCompressor::makeRoom(const GpuCache &cache) {
     kOut = Buffer(queue, all * rowBytes);
     vOut = Buffer(queue, all * rowBytes);
     positionsOut = Buffer(queue, all * sizeof(int32_t));
+    policy.makeStates(all);
   }
   longest = std::max(longest, most);
   rows = std::max(rows, all);
@@ -48,7 +51,9 @@ kvc_layer_args GpuCacheCompressor::arguments(const kvc_cache_view &view,
   kvc_layer_args args = policy.arguments();
   args.cache = &view;
   if (uint32_t wanted = policy.info.queries) {
-    uint32_t read = wanted == KVC_ALL_QUERIES ? length : wanted;
+    uint32_t read = wanted == KVC_ALL_QUERIES
+                        ? std::max(queriesRead(length, newQueries), 1u)
+                        : wanted;
     args.q = queries->rowsOf(layer, read);
     args.q_rows = read;
     if (const float *lse = queries->lseOf(layer, std::min(read, length))) {
@@ -67,6 +72,10 @@ kvc_layer_args GpuCacheCompressor::arguments(const kvc_cache_view &view,
   return args;
 }
 
+bool GpuCacheCompressor::isWhole(const GpuCache &cache) const {
+  return cache.allRows(policy.layer) == size_t(config.kvHeads) * policy.tokens;
+}
+
 void GpuCacheCompressor::compress(rt::Cache &cache, rt::RecentQueries *recent,
                                   rt::KeptSequence *kept) {
   settle();
@@ -78,13 +87,16 @@ void GpuCacheCompressor::compress(rt::Cache &cache, rt::RecentQueries *recent,
   if (uint32_t wanted = policy.info.queries) {
     read = std::min(wanted, queries->count(layer));
     // Rows of zeros stand for queries that nobody reads, not for those of all tokens.
-    if (wanted == KVC_ALL_QUERIES && read < policy.tokens)
-      checkQueries(read, policy.tokens, true);
+    if (wanted == KVC_ALL_QUERIES)
+      checkQueries(read, queriesRead(policy.tokens, newQueries), policy.tokens,
+                   carries() ? isWhole(mine) : true);
     queries->makeRows(layer);
   }
   kvc_cache_view view = mine.view(layer, policy.length());
   makeRoom(mine);
-  policy.enqueue(arguments(view, queries));
+  kvc_layer_args args = arguments(view, queries);
+  args.row_states = mine.states(layer, manifest().states);
+  policy.enqueue(args);
   pending = {&mine, queries, layer, read};
   if (kept) {
     settle();
@@ -113,13 +125,14 @@ void GpuCacheCompressor::settle() {
     after += size_t(values[h]);
     ranked |= values[GpuPolicy::Past * heads + h] > 0;
   }
-  if (ranked)
-    checkQueries(now.read, policy.tokens,
-                 before == size_t(heads) * policy.tokens);
-  if (after == before)
+  if (ranked && !carries())
+    checkQueries(now.read, queriesRead(policy.tokens, newQueries),
+                 policy.tokens, before == size_t(heads) * policy.tokens);
+  if (after == before && !carries())
     return;
-  if (now.queries)
+  if (now.queries && after < before)
     now.queries->evicted(now.layer);
+  policy.addStates(kept, rows);
   now.cache->replace(now.layer, kept);
 }
 
@@ -129,4 +142,5 @@ void GpuCacheCompressor::tell(rt::KeptSequence &kept) const {
   for (int32_t count : kept.counts)
     sum += size_t(count);
   kept.positions = queue.downloaded<int32_t>(positionsOut.data(), sum);
+  kept.states = policy.statesOf(sum, rows);
 }

@@ -20,7 +20,7 @@ public:
   GpuCacheCompressor(const rt::PolicyOptions &options, Queue &queue,
                      const rt::Config &config, const GpuWeights &weights);
 
-  void begin(uint32_t length, uint32_t budget) override;
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens) override;
   void compress(rt::Cache &cache, rt::RecentQueries *queries,
                 rt::KeptSequence *kept) override;
   void finish() override { settle(); }
@@ -40,6 +40,7 @@ private:
   /// For layers of up to `rows` rows, `longest` in a head.
   Buffer indices, kOut, vOut, positionsOut;
   size_t rows = 0, longest = 0;
+  uint32_t newQueries = 0; // of the run
 
   /// The layer whose rows still lie in kOut and vOut.
   struct Pending {
@@ -52,6 +53,8 @@ private:
   void makeRoom(const GpuCache &cache);
   kvc_layer_args arguments(const kvc_cache_view &view,
                            const GpuQueries *queries);
+  /// No row has gone from the running layer.
+  bool isWhole(const GpuCache &cache) const;
   void settle();
   void tell(rt::KeptSequence &kept) const;
 };

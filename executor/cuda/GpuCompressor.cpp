@@ -18,9 +18,10 @@ GpuCompressor::GpuCompressor(const rt::PolicyOptions &options, Queue &queue,
 
 void GpuCompressor::begin(uint32_t tokens, uint32_t budget) {
   pending.reset(); // of a prompt that was given up
-  policy.begin(tokens, budget);
+  policy.begin(tokens, budget, tokens);
   if (!policy.planFor(tokens, KVC_DENSE))
     return;
+  policy.makeStates(size_t(config.kvHeads) * tokens);
   size_t entries = size_t(config.kvHeads) * tokens;
   size_t rowBytes = config.headDim * rt::dtypeBytes(queue.dtype);
   indices = Buffer(queue, entries * sizeof(int32_t));
@@ -127,6 +128,7 @@ void GpuCompressor::settle() {
   kept.positions = indices.as<int32_t>();
   kept.positionsAt = {.stride = policy.tokens};
   kept.addPosition = int32_t(now.position);
+  policy.addStates(kept, size_t(config.kvHeads) * policy.tokens);
   if (policy.info.inputs & KVC_MERGES) {
     kept.memberRows = memberRows.as<int32_t>();
     kept.memberPositions = memberPositions.as<int32_t>();

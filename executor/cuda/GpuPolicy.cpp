@@ -22,7 +22,7 @@ GpuPolicy::GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
     : queue(queue), config(config), module(options.policy, cudaTarget()),
       weights(weights),
       results(queue, (Lists * config.kvHeads + 1) * sizeof(int32_t)),
-      limits(queue, 2 * sizeof(int32_t)), readback(queue, results.bytes()),
+      limits(queue, 3 * sizeof(int32_t)), readback(queue, results.bytes()),
       begun(queue, /*timed=*/true), done(queue, /*timed=*/true) {
   bool mine =
       module.manifest.reads(rt::Argument::table) || !options.sharesTable;
@@ -31,13 +31,37 @@ GpuPolicy::GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
                                    config.layers, config.qHeads));
 }
 
-void GpuPolicy::begin(uint32_t length, uint32_t budget) {
+void GpuPolicy::begin(uint32_t length, uint32_t budget, uint32_t newTokens) {
   tokens = length;
   layer = 0;
   queue.clear(results.data(), results.bytes());
-  int32_t both[] = {int32_t(length),
-                    int32_t(std::min<uint32_t>(budget, INT32_MAX))};
-  queue.upload(limits.data(), both, sizeof both);
+  int32_t all[] = {int32_t(length),
+                   int32_t(std::min<uint32_t>(budget, INT32_MAX)),
+                   int32_t(newTokens)};
+  queue.upload(limits.data(), all, sizeof all);
+}
+
+void GpuPolicy::makeStates(size_t rows) {
+  if (!info.row_states || rows <= statesRows)
+    return;
+  states = Buffer(queue, info.row_states * rows * sizeof(float));
+  statesRows = rows;
+}
+
+void GpuPolicy::addStates(KeptRows &kept, size_t outRows) const {
+  kept.states = states.as<float>();
+  kept.statesRows = outRows;
+  if (info.row_states)
+    kept.stateNames = module.manifest.states;
+}
+
+std::vector<std::vector<float>> GpuPolicy::statesOf(size_t rows,
+                                                    size_t outRows) const {
+  std::vector<std::vector<float>> all;
+  for (size_t j = 0; j < info.row_states; ++j)
+    all.push_back(queue.downloaded<float>(
+        states.data(j * outRows * sizeof(float)), rows));
+  return all;
 }
 
 bool GpuPolicy::planFor(uint32_t most, kvc_cache_kind cache) {
@@ -70,6 +94,10 @@ kvc_layer_args GpuPolicy::arguments() const {
   args.layer = layer;
   args.layers = config.layers;
   args.budgets = length() + 1;
+  if (info.inputs & KVC_READS_NEW_QUERIES)
+    args.new_queries = length() + 2;
+  if (info.row_states)
+    args.row_states_out = states.as<float>();
   if (info.inputs & KVC_READS_WO) {
     args.wo = {weights.layers[layer].o.weight.data(), 0, d, config.qHeads * d};
     args.hidden = config.hidden;

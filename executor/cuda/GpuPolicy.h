@@ -10,6 +10,7 @@
 #define KVC_EXECUTOR_CUDA_GPUPOLICY_H
 
 #include "executor/cuda/Events.h"
+#include "executor/cuda/GpuCache.h"
 #include "executor/cuda/GpuWeights.h"
 #include "executor/engine/Engine.h"
 #include "runtime/plan/Plan.h"
@@ -28,8 +29,9 @@ public:
   GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
             const rt::Config &config, const GpuWeights &weights);
 
-  /// Before the layers of a sequence of `length` tokens.
-  void begin(uint32_t length, uint32_t budget);
+  /// Before the layers of a sequence of `length` tokens, whose last `newTokens`
+  /// queries no earlier run has had.
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens);
   /// A plan for at least so many tokens; true where it is a new one. Throws Failure
   /// where the policy is not compiled for the model and this kind of cache.
   bool planFor(uint32_t tokens, kvc_cache_kind cache);
@@ -43,6 +45,11 @@ public:
   const int32_t *wait();
 
   int32_t *length() const { return limits.as<int32_t>(); }
+  /// Room for what so many rows carry.
+  void makeStates(size_t rows);
+  /// What kept rows carry, of a layer whose args.out_rows was `outRows`.
+  void addStates(KeptRows &kept, size_t outRows) const;
+  std::vector<std::vector<float>> statesOf(size_t rows, size_t outRows) const;
   int32_t *result(List list) const {
     return results.as<int32_t>() + list * config.kvHeads;
   }
@@ -64,7 +71,9 @@ private:
   std::optional<kvc_plan> plan;
   Buffer table, workspace, state;
   Buffer results; // int32: the lists, status
-  Buffer limits;  // length, budget
+  Buffer limits;  // length, budget, new queries
+  Buffer states;  // of up to statesRows kept rows
+  size_t statesRows = 0;
   Readback readback;
   Event begun, done; // timed, around a layer's kernels
 };

@@ -21,16 +21,24 @@ void CacheCompressor::refuseMerged() const {
              manifest().policy);
 }
 
-void CacheCompressor::checkQueries(uint32_t have, uint32_t length,
-                                   bool whole) const {
+uint32_t CacheCompressor::queriesRead(uint32_t length,
+                                      uint32_t newTokens) const {
+  const Manifest &policy = manifest();
+  uint32_t read = std::min(policy.queries, length);
+  return policy.leastQueries
+             ? std::max(newTokens, std::min(*policy.leastQueries, length))
+             : read;
+}
+
+void CacheCompressor::checkQueries(uint32_t have, uint32_t wanted,
+                                   uint32_t length, bool whole) const {
   const Manifest &policy = manifest();
   // What it sums over queries that older rows have met is gone with these rows.
-  if (policy.queries == KVC_ALL_QUERIES && !whole)
+  if (policy.queries == KVC_ALL_QUERIES && wanted == length && !whole)
     throw fail(KVC_UNSUPPORTED,
                "policy '{}' reads the queries of all {} tokens, which goes "
                "only where no row was evicted before",
                policy.policy, length);
-  uint32_t wanted = std::min(policy.queries, length);
   if (have < wanted)
     throw fail(KVC_BAD_ARGUMENT,
                "policy '{}' reads the last {} queries, got {} with the cache",

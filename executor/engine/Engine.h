@@ -127,17 +127,25 @@ public:
 class CacheCompressor : public PolicyRunner {
 public:
   /// Before the layers of a sequence of `length` tokens, of which each KV head
-  /// keeps `budget` rows on average.
-  virtual void begin(uint32_t length, uint32_t budget) = 0;
+  /// keeps `budget` rows on average. No earlier run has had the queries of the last
+  /// `newTokens` of them.
+  virtual void begin(uint32_t length, uint32_t budget, uint32_t newTokens) = 0;
+  /// True where rows carry numbers from run to run, which are computed in every run,
+  /// also where all rows are kept.
+  bool carries() const { return !manifest().states.empty(); }
   /// Evicts rows from a layer of `cache`, whose newest tokens' queries are
   /// `queries`, null where the policy reads none. Layers must come in order, from 0. `kept` as in Compressor.
   virtual void compress(Cache &cache, RecentQueries *queries,
                         KeptSequence *kept = nullptr) = 0;
 
 protected:
+  /// How many of the last queries a run reads.
+  uint32_t queriesRead(uint32_t length, uint32_t newTokens) const;
   /// Throws Failure where the policy has ranked rows by queries that are not there:
-  /// `have` of the last tokens' of `length`; `whole` says that no row has gone.
-  void checkQueries(uint32_t have, uint32_t length, bool whole) const;
+  /// `have` of the last `wanted` tokens' of `length`; `whole` says that no row has
+  /// gone.
+  void checkQueries(uint32_t have, uint32_t wanted, uint32_t length,
+                    bool whole) const;
   /// Throws Failure where the policy reads what no cache has.
   void checkInputs() const;
   [[noreturn]] void refuseMerged() const;

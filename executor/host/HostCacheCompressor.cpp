@@ -18,12 +18,13 @@ public:
   HostCacheCompressor(const PolicyOptions &options, const kvc_target &target,
                       const Transformer &model, std::optional<kvc_dtype> dtype)
       : policy(options, target, model, KVC_RAGGED, dtype) {
-    begin(1, 1); // says now if the policy is not compiled for such caches
+    begin(1, 1, 1); // says now if the policy is not compiled for such caches
     checkInputs();
   }
 
-  void begin(uint32_t length, uint32_t budget) override {
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens) override {
     policy.begin(length, budget);
+    newQueries = newTokens;
     // While decoding every run is a little longer than the last.
     constexpr uint32_t ahead = 256;
     if (length > policy.planned)
@@ -49,8 +50,12 @@ public:
     sequence.v = all.v.data();
     Elements elements(policy.type);
     std::vector<float> q, lse;
+    uint32_t read = queriesRead(policy.tokens, newQueries);
+    size_t before = all.positions.size();
+    bool whole =
+        before == size_t(policy.model.config.kvHeads) * policy.tokens;
     if (queries && manifest().queries) {
-      sequence.queries = std::min(manifest().queries, queries->count(layer));
+      sequence.queries = std::min(read, queries->count(layer));
       q = queries->last(layer, sequence.queries);
       sequence.q = elements.of(q);
       // As in a prompt: the log-sum-exp is that of fp32 keys.
@@ -59,18 +64,25 @@ public:
       if (!lse.empty())
         sequence.lse = lse.data();
     }
+    if (carries()) {
+      checkQueries(sequence.queries, read, policy.tokens, whole);
+      sequence.newQueries = newQueries;
+      for (const std::string &name : manifest().states) {
+        auto state = all.states.find(name);
+        sequence.states.push_back(
+            state == all.states.end() ? nullptr : state->second.data());
+      }
+    }
     KeptSequence kept = policy.evict(sequence, elements);
-    size_t before = all.positions.size();
-    if (kept.past)
-      checkQueries(sequence.queries, policy.tokens,
-                   before ==
-                       size_t(policy.model.config.kvHeads) * policy.tokens);
-    if (kept.positions.size() < before) {
-      if (queries)
-        queries->evicted(layer);
+    if (kept.past && !carries())
+      checkQueries(sequence.queries, read, policy.tokens, whole);
+    bool evicts = kept.positions.size() < before;
+    if (evicts && queries)
+      queries->evicted(layer);
+    if (evicts || carries()) {
       rows.clear();
       rows.append(kept.counts, kept.k.data(), kept.v.data(), {},
-                  kept.positions);
+                  kept.positions, policy.statesOf(kept));
     }
     if (told)
       *told = std::move(kept);
@@ -85,6 +97,7 @@ public:
 
 private:
   HostPolicy policy;
+  uint32_t newQueries = 0; // of the run
 };
 
 } // namespace

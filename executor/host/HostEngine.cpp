@@ -64,7 +64,8 @@ public:
     for (int32_t &index : positions)
       index += int32_t(position);
     rows.append(kept.counts, kept.k.data(), kept.v.data(),
-                membersOf(kept.members, position), positions);
+                membersOf(kept.members, position), positions,
+                policy.statesOf(kept));
     if (told)
       *told = std::move(kept);
     policy.elapsed += watch.seconds();

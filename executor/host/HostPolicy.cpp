@@ -30,6 +30,7 @@ HostPolicy::HostPolicy(const PolicyOptions &options, const kvc_target &target,
     : model(model), evictor(options.policy, target), cache(cache),
       type(dtype ? *dtype : chooseType(manifest(), model.config, cache)) {
   bool mine = manifest().reads(Argument::table) || !options.sharesTable;
+  evictor.carryStates(true); // for the runs that follow
   evictor.setTable(readTable(manifest(), mine ? options.table : "",
                              model.config.layers, model.config.qHeads));
 }
@@ -68,4 +69,11 @@ KeptSequence HostPolicy::evict(LayerSequence sequence, Elements &elements) {
   nan |= kept.nanScores;
   ++layer;
   return std::move(kept.sequences.front());
+}
+
+RaggedCache::States HostPolicy::statesOf(const KeptSequence &kept) const {
+  RaggedCache::States states;
+  for (size_t j = 0; j < kept.states.size(); ++j)
+    states[manifest().states[j]] = kept.states[j];
+  return states;
 }

@@ -44,6 +44,8 @@ public:
   KeptSequence evict(LayerSequence sequence, Elements &elements);
 
   const Manifest &manifest() const { return evictor.manifest(); }
+  /// What kept rows carry, by name.
+  RaggedCache::States statesOf(const KeptSequence &kept) const;
 
   const Transformer &model;
   Evictor evictor;

@@ -44,8 +44,18 @@ void RaggedCache::makeRoom(const std::vector<int32_t> &more) {
 
 void RaggedCache::append(const std::vector<int32_t> &more, const std::byte *k,
                          const std::byte *v, const Members &table,
-                         const std::vector<int32_t> &places) {
+                         const std::vector<int32_t> &places,
+                         const States &carried) {
   makeRoom(more);
+  for (const auto &[name, numbers] : carried) {
+    auto &mine = states[name];
+    mine.resize(heads);
+    auto number = numbers.begin();
+    for (uint32_t h = 0; h < heads; number += more[h++]) {
+      mine[h].resize(counts[h]); // 0 for rows that came without it
+      mine[h].insert(mine[h].end(), number, number + more[h]);
+    }
+  }
   if (!table.empty())
     members.resize(heads);
   unplaced |= places.empty() && std::any_of(more.begin(), more.end(),
@@ -70,6 +80,9 @@ void RaggedCache::append(const std::vector<int32_t> &more, const std::byte *k,
     place += places.empty() ? 0 : more[h];
     counts[h] += uint32_t(more[h]);
   }
+  for (auto &[name, numbers] : states)
+    for (uint32_t h = 0; h < heads; ++h)
+      numbers[h].resize(counts[h]);
 }
 
 /// Divides a vector by its norm, which is returned; 0 stays 0.
@@ -119,6 +132,10 @@ RaggedCache::Contents RaggedCache::contents() const {
   for (uint32_t h = 0; h < heads && placed(); ++h)
     all.positions.insert(all.positions.end(), positions[h].begin(),
                          positions[h].end());
+  for (const auto &[name, numbers] : states)
+    for (const std::vector<float> &head : numbers)
+      all.states[name].insert(all.states[name].end(), head.begin(),
+                              head.end());
   return all;
 }
 

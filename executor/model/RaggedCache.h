@@ -22,6 +22,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace kvc::rt {
@@ -39,12 +41,16 @@ public:
   /// What is appended to a head of a merged cache: the tokens that the rows
   /// represent, `row` counted among the rows that come with them.
   using Members = std::vector<std::vector<Member>>; // [heads]
+  /// What rows carry, by name: a number for each row, head after head.
+  using States = std::map<std::string, std::vector<float>>;
   /// Appends rows of elements, head after head, more[h] of them; `members` is
   /// empty unless the rows are a merged cache's. `positions` are those of the
-  /// rows' tokens; empty where nobody knows them.
+  /// rows' tokens; empty where nobody knows them. Rows carry 0 by names that `states`
+  /// lacks.
   void append(const std::vector<int32_t> &more, const std::byte *k,
               const std::byte *v, const Members &members = {},
-              const std::vector<int32_t> &positions = {});
+              const std::vector<int32_t> &positions = {},
+              const States &states = {});
   /// Appends tokens at positions from `position` on, in fp32: k, v
   /// [heads, tokens, headDim]. To a merged cache: keys before RoPE.
   void append(const float *k, const float *v, uint32_t tokens,
@@ -56,6 +62,7 @@ public:
     std::vector<std::byte> k, v;
     Members members;
     std::vector<int32_t> positions; // of the rows; empty: not known
+    States states;
   };
   Contents contents() const;
   void clear();
@@ -73,8 +80,8 @@ public:
   };
   Attended attended(uint32_t head, const Rope &rope, std::vector<float> &k,
                     std::vector<float> &v) const;
-  /// Bytes of the rows in use, K and V, and of the members. The rows' positions,
-  /// 4 bytes each, are not counted.
+  /// Bytes of the rows in use, K and V, and of the members. The rows' positions and
+  /// what they carry, 4 bytes each, are not counted.
   size_t usedBytes() const;
 
   kvc_dtype dtype;
@@ -87,6 +94,7 @@ private:
   std::vector<std::byte> keys, values;
   Members members;                             // empty if not merged
   std::vector<std::vector<int32_t>> positions; // [heads]
+  std::map<std::string, std::vector<std::vector<float>>> states; // [heads]
   bool unplaced = false;
 
   void makeRoom(const std::vector<int32_t> &more);

@@ -30,7 +30,11 @@ public:
                  "{}: tensor 'layers.0.k' must be F32, F16 or BF16, got {}",
                  file.path, first.describe());
     Session session(engine, *dtype);
-    session.position = readPosition();
+    session.position = readNumber("position", config.maxPositions);
+    // Who does not say how many queries are new has none that are not.
+    session.unread = file.metadata.contains("new")
+                         ? readNumber("new", session.position)
+                         : session.position;
     uint32_t kept = queries();
     if (kept)
       session.keepQueries(kept);
@@ -65,16 +69,16 @@ private:
                  "{}: {} must be '{}' to go with the model, got '{}'",
                  file.path, name, want, text(name));
   }
-  uint32_t readPosition() const {
-    std::string digits = text("position");
-    uint32_t position = 0;
+  uint32_t readNumber(const char *name, uint32_t most) const {
+    std::string digits = text(name);
+    uint32_t number = 0;
     auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), position);
+        std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (error != std::errc() || end != digits.data() + digits.size() ||
-        position > config.maxPositions)
-      throw fail(KVC_BAD_ARGUMENT, "{}: position must be 0 to {}, got '{}'",
-                 file.path, config.maxPositions, digits);
-    return position;
+        number > most)
+      throw fail(KVC_BAD_ARGUMENT, "{}: {} must be 0 to {}, got '{}'",
+                 file.path, name, most, digits);
+    return number;
   }
   /// How many queries come with each layer.
   uint32_t queries() const {
@@ -171,7 +175,16 @@ private:
             {k.data, k.data + k.bytes},
             {v.data, v.data + v.bytes},
             std::move(members),
-            std::move(places)};
+            std::move(places),
+            states(prefix + "state.", rows)};
+  }
+
+  RaggedCache::States states(const std::string &prefix, uint64_t rows) const {
+    RaggedCache::States all;
+    for (const auto &[name, view] : file.tensors)
+      if (name.starts_with(prefix))
+        all[name.substr(prefix.size())] = numbers<float>(name, "F32", {rows});
+    return all;
   }
 };
 
@@ -200,6 +213,9 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
       tensors[prefix + "q"] = TensorData::of(
           "F32", {config.qHeads, session.queries->count(l), config.headDim},
           session.queries->contents(l));
+    for (const auto &[name, numbers] : layer.states)
+      tensors[prefix + "state." + name] =
+          TensorData::of("F32", {rows}, numbers);
     if (layer.members.empty())
       continue;
     std::vector<int32_t> counts, row, place;
@@ -226,7 +242,8 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
                          {{"kvc_cache", format},
                           {"architecture", config.architecture},
                           {"layers", formatted("{}", config.layers)},
-                          {"position", formatted("{}", session.position)}})}});
+                          {"position", formatted("{}", session.position)},
+                          {"new", formatted("{}", session.unread)}})}});
 }
 
 Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {

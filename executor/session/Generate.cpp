@@ -88,7 +88,8 @@ struct Policies {
                      dump ? &*dump : nullptr});
     else if (prompt && !options.saveCache.empty())
       // For who loads the cache to make it smaller.
-      if (uint32_t queries = prompt->manifest().queries;
+      if (uint32_t queries = prompt->manifest().leastQueries.value_or(
+              prompt->manifest().queries);
           queries && queries != KVC_ALL_QUERIES)
         session.keepQueries(queries);
   }

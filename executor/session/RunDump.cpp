@@ -20,13 +20,18 @@ std::string RunDump::path(size_t run) const {
   return formatted("{}/{}.safetensors", folder, run);
 }
 
-void RunDump::begin(uint32_t length, uint32_t budget) {
+void RunDump::begin(uint32_t length, uint32_t budget, uint32_t newTokens) {
   Run &run = runs.emplace_back();
+  run.queries = manifest.queries;
   run.metadata = {
       {"length", formatted("{}", length)},
       {"budget", formatted("{}", budget)},
       {"scale",
        formatted("{}", 1.0 / std::sqrt(double(engine.config.headDim)))}};
+  if (!manifest.leastQueries)
+    return;
+  run.metadata["new"] = formatted("{}", newTokens);
+  run.queries = std::max(newTokens, *manifest.leastQueries);
 }
 
 void RunDump::addRows(uint32_t layer, const Cache &cache,
@@ -49,8 +54,12 @@ void RunDump::addRows(uint32_t layer, const Cache &cache,
         TensorData::of(dtype, std::move(shape),
                        narrow(values.data(), values.size(), cache.dtype));
   };
+  for (const std::string &name : manifest.states)
+    if (auto state = rows.states.find(name); state != rows.states.end())
+      tensors[prefix + "state." + name] =
+          TensorData::of("F32", {count}, state->second);
   uint32_t read =
-      queries ? std::min(manifest.queries, queries->count(layer)) : 0;
+      queries ? std::min(runs.back().queries, queries->count(layer)) : 0;
   if (read) {
     put("q", {config.qHeads, read, d}, queries->last(layer, read));
     // A policy gets it where it is that of the keys as they are stored.
@@ -71,6 +80,9 @@ void RunDump::addKept(uint32_t layer, const KeptSequence &kept) {
       TensorData::of("I32", {kept.counts.size()}, kept.counts);
   tensors[prefix + "positions"] =
       TensorData::of("I32", {kept.positions.size()}, kept.positions);
+  for (size_t j = 0; j < kept.states.size(); ++j)
+    tensors[prefix + "state." + manifest.states[j]] =
+        TensorData::of("F32", {kept.states[j].size()}, kept.states[j]);
 }
 
 std::vector<std::pair<std::string, std::string>> RunDump::texts() const {

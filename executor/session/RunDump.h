@@ -21,7 +21,7 @@ public:
   RunDump(const Engine &engine, const Manifest &manifest, std::string folder);
 
   /// Before the layers of a run.
-  void begin(uint32_t length, uint32_t budget);
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens);
   void addRows(uint32_t layer, const Cache &cache,
                const RecentQueries *queries);
   void addKept(uint32_t layer, const KeptSequence &kept);
@@ -32,6 +32,7 @@ private:
   struct Run {
     std::map<std::string, TensorData> tensors;
     std::map<std::string, std::string> metadata;
+    uint32_t queries = 0; // that the policy reads
   };
   const Engine &engine;
   const Manifest &manifest;

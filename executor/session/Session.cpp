@@ -17,14 +17,16 @@ Session::Session(const Session &other)
     : engine(other.engine), cache(other.cache->copy()),
       position(other.position), logits(other.logits),
       queries(other.queries ? other.queries->copy() : nullptr),
-      peakBytes(other.peakBytes), overTime(other.overTime),
-      sinceRun(other.sinceRun) {}
+      unread(other.unread), peakBytes(other.peakBytes),
+      overTime(other.overTime), sinceRun(other.sinceRun) {}
 
 void Session::watch(const PolicyOverTime &policy) {
   overTime = policy;
   // All that came since the policy last ran, too.
-  if (uint32_t read = policy.policy->manifest().queries)
-    keepQueries(std::max({read, policy.every, policy.chunk}));
+  const Manifest &manifest = policy.policy->manifest();
+  if (uint32_t read = manifest.leastQueries.value_or(manifest.queries);
+      manifest.queries)
+    keepQueries(std::max({read, policy.every, policy.chunk, 1u}));
 }
 
 void Session::keepQueries(uint32_t most) {
@@ -50,6 +52,11 @@ void Session::evicted(uint32_t layer) {
     queries->evicted(layer);
 }
 
+void Session::ranPolicy(const Manifest &manifest) {
+  if (manifest.leastQueries || !manifest.states.empty())
+    unread = 0;
+}
+
 void Session::run(const std::vector<uint32_t> &tokens,
                   const Engine::LayerHook &hook, Engine::LogitsOf of) {
   logits = engine.run(
@@ -60,15 +67,20 @@ void Session::run(const std::vector<uint32_t> &tokens,
       },
       of);
   position += uint32_t(tokens.size());
+  ranTokens(uint32_t(tokens.size()));
+}
+
+bool Session::needsRun(uint32_t length, uint32_t budget) const {
+  // As many rows as that there cannot be more; but rows may carry numbers.
+  return budget && (length > budget || overTime.policy->carries());
 }
 
 void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
                    Engine::LogitsOf of) {
   uint32_t first = position, length = first + uint32_t(tokens.size());
-  // As many rows as that there cannot be more.
-  bool runs = budget && length > budget;
+  bool runs = needsRun(length, budget);
   if (runs)
-    beginRun(length, budget);
+    beginRun(length, budget, uint32_t(tokens.size()));
   run(
       tokens,
       [&](uint32_t index, Activations &layer) {
@@ -78,13 +90,18 @@ void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
       },
       of);
   if (runs)
-    overTime.policy->finish();
+    finishRun();
 }
 
-void Session::beginRun(uint32_t length, uint32_t budget) {
-  overTime.policy->begin(length, budget);
+void Session::beginRun(uint32_t length, uint32_t budget, uint32_t more) {
+  overTime.policy->begin(length, budget, unread + more);
   if (overTime.dump)
-    overTime.dump->begin(length, budget);
+    overTime.dump->begin(length, budget, unread + more);
+}
+
+void Session::finishRun() {
+  overTime.policy->finish();
+  ranPolicy(overTime.policy->manifest());
 }
 
 void Session::evict(uint32_t layer) {
@@ -98,12 +115,12 @@ void Session::evict(uint32_t layer) {
 
 void Session::squeeze() {
   uint32_t budget = overTime.budget.of(position);
-  if (position <= budget)
+  if (!needsRun(position, budget))
     return;
-  beginRun(position, budget);
+  beginRun(position, budget, 0);
   for (uint32_t l = 0; l < engine.config.layers; ++l)
     evict(l);
-  overTime.policy->finish();
+  finishRun();
 }
 
 void Session::prefill(const std::vector<uint32_t> &tokens,
@@ -143,8 +160,10 @@ void Session::prefill(const std::vector<uint32_t> &tokens,
           if (options.progress)
             options.progress(++done, steps);
         });
-    if (compressor)
+    if (compressor) {
       compressor->finish();
+      ranPolicy(compressor->manifest());
+    }
   }
 }
 
@@ -153,6 +172,8 @@ void Session::readRanking(const std::vector<uint32_t> &tokens,
   auto count = uint32_t(tokens.size());
   share.of(count); // refused now where it would be behind the last chunk
   uint32_t chunk = options.chunk ? std::min(options.chunk, count) : count;
+  if (overTime.policy->manifest().queries)
+    keepQueries(chunk);
   uint32_t steps = (count + chunk - 1) / chunk, done = 0;
   for (uint32_t first = 0; first < count; first += chunk) {
     uint32_t end = std::min(count, first + chunk);
@@ -184,6 +205,7 @@ void Session::readChunks(const std::vector<uint32_t> &tokens,
     evicted(l);
   }
   compressor.finish();
+  ranPolicy(compressor.manifest());
 }
 
 void Session::readPieces(const std::vector<uint32_t> &tokens,

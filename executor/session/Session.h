@@ -49,6 +49,9 @@ public:
   /// a layer from which rows have gone.
   void see(uint32_t layer, const Activations &activations);
   void evicted(uint32_t layer);
+  /// And behind all layers of tokens, and of a policy's run over all there are.
+  void ranTokens(uint32_t tokens) { unread += tokens; }
+  void ranPolicy(const Manifest &manifest);
 
   /// Reads a prompt from position 0; compresses it unless `compressor` is null.
   /// In chunks without `evictBetween` the cache is whole until all has been
@@ -77,6 +80,9 @@ public:
   std::vector<float> logits; // of the last one; empty before the first
   /// Queries of the newest tokens; null: nobody will ask.
   std::unique_ptr<RecentQueries> queries;
+  /// Newest tokens whose queries no policy has had that adds what is new to what rows
+  /// carry.
+  uint32_t unread = 0;
   /// The most that the cache has held at any time, of the layer that is being read
   /// all new tokens.
   size_t peakBytes = 0;
@@ -94,8 +100,11 @@ private:
   /// Reads tokens into the cache; then the policy runs if `budget` is not 0.
   void step(const std::vector<uint32_t> &tokens, uint32_t budget,
             Engine::LogitsOf of = Engine::LogitsOf::LastToken);
-  /// Before the layers of a run of the policy over the cache.
-  void beginRun(uint32_t length, uint32_t budget);
+  /// True where the policy over the cache has work with so many tokens.
+  bool needsRun(uint32_t length, uint32_t budget) const;
+  /// Before the layers of a run of it, with `more` tokens that are still to be read.
+  void beginRun(uint32_t length, uint32_t budget, uint32_t more);
+  void finishRun();
   void evict(uint32_t layer);
   /// Reads tokens in pieces that end where the policy runs; behind each `then`.
   void readPieces(const std::vector<uint32_t> &tokens, Engine::LogitsOf of,

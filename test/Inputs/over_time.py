@@ -104,17 +104,59 @@ def snapkv(rows, length, budget, window=32, radius=3):
     return best(scores, budget - len(recent)) | set(recent), scores
 
 
-rules = {"knorm": knorm, "streaming_llm": streaming_llm, "snapkv": snapkv}
+def h2o(rows, length, budget):
+    """The mass of rows after the run is left in rows["mass"]."""
+    positions, new = rows["positions"], rows["new"]
+    drawn = [0.0] * len(positions)
+    for queries in rows["q"]:
+        for j, q in enumerate(queries[len(queries) - new:]):
+            own = length - new + j
+            seen = [i for i, p in enumerate(positions) if p <= own]
+            if not seen:
+                continue
+            logits = [sum(map(float.__mul__, q, rows["k"][i])) / math.sqrt(dim) for i in seen]
+            most = max(logits)
+            weights = [math.exp(x - most) for x in logits]
+            total = sum(weights)
+            for i, weight in zip(seen, weights):
+                drawn[i] += weight / total / group
+    rows["mass"] = [before + more for before, more in zip(rows["mass"], drawn)]
+    recent = [p for p in positions if p >= length - budget // 2]
+    scores = [(p, m) for p, m in zip(positions, rows["mass"]) if p < length - budget // 2]
+    recent = recent[len(recent) - min(budget, len(recent)):]
+    return best(scores, budget - len(recent)) | set(recent), scores
 
 
-def check_run(policy, path, length, budget, only=range(layers)):
-    """A run of --dump-runs kept what the rule says; returns positions before and after, by layer and head."""
+rules = {"knorm": knorm, "streaming_llm": streaming_llm, "snapkv": snapkv, "h2o": h2o}
+# What rows carry is computed in every run, also where all of them are kept.
+runs_always = {"h2o"}
+
+
+def metadata(path):
+    raw = open(path, "rb").read()
+    return json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]]).get("__metadata__", {})
+
+
+def check_run(policy, path, length, budget, only=range(layers), before=None):
+    """A run of --dump-runs kept what the rule says; returns positions before and after, by layer and head.
+    `before`: what rows carried behind the last run, by layer and head, and what they carry behind this one."""
     tensors, result = load(path), []
+    new = int(metadata(path).get("new", 0))
     for layer in range(layers):
         get = lambda name: numbers(tensors[f"layers.{layer}.{name}"])
         counts = get("lengths")
         positions = per_head(get("positions"), counts)
         kept = per_head(get("kept.positions"), get("kept.counts"))
+        mass, carried = [[0.0] * n for n in counts], [{} for _ in counts]
+        if policy in runs_always:
+            if f"layers.{layer}.state.mass" in tensors:
+                mass = per_head(get("state.mass"), counts)
+            carried = [dict(zip(*head)) for head in zip(kept, per_head(get("kept.state.mass"), get("kept.counts")))]
+            # Rows carry on what the run before has left with them, new ones nothing.
+            if before:
+                for head in range(heads):
+                    assert mass[head] == [before[layer][head].get(p, 0.0) for p in positions[head]], (path, layer, head)
+                before[layer] = carried
         result.append((positions, kept))
         if layer not in only:
             continue
@@ -122,23 +164,30 @@ def check_run(policy, path, length, budget, only=range(layers)):
         queries = per_head(get("q"), [tensors[f"layers.{layer}.q"][1][1]] * heads * group, dim) \
             if f"layers.{layer}.q" in tensors else []
         for head in range(heads):
-            rows = {"positions": positions[head], "k": keys[head], "q": queries[head * group:head * group + group]}
+            rows = {"positions": positions[head], "k": keys[head], "q": queries[head * group:head * group + group],
+                    "mass": mass[head], "new": new}
             want, scores = rules[policy](rows, length, budget)
+            if policy in runs_always:
+                for p, m in zip(rows["positions"], rows["mass"]):
+                    # Logits of a hundred are rounded by some 1e-5, which is a share of the weight then.
+                    assert abs(carried[head].get(p, m) - m) <= 1e-4 * (1 + m), (path, layer, head, p, carried[head].get(p), m)
             if counts[head] <= budget:
                 want = set(positions[head])
             if differ := want ^ set(kept[head]):
                 # fp32 may order what is nearly equal another way.
                 near = [score for p, score in scores if p in differ]
+                apart = 1e-4 if policy in runs_always else 1e-5
                 assert len(near) == len(differ) and len(want) == len(kept[head]) and \
-                    max(near) - min(near) <= 1e-5 * max(map(abs, near)), (policy, path, layer, head, sorted(differ), near)
+                    max(near) - min(near) <= apart * max(map(abs, near)), (policy, path, layer, head, sorted(differ), near)
     return result
 
 
 def check_chain(policy, folder, runs, only=range(layers)):
     """Runs [(length, budget, check)] of a folder, each on what the one before has kept and all tokens since."""
     before, after = [[[] for _ in range(heads)] for _ in range(layers)], 0
+    carried = [[{} for _ in range(heads)] for _ in range(layers)]
     for i, (length, budget, wanted) in enumerate(runs):
-        result = check_run(policy, f"{folder}/{i}.safetensors", length, budget, only if wanted else ())
+        result = check_run(policy, f"{folder}/{i}.safetensors", length, budget, only if wanted else (), carried)
         for layer, (positions, kept) in enumerate(result):
             for head in range(heads):
                 assert positions[head] == before[layer][head] + list(range(after, length)), (i, layer, head)
@@ -227,9 +276,10 @@ def check_chunks():
                               "--dump-runs", folder)
             ends = [min(tokens, first + size) for first in range(0, tokens, size)]
             of = lambda end: max(1, 3 * end // 10) if budget == "0.3" else budget
-            kept = check_chain(policy, folder, [(end, of(end), True) for end in ends if end > of(end)])
+            always = policy in runs_always
+            kept = check_chain(policy, folder, [(end, of(end), True) for end in ends if end > of(end) or always])
             generate("whole", *prompt(tokens), "--dump-layers", work + "/layers")
-            runs = [end for end in ends if end > of(end)]
+            runs = [end for end in ends if end > of(end) or always]
             for run in range(0, len(runs), 4):
                 check_first_layer(f"{folder}/{run}.safetensors", work + "/layers", runs[run])
             assert result["kept"] == [[len(head) for head in layer] for layer in kept], (policy, size)
@@ -251,7 +301,8 @@ def check_decoding():
             assert len(result["tokens"]) == 201  # the last is not read
             ends = [min(tokens, first + every) for first in range(0, tokens, every)]
             ends += [tokens + n for n in range(every, 201, every)]
-            runs = [(end, budget, end > tokens and (end - tokens) % 96 == 0) for end in ends if end > budget]
+            runs = [(end, budget, end > tokens and (end - tokens) % 96 == 0) for end in ends
+                    if end > budget or policy in runs_always]
             check_chain(policy, folder, runs, only=(0, 3))
             # Full of rows, a layer has B + N of them for each head, and the others one less.
             most = layers * (budget + every) - (layers - 1)
@@ -261,12 +312,43 @@ def check_decoding():
         # A prompt that was not compressed: the first run is N tokens behind its end all the same.
         folder = fresh("runs")
         generate("late", *prompt(30), "--policy", library, "--budget", budget, "--every", 7, "--dump-runs", folder, tokens=30)
-        check_chain(policy, folder, [(44, budget, True), (51, budget, True), (58, budget, True)])
+        late = [(44, budget, True), (51, budget, True), (58, budget, True)]
+        if policy not in runs_always:  # the chain of what rows carry begins with the prompt
+            check_chain(policy, folder, late)
+        else:
+            check_late(folder, budget)
         # A share is one of the true length.
         folder = fresh("runs")
         generate("share", *prompt(60), "--policy", library, "--keep", "0.5", "--chunk", 60, "--rerank", "--every", 10,
                  "--dump-runs", folder, tokens=21)
         check_chain(policy, folder, [(60, 30, True), (70, 35, True), (80, 40, True)])
+
+
+def check_late(folder, budget):
+    """H2O behind a prompt of 30 tokens that was not evicted from: all of them carry what they have drawn."""
+    generate("whole", *prompt(30), "--dump-layers", work + "/layers")
+    tensors = load(work + "/layers")
+    carried = []
+    for layer in range(layers):
+        get = lambda name: per_head(numbers(tensors[f"layers.{layer}.{name}"]), [30] * (heads * group if name == "q" else heads), dim)
+        keys, queries = get("k"), get("q")
+        carried.append([])
+        for head in range(heads):
+            rows = {"positions": list(range(30)), "k": keys[head], "q": queries[head * group:head * group + group],
+                    "mass": [0.0] * 30, "new": 30}
+            h2o(rows, 30, 1)
+            carried[-1].append(rows["mass"])
+    first = load(f"{folder}/0.safetensors")
+    for layer in range(layers):
+        counts = numbers(first[f"layers.{layer}.lengths"])
+        assert counts == [37] * heads
+        for head, mass in enumerate(per_head(numbers(first[f"layers.{layer}.state.mass"]), counts)):
+            assert mass[30:] == [0.0] * 7
+            for x, y in zip(mass, carried[layer][head]):
+                assert abs(x - y) <= 1e-4 * (1 + y), (layer, head, x, y)
+    for run, length in enumerate((37, 44, 51, 58)):
+        assert metadata(f"{folder}/{run}.safetensors")["new"] == "7"
+        check_run("h2o", f"{folder}/{run}.safetensors", length, budget)
 
 
 def check_squeeze():
@@ -325,14 +407,15 @@ def check_apply():
                  "--dump-runs", folder, tokens=13)
         runs = len(os.listdir(folder))
         # Behind 80, 120, 126 and 132 tokens; 40 fit the budget.
-        assert runs == 4, (library, runs)
+        assert runs == 4 + (b'"states"' in open(library, "rb").read()), (library, runs)
         for run in range(runs):
             out = work + "/applied"
             subprocess.run(["kvc-run", "apply", "--policy", library, *extra, "--budget", "48", "--input",
                             f"{folder}/{run}.safetensors", "--output", out, "--target", "host"], check=True, capture_output=True)
             want, got = load(f"{folder}/{run}.safetensors"), load(out)
             for layer in range(layers):
-                for name in ("counts", "positions"):
+                carried = [name.split(".kept.")[1] for name in want if name.startswith(f"layers.{layer}.kept.state.")]
+                for name in ["counts", "positions", *carried]:
                     assert want[f"layers.{layer}.kept.{name}"][2] == got[f"layers.{layer}.{name}"][2], (library, run, layer)
 
 

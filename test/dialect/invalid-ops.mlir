@@ -99,3 +99,49 @@ kvc.policy @kernel_gram {
   }
   kvc.done
 }
+
+// -----
+
+// KernelOp C6: only kernels that rank nothing.
+kvc.policy @kernel_every_row {
+  // expected-error @+1 {{of kind spans cannot be for every_row}}
+  kvc.kernel spans every_row "spans0"() : () -> () {
+    kvc.yield
+  }
+  kvc.done
+}
+
+// -----
+
+// KernelOp C6
+kvc.policy @kernel_every_row_window {
+  // expected-error @+1 {{for every_row has no window, got protect_last}}
+  %s = kvc.kernel columns every_row "columns0"() : () -> tensor<?x?xf32> {
+    %n = kvc.norm l2 key : tensor<?x?xf32>
+    %w = arith.constant 4 : index
+    kvc.yield protect_last(%w) %n : tensor<?x?xf32>
+  }
+  kvc.done
+}
+
+// -----
+
+// KeepOp C2
+kvc.policy @carried_name {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %true = arith.constant true
+  %all = kvc.broadcast %true : i1 to tensor<?x?xi1>
+  // expected-error @+1 {{what is carried must have a name of letters, digits and _, not beginning with a digit, got '2nd'}}
+  kvc.keep %all carry("2nd" = %n : tensor<?x?xf32>) : tensor<?x?xi1>
+}
+
+// -----
+
+// KeepOp C2
+kvc.policy @carried_twice {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %true = arith.constant true
+  %all = kvc.broadcast %true : i1 to tensor<?x?xi1>
+  // expected-error @+1 {{what is carried must have a name of its own, got 'n' twice}}
+  kvc.keep %all carry("n" = %n : tensor<?x?xf32>, "n" = %n : tensor<?x?xf32>) : tensor<?x?xi1>
+}

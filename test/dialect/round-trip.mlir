@@ -107,6 +107,10 @@ kvc.policy @more_ops {
   %d1 = kvc.nearest %high in %c of key at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
   // CHECK: kvc.nearest %{{.*}} in %{{.*}} of raw_key times value at_least(%{{.*}}) :
   %d2 = kvc.nearest %high in %c of raw_key times value at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
-  // CHECK: kvc.keep %{{.*}} merge(%{{.*}}, %{{.*}} : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%{{.*}}) : tensor<?x?xi1>
-  kvc.keep %c merge(%d2, %s : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%w) : tensor<?x?xi1>
+  // CHECK: kvc.new_queries
+  %new = kvc.new_queries
+  // CHECK: kvc.row_state "mass" : tensor<?x?xf32>
+  %mass = kvc.row_state "mass" : tensor<?x?xf32>
+  // CHECK: kvc.keep %{{.*}} merge(%{{.*}}, %{{.*}} : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%{{.*}}) carry("mass" = %{{.*}} : tensor<?x?xf32>, "s" = %{{.*}} : tensor<?x?xf32>) : tensor<?x?xi1>
+  kvc.keep %c merge(%d2, %s : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%w) carry("mass" = %mass : tensor<?x?xf32>, "s" = %s : tensor<?x?xf32>) : tensor<?x?xi1>
 }

@@ -201,3 +201,32 @@ kvc.policy @pools_of_pools {
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// RowStateOp C1
+kvc.policy @state_of_nobody {
+  // expected-error @+1 {{reads what no row carries: kvc.keep must carry "mass"}}
+  %m = kvc.row_state "mass" : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %m, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k carry("mast" = %m : tensor<?x?xf32>) : tensor<?x?xi1>
+}
+
+// -----
+
+// AttentionOp C3
+kvc.policy @all_and_new {
+  %t = kvc.length
+  %n = kvc.new_queries
+  %a = kvc.attention last(%t) : tensor<?x?x?xf32>
+  // expected-error @+1 {{of the new queries cannot be in a policy that reads all queries, too}}
+  %b = kvc.attention last(%n) : tensor<?x?x?xf32>
+  %x = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %y = kvc.reduce sum queries %b : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %z = arith.addf %x, %y : tensor<?x?xf32>
+  %g = kvc.reduce mean group %z : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

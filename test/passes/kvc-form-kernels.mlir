@@ -157,3 +157,88 @@ kvc.policy @pool_of_pool {
   %m = arith.cmpf ogt, %r, %one : tensor<?x?xf32>
   kvc.keep %m : tensor<?x?xi1>
 }
+
+// -----
+
+// What rows carry is computed of every row, by a kernel in front of all that rank, which
+// read it as they read any other. What costs nothing is made again where rows are gathered.
+// CHECK-LABEL: kvc.policy @carried
+// CHECK: kvc.kernel statistics every_row "statistics"
+// CHECK: kvc.row_log_sum_exp last(
+// CHECK: %[[MASS:.*]] = kvc.kernel columns every_row "carried"
+// CHECK: kvc.row_state "mass"
+// CHECK: kvc.yield %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.norm l2 key
+// CHECK: kvc.yield protect_last(
+// CHECK: kvc.kernel spans "spans0"(%[[MASS]], %{{.*}})
+// CHECK: kvc.kernel compact "compact"(%{{.*}}, %{{.*}}, %[[MASS]])
+// CHECK: ^bb0(%{{.*}}, %{{.*}}, %[[ARG:.*]]: tensor<?x?xf32, #kvc.axes<kv_heads, past>>):
+// CHECK: %[[AGE:.*]] = kvc.row_state "age"
+// CHECK: %[[MORE:.*]] = arith.addf %[[AGE]], %{{.*}}
+// CHECK: kvc.compact %{{.*}}, %{{.*}} carry("age" = %[[MORE]] : {{.*}}, "mass" = %[[ARG]] :
+kvc.policy @carried {
+  %w = arith.constant 4 : index
+  %n = kvc.new_queries
+  // expected-remark @+1 {{fused into carried}}
+  %a = kvc.attention last(%n) : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into carried}}
+  %x = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into carried}}
+  %g = kvc.reduce mean group %x : tensor<?x?xf32> -> tensor<?x?xf32>
+  %old = kvc.row_state "mass" : tensor<?x?xf32>
+  %mass = arith.addf %old, %g : tensor<?x?xf32>
+  %age = kvc.row_state "age" : tensor<?x?xf32>
+  %one = kvc.fill 1.0 : tensor<?x?xf32>
+  %more = arith.addf %age, %one : tensor<?x?xf32>
+  %norm = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %s = arith.subf %mass, %norm : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) carry("age" = %more : tensor<?x?xf32>, "mass" = %mass : tensor<?x?xf32>) : tensor<?x?xi1>
+}
+
+// -----
+
+// KeepOp C3: neighbours are other rows.
+kvc.policy @carried_pool {
+  %w = arith.constant 5 : index
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{looks beyond a row, but rows carry what is computed from it (C3 of kvc.keep)}}
+  %p = kvc.pool mean %n width(%w) : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k carry("p" = %p : tensor<?x?xf32>) : tensor<?x?xi1>
+}
+
+// -----
+
+// KeepOp C3: what is allocated depends on the window.
+kvc.policy @carried_share {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  // expected-error @+1 {{looks beyond a row}}
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %f = arith.uitofp %c : tensor<?xi32> to tensor<?xf32>
+  %b = kvc.broadcast %f : tensor<?xf32> to tensor<?x?xf32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k carry("b" = %b : tensor<?x?xf32>) : tensor<?x?xi1>
+}
+
+// -----
+
+// KeepOp C3: one walk over the rows: what is reduced may not be read by rows again.
+kvc.policy @carried_twice {
+  %n = kvc.new_queries
+  %a = kvc.attention last(%n) : tensor<?x?x?xf32>
+  %x = kvc.reduce max queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %y = kvc.broadcast %x : tensor<?x?xf32> to tensor<?x?x?xf32>
+  %z = arith.subf %a, %y : tensor<?x?x?xf32>
+  // expected-error @+1 {{looks beyond a row}}
+  %s = kvc.reduce sum queries %z : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %s : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k carry("g" = %g : tensor<?x?xf32>) : tensor<?x?xi1>
+}

@@ -28,3 +28,17 @@ kvc.policy @heads_of_queries {
   %k = kvc.topk %n, %h : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// KeepOp C1
+kvc.policy @carried_by_query_heads {
+  %w = arith.constant 4 : index
+  %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %s = kvc.reduce sum queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  // expected-error @+1 {{the number that rows carry must be per KV head, got a value per query head; reduce it over the group first}}
+  kvc.keep %k carry("s" = %s : tensor<?x?xf32>) : tensor<?x?xi1>
+}
