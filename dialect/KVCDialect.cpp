@@ -45,12 +45,11 @@ static void printCarried(OpAsmPrinter &printer, Operation *, ArrayAttr names,
   if (values.empty())
     return;
   printer << "carry(";
-  llvm::interleaveComma(
-      llvm::zip(kvc::carriedNames(names), values, types), printer,
-      [&](auto one) {
-        auto [name, value, type] = one;
-        printer << name << " = " << value << " : " << type;
-      });
+  llvm::interleaveComma(llvm::zip(kvc::carriedNames(names), values, types),
+                        printer, [&](auto one) {
+                          auto [name, value, type] = one;
+                          printer << name << " = " << value << " : " << type;
+                        });
   printer << ')';
 }
 

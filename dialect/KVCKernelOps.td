@@ -40,8 +40,8 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
 
     `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:
     `protect_last` is the policy's, as a constant or as an op in the body. A kernel
-    `every_row` has no window: it computes what rows carry (`carry` of `kvc.keep`), of
-    all rows, and where the caller asks for that it is also run where nothing is ranked.
+    `every_row` makes what rows carry (`carry` of `kvc.keep`): where the caller asks for
+    that, it computes the window's rows too, and is run where nothing is ranked.
 
     Constraints:
     - C1: the body's arguments have the operands' types.
@@ -50,8 +50,7 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     - C4: one launch of the kind can run the body (checked by
       `kvc-check-kernels`).
     - C5: `gram` has two operands.
-    - C6: `every_row` goes with `statistics`, `combine` and `columns`, without
-      `protect_last` in the body of `columns`.
+    - C6: `every_row` goes with `statistics`, `combine` and `columns`.
 
     Example:
     ```mlir

@@ -177,12 +177,12 @@ LogicalResult KernelOp::verify() {
   if (!getGram().empty() && getGram().size() != 2) // C5
     return emitOpError("gram must be a matrix and its sums, got ")
            << getGram().size() << " operands";
-  bool canBe = llvm::is_contained({KernelKind::Statistics, KernelKind::Combine,
-                                   KernelKind::Columns},
-                                  getKind());
+  bool canBe = llvm::is_contained(
+      {KernelKind::Statistics, KernelKind::Combine, KernelKind::Columns},
+      getKind());
   if (getEveryRow() && !canBe) // C6
-    return emitOpError("of kind ") << stringifyKernelKind(getKind())
-                                   << " cannot be for every_row";
+    return emitOpError("of kind ")
+           << stringifyKernelKind(getKind()) << " cannot be for every_row";
   return success();
 }
 
@@ -198,8 +198,5 @@ LogicalResult KernelOp::verifyRegions() {
     return emitOpError("name must be letters, digits and _, not beginning with "
                        "a digit, got '")
            << getName() << "'";
-  if (getEveryRow() && getKind() == KernelKind::Columns &&
-      yield.getProtectLast()) // C6
-    return emitOpError("for every_row has no window, got protect_last");
   return success();
 }

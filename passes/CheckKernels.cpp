@@ -256,13 +256,12 @@ LogicalResult checkEnd(PolicyOp policy) {
   bool listed =
       indices && counts &&
       llvm::equal(rows.getOutputs().take_back(2), ValueRange{indices, counts});
-  bool read = merges
-                  ? !compact.getIns().empty() &&
-                        compact.getIns()[0] ==
-                            rows.getResultOf(members[0]->getResult(0))
-                  : compact.getIns().size() >= 2 &&
-                        llvm::equal(compact.getIns().take_front(2),
-                                    ValueRange{indices, counts});
+  bool read = merges ? !compact.getIns().empty() &&
+                           compact.getIns()[0] ==
+                               rows.getResultOf(members[0]->getResult(0))
+                     : compact.getIns().size() >= 2 &&
+                           llvm::equal(compact.getIns().take_front(2),
+                                       ValueRange{indices, counts});
   if (!listed || !read)
     return compact.emitOpError("must read the lists that the kernel in front "
                                "of it yields last");

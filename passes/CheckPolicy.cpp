@@ -40,7 +40,8 @@ LogicalResult checkTogether(Block &body) {
   for (Operation &op : body) {
     if (auto state = dyn_cast<RowStateOp>(op);
         state && !llvm::is_contained(carried, state.getNameAttr())) // C1
-      return state.emitOpError("reads what no row carries: kvc.keep must carry ")
+      return state.emitOpError(
+                 "reads what no row carries: kvc.keep must carry ")
              << state.getNameAttr();
     if (auto attention = dyn_cast<AttentionOp>(op)) {
       if (attention.readsAll())

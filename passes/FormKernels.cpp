@@ -114,15 +114,15 @@ private:
     if (all) {
       auto type = withAxes(bare, {Axis::QueryHeads, Axis::Query}, 0);
       made[LogSumExp] =
-          openKernel(loc, KernelKind::Statistics, "statistics", {}, {type},
-                     [&](ValueRange) -> SmallVector<Value> {
-                       Value last;
-                       if (onlyNew)
-                         last = newQueries(loc, queries);
-                       return {
-                           RowLogSumExpOp::create(builder, loc, type, last)};
-                     },
-                     {}, everyRow)
+          openKernel(
+              loc, KernelKind::Statistics, "statistics", {}, {type},
+              [&](ValueRange) -> SmallVector<Value> {
+                Value last;
+                if (onlyNew)
+                  last = newQueries(loc, queries);
+                return {RowLogSumExpOp::create(builder, loc, type, last)};
+              },
+              {}, everyRow)
               .getOutputs();
       return;
     }
@@ -141,12 +141,13 @@ private:
             {}, everyRow)
             .getResult(0);
     made[LogSumExp] =
-        openKernel(loc, KernelKind::Combine, "combine", {partial}, {lseType},
-                   [&](ValueRange args) -> SmallVector<Value> {
-                     return {CombineStatisticsOp::create(builder, loc, lseType,
-                                                         args[0])};
-                   },
-                   {}, everyRow)
+        openKernel(
+            loc, KernelKind::Combine, "combine", {partial}, {lseType},
+            [&](ValueRange args) -> SmallVector<Value> {
+              return {
+                  CombineStatisticsOp::create(builder, loc, lseType, args[0])};
+            },
+            {}, everyRow)
             .getOutputs();
   }
 
@@ -190,7 +191,7 @@ private:
   }
 
   /// Creates a kernel; `fill` builds its body and returns what it yields.
-  /// `uses` says what of `made` it is given; `everyRow`, that it has no window.
+  /// `uses` says what of `made` it is given; `everyRow`, that rows carry what it makes.
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
                       llvm::function_ref<SmallVector<Value>(ValueRange)> fill,
@@ -212,7 +213,7 @@ private:
     Value protect;
     bool knowsPast = kind != KernelKind::Combine && kind != KernelKind::Gram &&
                      (kind != KernelKind::Compact || keep.getWeight());
-    if (keep.getProtectLast() && knowsPast && !everyRow)
+    if (keep.getProtectLast() && knowsPast)
       protect = cloneCheap(keep.getProtectLast());
     YieldOp::create(builder, loc, results, protect);
     bodyMapping.clear();

@@ -145,8 +145,9 @@ LogicalResult Stages::assignCarried(Block &body) {
     bool cheap = computeCheap(&op);
     // Counts of heads are of the window, which is not known to every row.
     if (makesHeadValue(&op) || (!cheap && place(&op) != Columns))
-      return op.emitOpError("looks beyond a row, but rows carry what is computed "
-                            "from it (C3 of kvc.keep)");
+      return op.emitOpError(
+          "looks beyond a row, but rows carry what is computed "
+          "from it (C3 of kvc.keep)");
     if (!cheap) {
       stageOf[&op] = Columns;
       ops.push_back(&op);

@@ -108,6 +108,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   Expr sequence = k.block(gpu::Dimension::z);
   auto s = walksHeads() ? openSequence(k, sequence, yield)
                         : openHead(k, sequence, yield);
+  takeEveryRow(k, s, kernel);
   clearBuffers(k, kernel, s.sequence);
   queries = readsAll ? s.length : k.index(fixedQueries);
   if (readsNew) {
@@ -172,6 +173,7 @@ ColumnsBuilder::runHeadAt(KernelBuilder &k, LogitTile *tile,
                           const SequenceScalars &s, Expr kvHead, Expr position,
                           Expr exists, ArrayRef<Expr> carried) {
   SequenceScalars own = narrowToHead(k, s, kvHead, yield);
+  takeEveryRow(k, own, kernel);
   HeadRows rows(k, s.sequence, kvHead, s.length);
   Expr ofPositions = tileStart;
   Values sums = k.choose(

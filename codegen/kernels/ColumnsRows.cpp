@@ -185,8 +185,8 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     Expr count = window ? k.f32(window) : extentOf(k, window).toFloat();
     Expr total = sum;
     if (readsNew && !window)
-      total = (newQueries > 0)
-                  .select(total, reductionStart(k, reduce.getKind()));
+      total =
+          (newQueries > 0).select(total, reductionStart(k, reduce.getKind()));
     finished[{reduce, slot.second}] =
         reductionEnd(reduce.getKind(), total, count);
   }

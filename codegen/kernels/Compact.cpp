@@ -95,8 +95,9 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
               row, HeadRows(k, sequence, head, Expr()).position(token));
         });
       if (!op.getCarried().empty())
-        k.when((dim == 0) & CarriedRows(k, sequence).wanted(),
-               [&] { carry(k, site, op, sequence, head, token, kept.place(row)); });
+        k.when((dim == 0) & CarriedRows(k, sequence).wanted(), [&] {
+          carry(k, site, op, sequence, head, token, kept.place(row));
+        });
       for (int side : {0, 1})
         kept.store(side, row, dim,
                    k.loadVector(sideBuffer(k, sides[side]),

@@ -102,14 +102,14 @@ private:
   void carry(Expr row, Expr place) {
     CarriedRows carried(k, s.sequence);
     k.when(carried.wanted(), [&] {
-      Values sums = overMembers(
-          row, Values(op.getCarried().size(), k.f32(0)),
-          [&](Expr, Expr token, ArrayRef<Expr> before) {
-            Values next;
-            for (auto [value, sum] : llvm::zip(op.getCarried(), before))
-              next.push_back(sum + read(value, token));
-            return next;
-          });
+      Values sums = overMembers(row, Values(op.getCarried().size(), k.f32(0)),
+                                [&](Expr, Expr token, ArrayRef<Expr> before) {
+                                  Values next;
+                                  for (auto [value, sum] :
+                                       llvm::zip(op.getCarried(), before))
+                                    next.push_back(sum + read(value, token));
+                                  return next;
+                                });
       k.when(k.lane() == 0, [&] {
         for (auto [state, sum] : llvm::enumerate(sums))
           carried.store(int64_t(state), place, sum);

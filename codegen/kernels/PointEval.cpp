@@ -51,9 +51,9 @@ static bool isNeverNegative(Value value) {
   bool never = true;
   walkBehind(value, [&](Value behind) {
     Operation *op = behind.getDefiningOp(); // null: of another kernel
-    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, LayerOp, LayersOp, AllocateOp,
-                        AllocateLayersOp, AllocateHeadsOp, AllocateTableOp,
-                        CountMassOp, ScaleCountOp>(op))
+    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, LayerOp, LayersOp,
+                        AllocateOp, AllocateLayersOp, AllocateHeadsOp,
+                        AllocateTableOp, CountMassOp, ScaleCountOp>(op))
       return false;
     bool constant = isa_and_nonnull<arith::ConstantOp>(op);
     bool keeps =

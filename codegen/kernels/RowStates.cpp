@@ -37,10 +37,14 @@ Expr kvc::readRowState(KernelBuilder &k, const SequenceScalars &s,
       kind == 0, [&] { return KernelBuilder::Values{k.f32(0)}; }, given)[0];
 }
 
-Expr kvc::hasWork(KernelBuilder &k, const SequenceScalars &s,
-                  KernelOp kernel) {
+Expr kvc::hasWork(KernelBuilder &k, const SequenceScalars &s, KernelOp kernel) {
   Expr ranks = s.length.above(s.budget);
   return kernel.getEveryRow() ? ranks | (k.arg("carries") > 0) : ranks;
+}
+
+void kvc::takeEveryRow(KernelBuilder &k, SequenceScalars &s, KernelOp kernel) {
+  if (kernel.getEveryRow())
+    s.past = (k.arg("carries") > 0).select(s.rows, s.past);
 }
 
 void CarriedRows::addArgs(std::vector<std::string> &args) {
@@ -52,7 +56,7 @@ void CarriedRows::addArgs(std::vector<std::string> &args) {
 Expr CarriedRows::wanted() const { return k.arg("carries") > 0; }
 
 void CarriedRows::store(int64_t state, Expr place, Expr number) {
-  Buffer numbers = k.buffer(
-      "row_states_out", {k.arg("row_states_out_state"), k.arg("out_rows")});
+  Buffer numbers = k.buffer("row_states_out",
+                            {k.arg("row_states_out_state"), k.arg("out_rows")});
   k.store(number, numbers, {k.index(state), sequence, place});
 }

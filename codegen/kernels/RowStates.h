@@ -25,6 +25,9 @@ Expr readRowState(KernelBuilder &k, const SequenceScalars &s, RowStateOp op,
 /// or, for every row, where rows carry.
 Expr hasWork(KernelBuilder &k, const SequenceScalars &s, KernelOp kernel);
 
+/// Where rows carry what the kernel makes, all rows are its past.
+void takeEveryRow(KernelBuilder &k, SequenceScalars &s, KernelOp kernel);
+
 /// What a kernel behind the selection writes of each row of k_out.
 class CarriedRows {
 public:

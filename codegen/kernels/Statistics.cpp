@@ -103,9 +103,10 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
   spec.blockSize = maxWarps * warpSize;
   int64_t perBlock =
       maxWarps * LogitTile::rows / LogitTile::paddedGroupOf(site.shape);
-  spec.grid = {std::string(op.getLast() ? "ceildiv(q_rows," : "ceildiv(tokens,") +
-                   std::to_string(perBlock) + ")",
-               "kv_heads", "batch"};
+  spec.grid = {
+      std::string(op.getLast() ? "ceildiv(q_rows," : "ceildiv(tokens,") +
+          std::to_string(perBlock) + ")",
+      "kv_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
 
   LogitTile tile(k, maxWarps, /*spare=*/false, WarpProduct::Stays::Rows);
@@ -136,9 +137,8 @@ static void buildRowLogSumExp(KernelOp kernel, const KernelSite &site) {
         [&](Expr base, ArrayRef<Expr> carried) {
           tile.loadKeys(s.sequence, head, base, s.rows);
           tile.compute(step);
-          Expr seen =
-              seenOfTile(k, s, head, base, positionOf(query),
-                         positionOf(step * tile.queriesPerStep()));
+          Expr seen = seenOfTile(k, s, head, base, positionOf(query),
+                                 positionOf(step * tile.queriesPerStep()));
           auto [m, sum] = rowOfTile(k, tile, base, seen);
           std::tie(m, sum) = merge(k, carried[0], carried[1], m, sum);
           k.syncWarp(); // all have read the tile before it is written again

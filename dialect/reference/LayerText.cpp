@@ -274,10 +274,10 @@ Error Reader::readRowStates() {
 }
 
 llvm::Expected<Layer> Reader::run() {
-  const StringRef keys[] = {
-      "k",           "v",      "raw_k", "rows",   "q",     "wo",    "table",
-      "kept_layers", "budget", "layer", "layers", "scale", "dtype", "new_queries",
-      "row_states"};
+  const StringRef keys[] = {"k",      "v",           "raw_k",     "rows",
+                            "q",      "wo",          "table",     "kept_layers",
+                            "budget", "layer",       "layers",    "scale",
+                            "dtype",  "new_queries", "row_states"};
   for (const auto &[key, value] : object)
     if (!llvm::is_contained(keys, StringRef(key)))
       return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") +

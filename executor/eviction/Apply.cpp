@@ -209,8 +209,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   plan.max_batch = uint32_t(files.size());
   std::vector<uint32_t> budgets;
   // A cache of rows has been run before, and will be again.
-  bool carries =
-      !manifest.states.empty() && (files[0].ofRows || options.state);
+  bool carries = !manifest.states.empty() && (files[0].ofRows || options.state);
   for (const LayerFile &file : files) {
     plan.max_tokens = std::max(plan.max_tokens, file.tokens);
     budgets.push_back(budget.of(file.tokens));

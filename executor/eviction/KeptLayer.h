@@ -47,7 +47,8 @@ struct KeptSequence {
   std::vector<float> scores;    // [Hkv, past]; of rows [those that were ranked]
   std::vector<int32_t> positions; // [sum of counts], of rows only
   MemberTable members;            // empty where the policy does not merge
-  std::vector<std::vector<float>> states; // [states][sum of counts], if asked for
+  std::vector<std::vector<float>>
+      states; // [states][sum of counts], if asked for
 };
 
 struct KeptLayer {

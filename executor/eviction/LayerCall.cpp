@@ -189,9 +189,10 @@ void LayerCall::setRows(uint32_t pageRows) {
 uint32_t LayerCall::queriesRead() {
   if (info.queries != KVC_ALL_QUERIES)
     return info.queries;
-  bool known = std::any_of(
-      batch.begin(), batch.end(),
-      [](const LayerSequence &s) { return s.newQueries.has_value(); });
+  bool known =
+      std::any_of(batch.begin(), batch.end(), [](const LayerSequence &s) {
+        return s.newQueries.has_value();
+      });
   if (!(info.inputs & KVC_READS_NEW_QUERIES) || !known)
     return tokens;
   uint32_t queries = std::min(std::max(info.least_queries, 1u), tokens);
@@ -217,13 +218,8 @@ void LayerCall::setRowStates() {
         arena.device.upload(memory + j * ofState + (s * heads + h) * tokens,
                             next, rowsOf(s, h) * sizeof(float));
     }
-  args.row_states = {memory,
-                     int64_t(ofState),
-                     int64_t(heads) * tokens,
-                     tokens,
-                     1,
-                     0,
-                     0};
+  args.row_states = {
+      memory, int64_t(ofState), int64_t(heads) * tokens, tokens, 1, 0, 0};
 }
 
 void LayerCall::setQueries() {

@@ -52,8 +52,7 @@ public:
     std::vector<float> q, lse;
     uint32_t read = queriesRead(policy.tokens, newQueries);
     size_t before = all.positions.size();
-    bool whole =
-        before == size_t(policy.model.config.kvHeads) * policy.tokens;
+    bool whole = before == size_t(policy.model.config.kvHeads) * policy.tokens;
     if (queries && manifest().queries) {
       sequence.queries = std::min(read, queries->count(layer));
       q = queries->last(layer, sequence.queries);
@@ -81,8 +80,8 @@ public:
       queries->evicted(layer);
     if (evicts || carries()) {
       rows.clear();
-      rows.append(kept.counts, kept.k.data(), kept.v.data(), {},
-                  kept.positions, policy.statesOf(kept));
+      rows.append(kept.counts, kept.k.data(), kept.v.data(), {}, kept.positions,
+                  policy.statesOf(kept));
     }
     if (told)
       *told = std::move(kept);

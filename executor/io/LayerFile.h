@@ -38,7 +38,7 @@ public:
   uint32_t qHeads = 0, queries = 0; // 0 without queries
   uint32_t hidden = 0;              // D, 0 without output projections
   kvc_dtype dtype = KVC_F32;
-  float scale = 0; // 0: the default
+  float scale = 0;                    // 0: the default
   std::optional<uint32_t> newQueries; // metadata 'new'
   std::optional<double> ropeTheta;
   const std::string &path() const { return file.path; }

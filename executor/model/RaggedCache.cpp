@@ -134,8 +134,7 @@ RaggedCache::Contents RaggedCache::contents() const {
                          positions[h].end());
   for (const auto &[name, numbers] : states)
     for (const std::vector<float> &head : numbers)
-      all.states[name].insert(all.states[name].end(), head.begin(),
-                              head.end());
+      all.states[name].insert(all.states[name].end(), head.begin(), head.end());
   return all;
 }
 

@@ -237,13 +237,13 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
         TensorData::of("F32", {norm.size()}, norm);
   }
   tensors["logits"] = TensorData::of("F32", {config.vocab}, session.logits);
-  writeFiles({{path, formatSafetensors(
-                         tensors,
-                         {{"kvc_cache", format},
-                          {"architecture", config.architecture},
-                          {"layers", formatted("{}", config.layers)},
-                          {"position", formatted("{}", session.position)},
-                          {"new", formatted("{}", session.unread)}})}});
+  writeFiles(
+      {{path, formatSafetensors(
+                  tensors, {{"kvc_cache", format},
+                            {"architecture", config.architecture},
+                            {"layers", formatted("{}", config.layers)},
+                            {"position", formatted("{}", session.position)},
+                            {"new", formatted("{}", session.unread)}})}});
 }
 
 Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {

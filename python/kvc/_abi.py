@@ -49,6 +49,7 @@ READS_TABLE = 2
 READS_STATE = 4
 READS_RAW_KEYS = 8
 MERGES = 16
+READS_NEW_QUERIES = 32
 
 # Bits of the status word (kvc/artifact.h).
 DATA_NAN = 1
@@ -100,6 +101,8 @@ class PlanInfo(Struct):
         ("scores_offset", c_int64),
         ("scores_heads", c_uint32),
         ("scores_by_position", c_uint32),
+        ("least_queries", c_uint32),
+        ("row_states", c_uint32),
     ]
 
 
@@ -166,6 +169,18 @@ class CacheView(Struct):
     ]
 
 
+class RowStates(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("state_stride", c_int64),
+        ("batch_stride", c_int64),
+        ("head_stride", c_int64),
+        ("row_stride", c_int64),
+        ("page_stride", c_int64),
+        ("by_slot", c_uint32),
+    ]
+
+
 class LayerArgs(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -210,6 +225,9 @@ class LayerArgs(Struct):
         ("workspace_bytes", c_size_t),
         ("cache", ctypes.POINTER(CacheView)),
         ("positions_out", c_void_p),
+        ("new_queries", c_void_p),
+        ("row_states", RowStates),
+        ("row_states_out", c_void_p),
     ]
 
 

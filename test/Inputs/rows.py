@@ -1,7 +1,8 @@
 """Caches of rows for the command tests, made from prompts (layers.py); standard library only.
 
   rows.py all PROMPT OUT [WHAT]   every token of every head has a row; WHAT spoils it
-  rows.py kept PROMPT RESULT OUT  the rows that `apply` has kept of a prompt or of rows
+  rows.py kept PROMPT RESULT OUT  the rows that `apply` has kept of a prompt or of rows, and what they carry
+  rows.py state PROMPT RESULT OUT WHAT    the same; WHAT spoils what they carry
   rows.py same A B                results of `apply` keep the same, with the same bytes
   rows.py none PROMPT OUT [LENGTH]    no row at all, behind as many tokens if so many
 """
@@ -62,13 +63,23 @@ def spoil(tensors, metadata, what):
         tensors["layers.1.v"] = (dtype, [shape[0] // 2, shape[1] * 2], raw)
 
 
+def spoil_state(tensors, metadata, what):
+    dtype, (rows,), raw = tensors["layers.0.state.mass"]
+    if what == "shape":
+        tensors["layers.0.state.mass"] = (dtype, [rows - 1], raw[4:])
+    elif what == "nan":
+        tensors["layers.0.state.mass"] = (dtype, [rows], raw[:12] + struct.pack("<f", float("nan")) + raw[16:])
+    else:  # new=N
+        metadata["new"] = what.split("=")[1]
+
+
 command, *arguments = sys.argv[1:]
 if command == "all":
     tensors, metadata = rows_of(load(arguments[0]))
     if len(arguments) > 2:
         spoil(tensors, metadata, arguments[2])
     save(arguments[1], tensors, metadata)
-elif command == "kept":
+elif command in ("kept", "state"):
     prompt, result = load(arguments[0]), load(arguments[1])
     tensors, metadata = rows_of(prompt)
     for name in [name for name in tensors if name.endswith(".lengths")]:
@@ -80,6 +91,9 @@ elif command == "kept":
         for side in ("k", "v"):
             tensors[f"{layer}.{side}"] = result[f"{layer}.{side}"]
         tensors.pop(f"{layer}.k_raw", None)
+        tensors |= {name: result[name] for name in result if name.startswith(f"{layer}.state.")}
+    if command == "state":
+        spoil_state(tensors, metadata, arguments[3])
     save(arguments[2], tensors, metadata)
 elif command == "none":
     tensors, metadata = rows_of(load(arguments[0]))

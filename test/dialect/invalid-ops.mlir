@@ -113,19 +113,6 @@ kvc.policy @kernel_every_row {
 
 // -----
 
-// KernelOp C6
-kvc.policy @kernel_every_row_window {
-  // expected-error @+1 {{for every_row has no window, got protect_last}}
-  %s = kvc.kernel columns every_row "columns0"() : () -> tensor<?x?xf32> {
-    %n = kvc.norm l2 key : tensor<?x?xf32>
-    %w = arith.constant 4 : index
-    kvc.yield protect_last(%w) %n : tensor<?x?xf32>
-  }
-  kvc.done
-}
-
-// -----
-
 // KeepOp C2
 kvc.policy @carried_name {
   %n = kvc.norm l2 key : tensor<?x?xf32>

@@ -76,8 +76,8 @@ int64_t kvc::test::queriesFor(PolicyOp policy, int64_t tokens) {
     auto param = last.getDefiningOp<ParamOp>();
     auto number = param ? dyn_cast<IntegerAttr>(param.getValue()) : nullptr;
     bool all = attention.readsAll() || attention.readsNew();
-    most = std::max({most, all ? tokens : constantOf(last),
-                     number ? number.getInt() : 0});
+    most = std::max(
+        {most, all ? tokens : constantOf(last), number ? number.getInt() : 0});
   });
   return std::min(tokens, most + 6);
 }

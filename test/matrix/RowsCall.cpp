@@ -92,8 +92,7 @@ private:
     if (view.kind != KVC_PAGED)
       return size_t(int64_t(s) * rows.batch_stride + first +
                     int64_t(slot) * rows.row_stride);
-    return size_t(number(view.table)[slot / view.page_rows] *
-                      rows.page_stride +
+    return size_t(number(view.table)[slot / view.page_rows] * rows.page_stride +
                   first + int64_t(slot % view.page_rows) * rows.row_stride);
   }
 };

@@ -318,3 +318,56 @@ kvc.policy @never_cleared {
   }
   kvc.done
 }
+
+// -----
+
+// What rows carry is a KV head's; each number has a name.
+!s = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+!i = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+!m = tensor<?x?xi1, #kvc.axes<query_heads, past>>
+kvc.policy @carried_of_query_heads {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.projected_norm l1 : !s
+    kvc.yield %n : !s
+  }
+  %1:2 = kvc.kernel spans "b"(%0) : (!s) -> (!i, !c) {
+  ^bb0(%x: !s):
+    %m = arith.cmpf ord, %x, %x : !s
+    %i, %c = kvc.list %m : !m -> !i, !c
+    kvc.yield %i, %c : !i, !c
+  }
+  kvc.kernel compact "c"(%1#0, %1#1, %0) : (!i, !c, !s) -> () {
+  ^bb0(%i: !i, %n: !c, %x: !s):
+    // expected-error @+1 {{rows carry what KV heads have of the past, got 'tensor<?x?xf32, #kvc.axes<query_heads, past>>'}}
+    kvc.compact %i, %n carry("norm" = %x : !s) : !i, !c
+    kvc.yield
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!i = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+kvc.policy @carried_without_names {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1:2 = kvc.kernel spans "b"(%0) : (!s) -> (!i, !c) {
+  ^bb0(%x: !s):
+    %m = arith.cmpf ord, %x, %x : !s
+    %i, %c = kvc.list %m : !m -> !i, !c
+    kvc.yield %i, %c : !i, !c
+  }
+  kvc.kernel compact "c"(%1#0, %1#1, %0) : (!i, !c, !s) -> () {
+  ^bb0(%i: !i, %n: !c, %x: !s):
+    // expected-error @+1 {{must have a name for each number that rows carry}}
+    "kvc.compact"(%i, %n, %x) {names = ["a", "b"]} : (!i, !c, !s) -> ()
+    kvc.yield
+  }
+  kvc.done
+}

@@ -167,11 +167,10 @@ kvc.policy @pool_of_pool {
 // CHECK: kvc.row_log_sum_exp last(
 // CHECK: %[[MASS:.*]] = kvc.kernel columns every_row "carried"
 // CHECK: kvc.row_state "mass"
-// CHECK: kvc.yield %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.yield protect_last(%{{.*}}) %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+// CHECK: kvc.kernel columns "columns0"(%[[MASS]])
 // CHECK: kvc.norm l2 key
 // CHECK: kvc.yield protect_last(
-// CHECK: kvc.kernel spans "spans0"(%[[MASS]], %{{.*}})
 // CHECK: kvc.kernel compact "compact"(%{{.*}}, %{{.*}}, %[[MASS]])
 // CHECK: ^bb0(%{{.*}}, %{{.*}}, %[[ARG:.*]]: tensor<?x?xf32, #kvc.axes<kv_heads, past>>):
 // CHECK: %[[AGE:.*]] = kvc.row_state "age"
@@ -191,8 +190,8 @@ kvc.policy @carried {
   %age = kvc.row_state "age" : tensor<?x?xf32>
   %one = kvc.fill 1.0 : tensor<?x?xf32>
   %more = arith.addf %age, %one : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns0}}
   %norm = kvc.norm l2 key : tensor<?x?xf32>
-  // expected-remark @+1 {{fused into spans0}}
   %s = arith.subf %mass, %norm : tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   // expected-remark @+1 {{fused into spans2}}

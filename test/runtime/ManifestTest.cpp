@@ -134,6 +134,17 @@ TEST(Manifest, RefusesWhatContradictsItself) {
   params["params"] = {{"window", "32"}};
   EXPECT_EQ(refusal(params), "manifest: root.params must be an object of "
                              "numbers, got {\"window\":\"32\"}");
+  json states = good();
+  states["states"] = {"mass", 7};
+  EXPECT_EQ(refusal(states), "manifest: root.states must be a list of texts, "
+                             "got 7");
+  states["states"] = json::array();
+  EXPECT_EQ(refusal(states),
+            "manifest: root.states must be a list of 1 to 1024, got 0");
+  json least = good();
+  least["least_queries"] = 1025;
+  EXPECT_EQ(refusal(least), "manifest: root.least_queries must be a whole "
+                            "number up to 1024, got 1025");
   json live = good();
   live["buffers"] = {
       {{"bytes", 4}, {"dims", {"tokens"}}, {"live", {0, 5000000000}}}};

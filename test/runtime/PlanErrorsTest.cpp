@@ -115,3 +115,56 @@ TEST(PlanErrors, Table) {
             "with a table, layers * kv_heads must be at most 2^14 and tokens "
             "below 2^21, got 10000 * 2 and 100");
 }
+
+TEST(PlanErrors, NewQueries) {
+  // One of its last two queries at least, and as many as are new.
+  std::string text = manifestOf();
+  auto replace = [&](const std::string &from, const std::string &to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("\"queries\": 4",
+          R"("queries": "all", "least_queries": 2, "states": ["mass", "age"])");
+  Opened all(text);
+  kvc_plan_info info = {};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(all.create(), KVC_OK) << Opened::error();
+  ASSERT_EQ(kvc_plan_query(all.plan, &info), KVC_OK);
+  EXPECT_EQ(info.queries, KVC_ALL_QUERIES);
+  EXPECT_EQ(info.inputs, unsigned(KVC_READS_NEW_QUERIES));
+  EXPECT_EQ(info.least_queries, 2u);
+  EXPECT_EQ(info.row_states, 2u);
+  int32_t lengths[] = {50}, fresh[] = {1};
+  auto evict = [&](Opened &opened, int32_t count, uint32_t rows) {
+    fresh[0] = count;
+    opened.layer.tokens = 50;
+    opened.layer.lengths = lengths;
+    opened.layer.new_queries = fresh;
+    opened.layer.q_rows = rows;
+    return kvc_layer_evict(opened.plan, &opened.layer, nullptr);
+  };
+  EXPECT_EQ(evict(all, 1, 2), KVC_OK) << Opened::error();
+  EXPECT_EQ(evict(all, 0, 2), KVC_OK) << Opened::error();
+  EXPECT_EQ(evict(all, 50, 50), KVC_OK) << Opened::error();
+  EXPECT_EQ(evict(all, 1, 1), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(),
+            "policy 'test' reads the last 2 queries, got q_rows 1");
+  EXPECT_EQ(evict(all, 7, 6), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(),
+            "policy 'test' reads the last 7 queries, got q_rows 6");
+  EXPECT_EQ(evict(all, 51, 51), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(),
+            "sequence 0: new_queries must be 0 to T (50), got 51");
+  EXPECT_EQ(evict(all, -1, 6), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(),
+            "sequence 0: new_queries must be 0 to T (50), got -1");
+  all.layer.new_queries = nullptr;
+  all.layer.q_rows = 49;
+  EXPECT_EQ(kvc_layer_evict(all.plan, &all.layer, nullptr), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(),
+            "policy 'test' reads the last 50 queries, got q_rows 49");
+  replace("\"least_queries\": 2", "\"least_queries\": 0");
+  Opened none(text);
+  ASSERT_EQ(none.create(), KVC_OK) << Opened::error();
+  EXPECT_EQ(evict(none, 0, 0), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(), "q_rows must be at least 1, got 0");
+}

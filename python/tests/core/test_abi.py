@@ -24,6 +24,7 @@ INTEGERS = {
     "kvc_target_kind": ctypes.c_int,
     "kvc_cache_kind": ctypes.c_int,
     "kvc_rows": _abi.Rows,
+    "kvc_row_states": _abi.RowStates,
     "kvc_plane": _abi.Plane,
     "kvc_numbers": _abi.Numbers,
 }
@@ -32,6 +33,7 @@ STRUCTS = {
     "kvc_plan_options": _abi.PlanOptions,
     "kvc_plan_info": _abi.PlanInfo,
     "kvc_rows": _abi.Rows,
+    "kvc_row_states": _abi.RowStates,
     "kvc_layer_args": _abi.LayerArgs,
     "kvc_plane": _abi.Plane,
     "kvc_numbers": _abi.Numbers,
