@@ -4,6 +4,9 @@
   golden.py check POLICIES REFERENCE DIR  kernels on the host and the reference in double
                                           must both keep what kept.jsonl says
   golden.py write POLICIES REFERENCE DIR  writes kept.jsonl, if those two agree
+  golden.py decoding check|write POLICIES REFERENCE NO-ROWS DIR
+                                          the same of decoding.jsonl, for policies that run on
+                                          caches of rows: those that the file NO-ROWS does not name
 
 docs/golden.md says what the inputs are and how to use the sets. Standard library only.
 """
@@ -102,11 +105,14 @@ def kernels(policy, folder, table):
     return kept, merged
 
 
+def interpreted(policy, binary, table, *inputs):
+    text = subprocess.run([binary, policy, str(BUDGET), table or "-", *inputs], check=True, capture_output=True,
+                          text=True).stdout
+    return list(map(json.loads, text.splitlines()))
+
+
 def reference(policy, binary, folder, table):
-    text = subprocess.run([binary, policy, folder + "/input.safetensors", str(BUDGET),
-                           *([table] if table else [])],
-                          check=True, capture_output=True, text=True).stdout
-    layers = json.loads(text)
+    (layers,) = interpreted(policy, binary, table, folder + "/input.safetensors")
     kept = [[runs(head) for head in layer["kept"]] for layer in layers]
     merged = [[" ".join(f"{t}>{d}" for t, d in enumerate(head) if d >= 0)
                for head in layer["destination"]] for layer in layers if "destination" in layer]
@@ -116,6 +122,9 @@ def reference(policy, binary, folder, table):
 def main():
     if sys.argv[1] == "make":
         return make(sys.argv[2])
+    if sys.argv[1] == "decoding":
+        import decoding
+        return decoding.main(*sys.argv[2:])
     mode, policies, binary, folder = sys.argv[1:]
     make(folder)
     stored = {}
@@ -146,4 +155,5 @@ def main():
     print(len(lines), "policies")
 
 
-main()
+if __name__ == "__main__":
+    main()
