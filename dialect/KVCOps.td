@@ -85,6 +85,7 @@ def KVC_ParamOp : KVC_Op<"param", [Pure, HasParent<"PolicyOp">]> {
     - C1: the value is an integer of type `index`, a float of type `f32`, or a
       decimal text of type `!kvc.fraction`.
     - C2: a float is finite: the manifest has it as JSON.
+    - C3: a policy reads a name once (checked by `kvc-bind-params`).
 
     Examples:
     ```mlir
@@ -187,7 +188,10 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
 
     Constraints:
     - C1: `last` is a constant of 1 to 1024 after parameters are bound, or
-      `kvc.length`, or `kvc.new_queries` (checked by `kvc-check-policy`).
+      `kvc.length`, or `kvc.new_queries` (checked by `kvc-check-policy`). Kernels hold
+      what they know of all rows of a group in shared memory: with 48 KiB a window of
+      1024 goes with groups of up to 4 query heads, and is refused by name where it does
+      not fit.
     - C2: `logits` are not `rounded`.
     - C3: a policy reads all queries or the new ones, not both (checked by
       `kvc-check-policy`).

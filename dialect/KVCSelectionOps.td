@@ -238,7 +238,8 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
   let summary = "keep the marked tokens and the last ones, drop or merge the rest";
   let description = [{
     Ends a policy. The kept set of KV head `g` is `{t : M[g, t]}` and the last
-    `min(w, B)` tokens, `w = protect_last` (0 when absent). Kept indices are in
+    `min(w, B)` tokens, `w = protect_last` (0 when absent); the last `B` alone where
+    `B <= w`, whatever the mask marks. Kept indices are in
     ascending order; keys keep the rotation of their original position.
 
     With `merge`, a token `i` whose destination `D[g, i]` is a kept token is

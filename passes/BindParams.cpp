@@ -51,7 +51,12 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
     llvm::StringMap<bool> known;
     SmallVector<NamedAttribute> bound;
     WalkResult result = policy.walk([&](ParamOp param) {
-      known[param.getName()] = true;
+      if (!known.try_emplace(param.getName(), true).second) {
+        param.emitError("parameter '")
+            << param.getName() << "' is read twice; read it once and use the "
+            << "result";
+        return WalkResult::interrupt();
+      }
       TypedAttr value = param.getValue();
       if (auto it = given.find(param.getName()); it != given.end()) {
         value = parseValue(it->second, value);

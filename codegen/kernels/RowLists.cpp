@@ -50,10 +50,16 @@ Expr RowLists::listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
   return (front + total).toIndex();
 }
 
+/// A token of the past is kept where the mask marks it, whatever that is made of; but
+/// nothing is where the window takes the whole budget.
+Expr RowLists::isSelected(Value mask, Expr token) {
+  return r.at(token)(mask) & s.budget.above(s.window);
+}
+
 /// Writes the selected tokens of the past, then the window.
 void RowLists::listKept(ListKeptOp list) {
   Expr first = listWhere(
-      r.end, [&](Expr token) { return r.at(token)(list.getMask()); },
+      r.end, [&](Expr token) { return isSelected(list.getMask(), token); },
       [&](Expr row, Expr token) { writeIndex(row, token); });
   k.when(isLast, [&] {
     k.loop(k.thread(), s.window, RowBlock::threads,
@@ -91,7 +97,7 @@ void RowLists::listMembers(ListMembersOp op) {
   };
   auto isKept = [&](Expr token) {
     Expr past = token.min((s.past - 1).max(k.index(0)));
-    return (token >= s.past) | r.at(past)(op.getMask());
+    return (token >= s.past) | isSelected(op.getMask(), past);
   };
   /// The kept token that represents a token, below 0 for none.
   auto owner = [&](Expr token) {
@@ -99,7 +105,7 @@ void RowLists::listMembers(ListMembersOp op) {
     Expr to = destination(past);
     Expr valid = (to >= k.index(0)) & (to < s.past);
     Expr safe = valid.select(to, k.index(0));
-    Expr merged = valid & r.at(safe)(op.getMask());
+    Expr merged = valid & isSelected(op.getMask(), safe);
     return isKept(token).select(token, merged.select(to, k.index(-1)));
   };
   Expr count = listWhere(

@@ -41,6 +41,7 @@ private:
   template <typename Op> bool has() {
     return !r.kernel.getBody().getOps<Op>().empty();
   }
+  Expr isSelected(mlir::Value mask, Expr token);
   Expr listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write);
   Buffer rankBuffer();

@@ -11,6 +11,7 @@
 #include "mlir/Conversion/LLVMCommon/MemRefBuilder.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/Support/MathExtras.h"
@@ -63,6 +64,40 @@ struct ExpandExtF16 : public OpRewritePattern<arith::ExtFOp> {
         scaled);
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(
         op, f32, arith::OrIOp::create(b, bits, sign));
+    return success();
+  }
+};
+
+/// bf16 -> f32 by bits, taken where the number is loaded: a bf16 that goes from one
+/// block to another, LLVM would round there, by a function of a library.
+struct ExpandExtBF16 : public OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getIn().getType().isBF16() || !op.getType().isF32())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type i16 = b.getI16Type(), i32 = b.getI32Type();
+    Value from = op.getIn(), bits;
+    auto element = from.getDefiningOp<vector::ExtractOp>();
+    if (element && !element.hasDynamicPosition() &&
+        element.getStaticPosition().size() == 1) {
+      Value all = element.getSource();
+      int64_t count = cast<VectorType>(all.getType()).getDimSize(0);
+      b.setInsertionPointAfterValue(all);
+      Value words =
+          vector::BitCastOp::create(b, VectorType::get(count, i16), all);
+      bits = vector::ExtractOp::create(b, words,
+                                       element.getStaticPosition().front());
+    } else {
+      b.setInsertionPointAfterValue(from);
+      bits = arith::BitcastOp::create(b, i16, from);
+    }
+    b.setInsertionPoint(op);
+    Value high = arith::ShLIOp::create(
+        b, arith::ExtUIOp::create(b, i32, bits),
+        arith::ConstantIntOp::create(b, 16, 32));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, b.getF32Type(), high);
     return success();
   }
 };
@@ -326,6 +361,7 @@ struct GPUToHostPass : public kvc::impl::GPUToHostBase<GPUToHostPass> {
     }
     RewritePatternSet patterns(&getContext());
     patterns.add<ExpandExtF16, ExpandTruncF16>(&getContext());
+    patterns.add<ExpandExtBF16>(&getContext(), /*benefit=*/2);
     arith::populateExpandBFloat16Patterns(patterns);
     if (failed(applyPatternsGreedily(module, std::move(patterns))))
       signalPassFailure();

@@ -112,7 +112,8 @@ private:
         continue;
       }
       int64_t row = g / (layer.kvHeads / mask.heads());
-      for (int64_t t = 0; t < ends[g]; ++t)
+      // Nothing else is kept where the window takes the whole budget.
+      for (int64_t t = 0; t < ends[g] && windows[g] < layer.budget; ++t)
         if (isPast[g][t] && mask.data[row * past + t] != 0)
           kept.tokens[g].push_back(t);
       addRows(kept.tokens[g], g, ends[g]);

@@ -171,7 +171,23 @@ rt::LayerSequence Problem::sequence() const {
   s.kRaw = kRaw.data();
   s.wo = wo.data();
   s.hidden = uint32_t(layer.hidden);
+  if (layer.newQueries)
+    s.newQueries = uint32_t(*layer.newQueries);
+  for (const std::vector<float> &state : states)
+    s.states.push_back(state.data());
   return s;
+}
+
+void Problem::carry(ArrayRef<StringAttr> names, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  layer.newQueries = int64_t(random() % 3 ? random() % (layer.queries + 1)
+                                          : random() % 2 * layer.queries);
+  for (StringAttr name : names) {
+    std::vector<float> &state = states.emplace_back();
+    for (int64_t i = 0; i < layer.kvHeads * layer.tokens; ++i)
+      state.push_back(float(random() % 64) / 16);
+    layer.rowStates[name.str()] = {state.begin(), state.end()};
+  }
 }
 
 std::vector<float> Problem::table(int64_t layers, int64_t qHeads) {

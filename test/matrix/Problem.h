@@ -39,6 +39,10 @@ struct Problem {
   reference::Layer layer;
   std::vector<std::byte> q, k, v, kRaw, wo;
   std::vector<float> lse; // natural, of all queries
+  /// What rows carry, in the policy's order, [Hkv, T] each; also in layer.rowStates.
+  std::vector<std::vector<float>> states;
+  /// Rows carry numbers by these names, and some of the queries are new.
+  void carry(llvm::ArrayRef<mlir::StringAttr> names, uint64_t seed);
 };
 
 /// What layer.round is for a type.

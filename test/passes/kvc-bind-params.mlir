@@ -3,6 +3,10 @@
 // RUN: not kvc-opt %s --emit=policy --param nope=1 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not kvc-opt %s --emit=policy --param sinks=many 2>&1 | FileCheck %s --check-prefix=TYPE
 // RUN: not kvc-opt %s --emit=policy --param sinks 2>&1 | FileCheck %s --check-prefix=FORM
+// ParamOp C3: the manifest has one value for a name.
+// RUN: sed 's/^kvc.policy @sinks {/&\n%%again = kvc.param "sinks" = 5 : index/' %s > %t.twice.mlir
+// RUN: not kvc-opt %t.twice.mlir --emit=policy 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: parameter 'sinks' is read twice; read it once and use the result
 
 // CHECK: kvc.policy @sinks
 // DEFAULT-SAME: params = {sinks = 4 : index}

@@ -41,7 +41,9 @@ static std::string nameOf(Operation *op) {
   } else if (auto vectors = dyn_cast<VectorsOp>(op)) {
     add(stringifyCacheSide(vectors.getSide()));
   } else if (auto attention = dyn_cast<AttentionOp>(op)) {
-    add(attention.readsAll() ? "all" : "last");
+    add(attention.readsAll()   ? "all"
+        : attention.readsNew() ? "new"
+                               : "last");
     if (attention.getLogits())
       add("logits");
     if (attention.getRounded())
@@ -163,6 +165,7 @@ static std::vector<std::string> expected() {
                            "projected_norm l1 bound",
                            "attention last",
                            "attention all",
+                           "attention new",
                            "attention last logits",
                            "attention all logits",
                            "attention last rounded",
@@ -171,6 +174,8 @@ static std::vector<std::string> expected() {
                            "position from_end",
                            "kept_layers",
                            "kept_layers share",
+                           "row_state",
+                           "new_queries",
                            "broadcast",
                            "select_heads lowest",
                            "select_heads highest",

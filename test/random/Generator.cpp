@@ -15,6 +15,8 @@ Generator::Generator(uint64_t seed) : random(seed) {
   wild = random.chance(15);
   cutLength = random.of<int64_t>({1, 2, 7, 8, 16, 31, 40, 64, 200});
   cutFrom = random.of<int64_t>({0, 0, 1, 4, 9, 33});
+  // Not one of the draws above, so that the other seeds are what they were.
+  carries = Random(seed ^ 0x5EED).chance(12);
 }
 
 /// A constant, or a parameter with this default.
@@ -104,6 +106,8 @@ std::string Generator::make() {
   int spend = int(random.chance(35)   ? random.between(1, 6)
                   : random.chance(70) ? random.between(5, 25)
                                       : random.between(20, 60));
+  if (carries)
+    makeCarried();
   std::string protect;
   if (random.chance(65))
     protect = " protect_last(" + protectedTokens().name + ")";
@@ -111,7 +115,8 @@ std::string Generator::make() {
     keepMerged(spend, protect);
   } else {
     Value mask = keptMask(spend);
-    out.line("kvc.keep " + mask.name + protect + " : " + mask.type.text());
+    out.line("kvc.keep " + mask.name + protect + carried + " : " +
+             mask.type.text());
   }
   return out.text();
 }

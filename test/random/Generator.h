@@ -53,6 +53,9 @@ private:
   int64_t cutLength, cutFrom;
   /// Integers may be below 0 and wrap.
   bool wild;
+  /// Rows carry numbers; who reads many queries then reads the new ones.
+  bool carries;
+  std::string carried; // of kvc.keep
 
   // Generator.cpp
   Value param(const std::string &text, Type type, Value value);
@@ -109,6 +112,10 @@ private:
   Value rankable(int spend);
   Value keptMask(int spend);
   void keepMerged(int spend, const std::string &protect);
+
+  // Carried.cpp
+  void makeCarried();
+  Value drawn();
 };
 
 } // namespace kvc::random

@@ -281,7 +281,8 @@ void Generator::keepMerged(int spend, const std::string &protect) {
   if (!weight.positive)
     weight = unary("math.absf", weight);
   out.line(rt::formatted(
-      "kvc.keep {} merge({}, {} : {}, {}){}{} : {}", centres.name, to.name,
+      "kvc.keep {} merge({}, {} : {}, {}){}{}{} : {}", centres.name, to.name,
       weight.name, ints.text(), weight.type.text(),
-      random.chance(30) ? " share_positions" : "", protect, maskType.text()));
+      random.chance(30) ? " share_positions" : "", protect, carried,
+      maskType.text()));
 }

@@ -359,8 +359,8 @@ Value Generator::rows(Type type, int spend) {
     return pool(floats(type, spend - 1), true);
   std::string last =
       type.window == Type::allQueries
-          ? out.add("kvc.length", {.type = {Element::Index, Dims::Scalar},
-                                   .least = 1,
+          ? out.add(carries ? "kvc.new_queries" : "kvc.length", {.type = {Element::Index, Dims::Scalar},
+                                   .least = carries ? 0 : 1,
                                    .most = 300})
                 .name
           : index(type.window).name;

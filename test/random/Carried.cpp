@@ -1,0 +1,61 @@
+//===- Carried.cpp - what rows of a random policy carry -------------------===//
+
+#include "runtime/base/Format.h"
+#include "test/random/Generator.h"
+
+using namespace kvc;
+using namespace kvc::random;
+
+static const Type ofRows{Element::F32, Dims::Tokens, Axis::KVHeads};
+
+/// What new queries, or those of a window, give each row.
+Value Generator::drawn() {
+  Type rows = ofRows.with(Axis::QueryHeads);
+  rows.dims = Dims::Rows;
+  rows.window = random.chance(75) ? Type::allQueries : windows[0];
+  std::string last =
+      rows.window ? index(rows.window).name
+                  : out.add("kvc.new_queries",
+                            {.type = {Element::Index, Dims::Scalar},
+                             .least = 0,
+                             .most = 300})
+                        .name;
+  Value weights =
+      out.add(rt::formatted("kvc.attention last({}) : {}", last, rows.text()),
+              {.type = rows, .positive = true, .bounded = true});
+  Type scores = ofRows.with(Axis::QueryHeads);
+  // Of no queries a mean is NaN, which all sums would be from then on.
+  auto reduced = [&](const char *kind, const char *axis, Value value,
+                     Type type) {
+    return out.add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis,
+                                 value.name, value.type.text(), type.text()),
+                   {.type = type, .positive = true});
+  };
+  Value sums = reduced("sum", "queries", weights, scores);
+  return reduced(random.of({"mean", "max", "sum"}), "group", sums, ofRows);
+}
+
+/// One or two numbers: they become values that the rest of the policy may use.
+void Generator::makeCarried() {
+  std::string list;
+  for (int64_t i = 0, count = random.between(1, 2); i < count; ++i) {
+    Value before = out.add(
+        rt::formatted("kvc.row_state \"s{}\" : {}", i, ofRows.text()),
+        {.type = ofRows});
+    Value more = random.chance(60) ? drawn()
+                 : random.chance(50)
+                     ? out.add("kvc.norm l2 " +
+                                   random.of<std::string>({"key", "value"}) +
+                                   " : " + ofRows.text(),
+                               {.type = ofRows, .positive = true})
+                     : constantFloats(ofRows);
+    Value after = out.add(
+        rt::formatted("{} {}, {} : {}",
+                      random.of({"arith.addf", "arith.addf", "arith.maximumf"}),
+                      before.name, more.name, ofRows.text()),
+        {.type = ofRows});
+    list += rt::formatted("{}\"s{}\" = {} : {}", i ? ", " : "", i, after.name,
+                          ofRows.text());
+  }
+  carried = " carry(" + list + ")";
+}
