@@ -1,0 +1,84 @@
+"""Looks at layers of attention as a model is built: before weights are read, every layer is
+found to be one that can evict, or is refused by name. So no model runs with fewer evictions
+than were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from vllm.config import get_current_vllm_config_or_none
+from vllm.model_executor.layers.attention import Attention
+from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+
+from ..errors import UnsupportedError
+from .attention import KvcAttention, evicting
+from .engine import check_engine
+from .model import DTYPES, Output, compile_for
+from .options import Options
+from .trial import findings
+
+
+def look_at(module: torch.nn.Module, name: str, submodule: torch.nn.Module | None) -> None:
+    """torch calls it for every module that becomes part of another one."""
+    if not isinstance(submodule, AttentionLayerBase):
+        return
+    config = get_current_vllm_config_or_none()
+    options = None if config is None else Options.of(config)
+    if options is None:
+        return
+    check_engine(config)
+    layer: Any = submodule
+    _check_layer(layer)
+    policy = compile_for(
+        options, head_dim=layer.head_size, group=layer.num_heads // layer.num_kv_heads, dtype=layer.kv_cache_torch_dtype
+    )
+    manifest = policy.manifest
+    if manifest.merges:
+        raise UnsupportedError(f"in vLLM a policy must only drop rows, got {policy.name!r}, which merges them")
+    for tensor, what in (("k_raw", "keys before RoPE"), ("table", "the importance of heads")):
+        if tensor in manifest.reads:
+            raise UnsupportedError(f"in vLLM a policy must not read {what}, got {policy.name!r}, which does")
+    found = findings(policy.path, layer.head_size, DTYPES[layer.kv_cache_torch_dtype])
+    if found.counts is not None:
+        raise UnsupportedError(
+            f"in vLLM a policy must keep in all heads as many rows as the budget says, got {policy.name!r}: {found.counts}"
+        )
+    ranks = config.parallel_config.tensor_parallel_size
+    if found.mixes_heads and ranks > 1:
+        raise UnsupportedError(
+            f"with tensor_parallel_size above 1 a policy must rank each head by itself, got {policy.name!r}, "
+            f"which looks across heads, and {ranks} workers"
+        )
+    layer.attn_backend = evicting(replace(options, keeps_all=found.keeps_all))
+    if "wo" in manifest.reads:
+        layer.impl.output = Output(module, layer.layer_name)
+
+
+def _check_layer(layer: Any) -> None:
+    name = getattr(layer, "layer_name", type(layer).__name__)
+
+    def refuse(what: str) -> None:
+        raise UnsupportedError(f"layers must attend as kvc can compact, got {what} in {name}")
+
+    if not isinstance(layer, Attention) or type(layer) is not Attention:
+        refuse(type(layer).__name__)
+    if layer.attn_type != "decoder":
+        refuse(f"attention of type {str(getattr(layer.attn_type, 'value', layer.attn_type))!r}")
+    if not isinstance(layer.impl, KvcAttention):
+        refuse(f"the backend {layer.attn_backend.get_name()}")
+    if layer.sliding_window is not None:
+        refuse(f"a sliding window of {layer.sliding_window}")
+    if layer.kv_sharing_target_layer_name is not None:
+        refuse(f"the cache of {layer.kv_sharing_target_layer_name}")
+    if layer.impl.is_fp8_kv_cache or layer.kv_cache_torch_dtype not in DTYPES:
+        refuse(f"a cache of {layer.kv_cache_dtype}")
+    if layer.impl.logits_soft_cap:
+        refuse(f"a soft cap of {layer.impl.logits_soft_cap}")
+    if layer.impl.alibi_slopes is not None:
+        refuse("ALiBi slopes")
+    if layer.impl.sinks is not None:
+        refuse("learned sinks")
+    if layer.head_size_v != layer.head_size:
+        refuse(f"values of {layer.head_size_v} channels and keys of {layer.head_size}")
