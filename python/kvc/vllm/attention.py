@@ -9,7 +9,11 @@ from typing import Any
 import torch
 from vllm.config import get_current_vllm_config_or_none
 from vllm.forward_context import get_forward_context
-from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
+from vllm.v1.attention.backends.cpu_attn import (
+    CPUAttentionBackend,
+    CPUAttentionBackendImpl,
+    CPUAttentionMetadataBuilder,
+)
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
 from ..errors import InternalError
@@ -32,9 +36,9 @@ class KvcBackend(CPUAttentionBackend):  # type: ignore[misc]
         asked = None if config is None else Options.of(config)
         return CPUAttentionBackendImpl if asked is None else KvcAttention
 
-    @staticmethod
-    def get_builder_cls() -> Any:
-        return KvcBuilder
+    @classmethod
+    def get_builder_cls(cls) -> Any:
+        return CPUAttentionMetadataBuilder if cls.options is None else KvcBuilder
 
     @classmethod
     def customize_spec(cls, spec: Any) -> Any:

@@ -16,12 +16,12 @@ from .model import compile_for
 class Eviction:
     """What layers that evict share."""
 
-    def __init__(self, spec: KvcSpec, layer_names: list[str], config: Any) -> None:
+    def __init__(self, spec: KvcSpec, layer_names: list[str], group: int) -> None:
         self.options = spec.options
         self.policy = compile_for(
             spec.options,
             head_dim=spec.head_size,
-            group=config.model_config.get_num_attention_heads(config.parallel_config) // spec.num_kv_heads,
+            group=group,
             dtype=spec.dtype,
         )
         self._kv_heads = spec.num_kv_heads

@@ -22,7 +22,7 @@ from .trial import findings
 
 def look_at(module: torch.nn.Module, name: str, submodule: torch.nn.Module | None) -> None:
     """torch calls it for every module that becomes part of another one."""
-    if not isinstance(submodule, AttentionLayerBase):
+    if not isinstance(submodule, AttentionLayerBase) or _is_looked_at(submodule):
         return
     config = get_current_vllm_config_or_none()
     options = None if config is None else Options.of(config)
@@ -54,6 +54,11 @@ def look_at(module: torch.nn.Module, name: str, submodule: torch.nn.Module | Non
     layer.attn_backend = evicting(replace(options, keeps_all=found.keeps_all))
     if "wo" in manifest.reads:
         layer.impl.output = Output(module, layer.layer_name)
+
+
+def _is_looked_at(layer: Any) -> bool:
+    """A layer may become part of several modules; the first one has its projections."""
+    return getattr(getattr(layer, "attn_backend", None), "options", None) is not None
 
 
 def _check_layer(layer: Any) -> None:

@@ -87,20 +87,16 @@ class _Span:
 
 
 class KvcBuilder(CPUAttentionMetadataBuilder):  # type: ignore[misc]
-    """Makes a step's metadata; that of the base class where nobody asks for kvc."""
+    """Makes a step's metadata."""
 
-    def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device) -> None:
+    def __init__(self, kv_cache_spec: KvcSpec, layer_names: list[str], vllm_config: Any, device: torch.device) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
-        self._eviction: Eviction | None = None
-        if isinstance(kv_cache_spec, KvcSpec):
-            self._eviction = Eviction(kv_cache_spec, layer_names, vllm_config)
-            # The configuration is frozen; that it may be written to is not promised.
-            object.__setattr__(vllm_config.model_config.model_arch_config, "rswa_window", _FOR_PROMPT_LENGTHS)
+        self._eviction = Eviction(kv_cache_spec, layer_names, self.num_heads // kv_cache_spec.num_kv_heads)
+        # This part of the configuration is frozen: nobody promises that it may be written to.
+        object.__setattr__(vllm_config.model_config.model_arch_config, "rswa_window", _FOR_PROMPT_LENGTHS)
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         step = common_attn_metadata
-        if self._eviction is None:
-            return super().build(common_prefix_len, step, fast_build)
         if step.rswa_prefix_lens is None:
             raise InternalError("vLLM must say how long prompts are, got none")
         starts = step.query_start_loc_cpu.tolist()
