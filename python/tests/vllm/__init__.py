@@ -1,0 +1,1 @@
+"""Tests of kvc.vllm, with vLLM for the CPU."""

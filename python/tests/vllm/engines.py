@@ -1,0 +1,143 @@
+"""What tests of kvc.vllm need: a tiny model, what transformers answers, and engines."""
+
+import contextlib
+import functools
+import os
+import tempfile
+
+# Before vLLM is imported. The scheduler in this process, where it can be looked at; a core for
+# each worker and a thread for each core, as threads that share one wait for each other.
+_CORES = sorted(os.sched_getaffinity(0))
+os.environ.update(
+    OMP_NUM_THREADS="1",
+    VLLM_ENABLE_V1_MULTIPROCESSING="0",
+    VLLM_LOGGING_LEVEL="ERROR",
+    VLLM_NO_USAGE_STATS="1",
+    VLLM_PLUGINS="kvc",
+    HF_HUB_OFFLINE="1",
+)
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from vllm import LLM, SamplingParams  # noqa: E402
+from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
+
+from kvc.transformers import KvcCache  # noqa: E402
+
+BLOCK = 32
+BUDGET = 70  # beyond the windows of policies, so that they rank
+LENGTHS = (200, 170, 64, 150, 33, 129, 96, 111)
+MOST = 256  # tokens of a request
+NEW = 30
+SMALL = 1 + MOST // BLOCK + 1  # blocks, the null block among them: one request fits, eight do not
+SIZES = dict(
+    hidden_size=128, intermediate_size=96, num_hidden_layers=3, num_attention_heads=8, num_key_value_heads=4,
+    head_dim=32, vocab_size=300, max_position_embeddings=2048, pad_token_id=0, bos_token_id=1, eos_token_id=None,
+)  # fmt: skip
+EQUAL = {
+    "criticalkv", "criticalkv-kvpress", "expected_attention", "full", "h2o", "keydiff", "knorm", "kvec", "lagkv",
+    "snapkv", "snapkv-kvpress", "streaming_llm", "tova",
+}  # fmt: skip
+"""The shipped policies that keep as many rows in every head."""
+ACROSS_HEADS = {"criticalkv-kvpress", "kvec", "tova"}
+"""Of these, those in which a head's rows depend on other heads."""
+
+
+@functools.cache
+def model():
+    """A random model, its weights large enough that tokens differ; in transformers, and the
+    folder that it is read from."""
+    torch.manual_seed(1)
+    folder = tempfile.TemporaryDirectory()
+    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).eval()
+    with torch.no_grad():
+        for weight in llama.parameters():
+            if weight.dim() == 2:
+                weight.mul_(3.0)
+    llama.save_pretrained(folder.name)
+    llama.set_attn_implementation("kvc")
+    return llama, folder
+
+
+@functools.cache
+def prompts():
+    torch.manual_seed(2)
+    return [torch.randint(3, 300, (length,)).tolist() for length in LENGTHS]
+
+
+def answers(policy, budget=BUDGET, new=NEW, which=None):
+    """What transformers answers, prompt by prompt; without a policy, what it answers from all."""
+    llama, _ = model()
+    out = []
+    for prompt in prompts() if which is None else which:
+        ids = torch.tensor([prompt])
+        cache = None if policy is None else KvcCache(llama, policy, budget)
+        with torch.no_grad():
+            tokens = llama.generate(
+                ids, attention_mask=torch.ones_like(ids), past_key_values=cache, max_new_tokens=new, do_sample=False
+            )
+        out.append(tokens[0, len(prompt) :].tolist())
+    return out
+
+
+class Engine:
+    """An engine of vLLM, its scheduler looked at."""
+
+    def __init__(self, llm):
+        self.llm = llm
+        self.core = llm.llm_engine.engine_core.engine_core
+        self.scheduler = self.core.scheduler
+        self.preemptions = 0
+        preempt = self.scheduler._preempt_request
+
+        def counted(*args, **kwargs):
+            self.preemptions += 1
+            return preempt(*args, **kwargs)
+
+        self.scheduler._preempt_request = counted
+
+    def answers(self, some=None, new=NEW):
+        sampling = SamplingParams(temperature=0, max_tokens=new, ignore_eos=True, detokenize=False)
+        inputs = [{"prompt_token_ids": prompt} for prompt in (prompts() if some is None else some)]
+        outputs = self.llm.generate(inputs, sampling, use_tqdm=False)
+        return [list(output.outputs[0].token_ids) for output in outputs]
+
+    @contextlib.contextmanager
+    def chunks(self, tokens):
+        """Steps of so many tokens for a while, as max_num_batched_tokens makes them."""
+        whole = self.scheduler.max_num_scheduled_tokens
+        self.scheduler.max_num_scheduled_tokens = tokens
+        yield
+        self.scheduler.max_num_scheduled_tokens = whole
+
+    def blocks_in_use(self):
+        pool = self.scheduler.kv_cache_manager.block_pool
+        return self.scheduler.kv_cache_config.num_blocks - 1 - pool.get_num_free_blocks()
+
+    def held(self):
+        """Prompts whose chunks layers hold, of an engine with one worker."""
+        worker = self.core.model_executor.driver_worker.worker
+        layers = worker.vllm_config.compilation_config.static_forward_context.values()
+        return sum(len(layer.impl._coming) for layer in layers)
+
+
+@contextlib.contextmanager
+def engine(policy=None, budget=BUDGET, *, workers=1, params=None, **more):
+    """An engine that evicts; without a policy, a stock one."""
+    kvc = {"policy": policy, "budget": budget, **({"params": params} if params else {})}
+    cores = [_CORES[rank % len(_CORES)] for rank in range(workers)]
+    os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, cores)) if workers > 1 else "auto"
+    options = dict(
+        skip_tokenizer_init=True, dtype="float32", enforce_eager=True, max_model_len=MOST, block_size=BLOCK,
+        kv_cache_memory_bytes=64 << 20, tensor_parallel_size=workers,
+        additional_config={} if policy is None else {"kvc": kvc},
+    )  # fmt: skip
+    llm = None
+    try:
+        llm = LLM(**{"model": model()[1].name, **options, **more})
+        yield Engine(llm)
+    finally:
+        if llm is not None:
+            llm.llm_engine.engine_core.shutdown()
+        del llm
+        cleanup_dist_env_and_memory()

@@ -1,0 +1,193 @@
+"""What kvc.vllm does not do is refused when an engine starts, in one line that names it."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from types import SimpleNamespace
+
+import transformers
+
+import kvc
+from kvc.vllm.engine import check_engine
+
+from ..support import Case, environment
+from .engines import ACROSS_HEADS, BUDGET, EQUAL, SIZES, engine, model
+
+
+_ENGINE = "additional_config['kvc'] must be for an engine that it can compact, got "
+
+
+class Changed:
+    """A configuration of which one value is another."""
+
+    def __init__(self, real, path, value):
+        self._real, self._path, self._value = real, path, value
+
+    def __getattr__(self, name):
+        real = getattr(self._real, name)
+        if name != self._path[0]:
+            return real
+        return self._value if len(self._path) == 1 else Changed(real, self._path[1:], self._value)
+
+
+class Refused(Case):
+    def start(self, policy="snapkv", budget=BUDGET, **more):
+        with engine(policy, budget, **more):
+            pass
+
+    def family(self, name, **more):
+        """The folder of a model of another family."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = getattr(transformers, f"{name}Config")(**{**SIZES, **more})
+        getattr(transformers, f"{name}ForCausalLM")(config).save_pretrained(folder.name)
+        return folder.name
+
+
+class TestPolicies(Refused):
+    def test_uneven_counts(self):
+        refused = {}
+        for policy in sorted(set(kvc.policies()) - EQUAL):
+            with self.subTest(policy):
+                with self.assertRaises(kvc.UnsupportedError) as caught:
+                    self.start(policy)
+                line = str(caught.exception)
+                self.assertNotIn("\n", line)
+                self.assertIn(repr(kvc.compile(policy, head_dim=32, group=2).name), line)
+                refused[policy] = line
+        self.assertIn("must keep in all heads as many rows as the budget says", refused["adakv"])
+        self.assertIn("of 200 tokens in the heads of 3 layers at a budget of 40", refused["pyramidkv"])
+        self.assertIn("must only drop rows, got 'ems', which merges them", refused["ems"])
+        self.assertIn("must not read the importance of heads, got 'headkv'", refused["headkv"])
+
+    def test_across_heads(self):
+        for policy in sorted(ACROSS_HEADS):
+            with self.subTest(policy):
+                self.assertIn(
+                    "with tensor_parallel_size above 1 a policy must rank each head by itself, "
+                    f"got {policy.replace('-', '_')!r}, which looks across heads, and 2 workers",
+                    self.said(policy, tensor_parallel_size=2),
+                )
+
+    def said(self, policy, **more):
+        """What an engine with workers of its own says."""
+        program = (
+            "from vllm import LLM\n"
+            "if __name__ == '__main__':\n"
+            f"    LLM({model()[1].name!r}, skip_tokenizer_init=True, dtype='float32', enforce_eager=True,\n"
+            "        max_model_len=256, block_size=32, kv_cache_memory_bytes=64 << 20,\n"
+            f"        additional_config={{'kvc': {{'policy': {policy!r}, 'budget': 70}}}}, **{more!r})\n"
+        )
+        with tempfile.TemporaryDirectory() as folder, environment(VLLM_CPU_OMP_THREADS_BIND="nobind"):
+            path = pathlib.Path(folder) / "start.py"
+            path.write_text(program)
+            done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=600)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stdout + done.stderr
+
+    def test_text(self):
+        text = kvc.policies()["snapkv"].read_text()
+        with self.assertRaisesRegex(kvc.CompileError, "custom op 'kvc.pull' is unknown"):
+            self.start(text.replace("kvc.pool", "kvc.pull"))
+        with self.assertRaisesRegex(kvc.NotFoundError, "got 'snap'"):
+            self.start("snap")
+
+
+class TestOptions(Refused):
+    def test_options(self):
+        for given, line in (
+            ("snapkv", "additional_config['kvc'] must be a mapping, got str"),
+            ({"policy": "snapkv"}, "additional_config['kvc'] must have 'budget', got ['policy']"),
+            ({"policy": "snapkv", "budget": 70, "window": 8}, "has policy, budget and params, got 'window'"),
+            ({"policy": 3, "budget": 70}, "a policy must be a name, a file or a text, got 3"),
+            ({"policy": "snapkv", "budget": 0}, "a budget must be a whole number of 1 to 2147483647, got 0"),
+            ({"policy": "snapkv", "budget": 1.5}, "a share above 0 and up to 1, got 1.5"),
+            ({"policy": "snapkv", "budget": 70, "params": [8]}, "params must be a mapping, got list"),
+        ):
+            with self.subTest(line), self.refused(kvc.ArgumentError, line):
+                with engine(additional_config={"kvc": given}):
+                    pass
+
+
+class TestEngine(Refused):
+    def test_engine(self):
+        for line, more in {
+            "the attention backend TRITON_ATTN": {"attention_backend": "TRITON_ATTN"},
+            "a quantised cache": {"kv_cache_dtype": "fp8"},
+            "speculative decoding": {
+                "speculative_config": {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}
+            },
+            "prompt embeddings": {"enable_prompt_embeds": True},
+            "LoRA": {"enable_lora": True},
+            "a KV connector": {
+                "kv_transfer_config": {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}
+            },
+        }.items():
+            with self.subTest(line), self.refused(kvc.UnsupportedError, _ENGINE + line):
+                self.start(**more)
+
+    def test_configuration(self):
+        # Each by itself, put into the configuration of an engine that was started.
+        with engine() as stock:
+            config = stock.core.vllm_config
+        check_engine(config)
+        for line, (path, value) in {
+            "weights quantised by fp8": ("model_config.quantization", "fp8"),
+            "a sliding window": ("cache_config.sliding_window", 128),
+            "a multimodal model": ("model_config.is_multimodal_model", True),
+            "a model that is run for pooling": ("model_config.runner_type", "pooling"),
+            "KV events": ("kv_events_config", SimpleNamespace(enable_kv_cache_events=True)),
+            "KV offloading": ("cache_config.kv_offloading_size", 1.0),
+            "fast prefill of shared caches": ("cache_config.kv_sharing_fast_prefill", True),
+            "pipeline parallelism": ("parallel_config.pipeline_parallel_size", 2),
+            "data parallelism": ("parallel_config.data_parallel_size", 2),
+            "context parallelism": ("parallel_config.decode_context_parallel_size", 2),
+            "more workers than KV heads": ("parallel_config.tensor_parallel_size", 8),
+            "asynchronous scheduling": ("scheduler_config.async_scheduling", True),
+            "the V2 model runner (VLLM_USE_V2_MODEL_RUNNER=0 chooses the other)": ("use_v2_model_runner", True),
+        }.items():
+            with self.subTest(line), self.refused(kvc.UnsupportedError, _ENGINE + line):
+                check_engine(Changed(config, path.split("."), value))
+
+    def test_models(self):
+        for name, line, more in (
+            ("Mistral", "a sliding window", {"sliding_window": 24}),
+            ("Gemma2", "a soft cap of 50.0 in model.layers.0", {"attn_logit_softcapping": 50.0, "layer_types": ["full_attention"] * 3}),
+        ):
+            with self.subTest(line), self.assertRaises(kvc.UnsupportedError) as caught:
+                self.start(model=self.family(name, **more))
+            self.assertIn(line, str(caught.exception))
+            self.assertNotIn("\n", str(caught.exception))
+
+    def test_another_version(self):
+        # Nothing of vLLM's is touched but for engines that ask for kvc; these are refused.
+        program = (
+            "import vllm\n"
+            "vllm.__version__ = '0.99.1'\n"
+            "import sys\n"
+            "from tests.vllm.engines import engine\n"
+            "from vllm.v1.attention.backends.registry import AttentionBackendEnum\n"
+            "with engine() as stock:\n"
+            "    assert not AttentionBackendEnum.CPU_ATTN.is_overridden()\n"
+            "    assert stock.answers([[5, 6, 7]], 2)\n"
+            "print('stock runs')\n"
+            "with engine('snapkv'):\n"
+            "    pass\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+        self.assertIn("stock runs", done.stdout, done.stderr)
+        last = done.stderr.strip().splitlines()[-1]
+        self.assertEqual(
+            last, "kvc.errors.UnsupportedError: vLLM must be 0.32, which kvc is tested with, got 0.99.1"
+        )
+
+
+class TestEntryPoint(Case):
+    def test_is_installed(self):
+        from importlib.metadata import entry_points
+
+        (ours,) = entry_points(group="vllm.general_plugins", name="kvc")
+        self.assertEqual(ours.value, "kvc.vllm:register")
+        json.dumps({"kvc": {"policy": "snapkv", "budget": 0.2}})
