@@ -4,7 +4,6 @@ than were asked for."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,9 +14,9 @@ from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from ..errors import UnsupportedError
 from .attention import KvcAttention, evicting
 from .engine import check_engine
-from .model import DTYPES, Output, compile_for
+from .model import DTYPES, Output
 from .options import Options
-from .trial import findings
+from .policies import accept
 
 
 def look_at(module: torch.nn.Module, name: str, submodule: torch.nn.Module | None) -> None:
@@ -31,28 +30,15 @@ def look_at(module: torch.nn.Module, name: str, submodule: torch.nn.Module | Non
     check_engine(config)
     layer: Any = submodule
     _check_layer(layer)
-    policy = compile_for(
-        options, head_dim=layer.head_size, group=layer.num_heads // layer.num_kv_heads, dtype=layer.kv_cache_torch_dtype
+    policy, options = accept(
+        options,
+        head_dim=layer.head_size,
+        group=layer.num_heads // layer.num_kv_heads,
+        dtype=layer.kv_cache_torch_dtype,
+        workers=config.parallel_config.tensor_parallel_size,
     )
-    manifest = policy.manifest
-    if manifest.merges:
-        raise UnsupportedError(f"in vLLM a policy must only drop rows, got {policy.name!r}, which merges them")
-    for tensor, what in (("k_raw", "keys before RoPE"), ("table", "the importance of heads")):
-        if tensor in manifest.reads:
-            raise UnsupportedError(f"in vLLM a policy must not read {what}, got {policy.name!r}, which does")
-    found = findings(policy.path, layer.head_size, DTYPES[layer.kv_cache_torch_dtype])
-    if found.counts is not None:
-        raise UnsupportedError(
-            f"in vLLM a policy must keep in all heads as many rows as the budget says, got {policy.name!r}: {found.counts}"
-        )
-    ranks = config.parallel_config.tensor_parallel_size
-    if found.mixes_heads and ranks > 1:
-        raise UnsupportedError(
-            f"with tensor_parallel_size above 1 a policy must rank each head by itself, got {policy.name!r}, "
-            f"which looks across heads, and {ranks} workers"
-        )
-    layer.attn_backend = evicting(replace(options, keeps_all=found.keeps_all))
-    if "wo" in manifest.reads:
+    layer.attn_backend = evicting(options)
+    if "wo" in policy.manifest.reads:
         layer.impl.output = Output(module, layer.layer_name)
 
 
