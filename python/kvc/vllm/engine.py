@@ -8,14 +8,15 @@ from vllm.platforms import current_platform
 
 from ..errors import UnsupportedError
 
+
 def check_engine(config: Any) -> None:
     """Of a VllmConfig."""
     if not current_platform.is_cpu():
         raise UnsupportedError(f"in vLLM kvc works on the CPU only, got {current_platform.device_type}")
     model, cache, parallel = config.model_config, config.cache_config, config.parallel_config
-    backend = config.attention_config.backend
+    backend = getattr(config.attention_config.backend, "name", None)
     for what, found in {
-        f"the attention backend {getattr(backend, 'name', backend)}": backend is not None and backend.name != "CPU_ATTN",
+        f"the attention backend {backend}": backend not in (None, "CPU_ATTN"),
         "a quantised cache": cache.cache_dtype not in ("auto", str(model.dtype).removeprefix("torch.")),
         f"weights quantised by {model.quantization}": model.quantization,
         "a sliding window": cache.sliding_window is not None,

@@ -64,7 +64,8 @@ class Eviction:
             raise InternalError(
                 f"policy {self.policy.name!r} must keep {rows} rows in every head of {layer.layer_name}, got {counts}"
             )
-        return kept.indices[0, :, :rows].long().T
+        indices: torch.Tensor = kept.indices[0, :, :rows]
+        return indices.long().T
 
     def _plan(self, tokens: int) -> Plan:
         """Fits prompts of up to the next power of two: a plan holds no memory."""

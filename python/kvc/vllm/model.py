@@ -26,14 +26,17 @@ class Output:
         self._name = layer_name
         self._weight: torch.Tensor | None = None
         if not hasattr(owner, "o_proj"):
-            raise UnsupportedError(f"a policy that reads the output projection needs o_proj beside {layer_name}, got none")
+            raise UnsupportedError(
+                f"a policy that reads the output projection needs o_proj beside {layer_name}, got none"
+            )
 
     def weight(self) -> torch.Tensor:
         """[hidden, q_heads * d], as frameworks store it. What vLLM packs for its kernels is
         not there to be read, so the layer is asked what it makes of unit vectors: products
         with 1 and sums with 0 are exact."""
         if self._weight is None:
-            projection: Any = getattr(self._owner(), "o_proj")
+            owner: Any = self._owner()
+            projection = owner.o_proj
             inputs = projection.input_size_per_partition
             units = torch.eye(inputs, dtype=projection.params_dtype)
             self._weight = projection.quant_method.apply(projection, units, None).T.contiguous()

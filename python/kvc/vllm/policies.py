@@ -14,9 +14,7 @@ from .options import Options
 from .trial import findings
 
 
-def accept(
-    options: Options, *, head_dim: int, group: int, dtype: torch.dtype, workers: int
-) -> tuple[Policy, Options]:
+def accept(options: Options, *, head_dim: int, group: int, dtype: torch.dtype, workers: int) -> tuple[Policy, Options]:
     """The policy, and the options with what was found out about it. Others are refused by name."""
     policy = compile_for(options, head_dim=head_dim, group=group, dtype=dtype)
     manifest = policy.manifest

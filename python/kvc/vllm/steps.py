@@ -143,11 +143,10 @@ class KvcBuilder(CPUAttentionMetadataBuilder):  # type: ignore[misc]
     def _slots(self, blocks: torch.Tensor, first: int, count: int) -> torch.Tensor:
         """Of the request's rows from `first` on, as the cache counts slots."""
         at = torch.arange(first, first + count)
-        return blocks[at // self.block_size].long() * self.block_size + at % self.block_size
+        slots: torch.Tensor = blocks[at // self.block_size].long() * self.block_size + at % self.block_size
+        return slots
 
-    def _moved(
-        self, first: int, last: int, position: int, length: int, blocks: torch.Tensor, place: Geometry
-    ) -> _Span:
+    def _moved(self, first: int, last: int, position: int, length: int, blocks: torch.Tensor, place: Geometry) -> _Span:
         """Tokens from `position` on, behind a prompt that was evicted from."""
         given_back = place.first // self.block_size
         moved = torch.zeros_like(blocks)

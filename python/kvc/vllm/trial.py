@@ -77,7 +77,7 @@ class _Data:
 
     def kept(self, heads: slice, budget: int) -> list[list[list[int]]]:
         """Kept tokens, [layer][head], of a model that has these KV heads only."""
-        group, reads = self._variant.group, self._policy.manifest.reads
+        group = self._variant.group
         first, last, _ = heads.indices(_HEADS)
         q_heads = slice(first * group, last * group)
         plan = self._policy.plan(
@@ -90,11 +90,9 @@ class _Data:
         state, layers = plan.state(), []
         for layer in range(_LAYERS):
             wo = self._wo[layer, :, q_heads].reshape(8, -1)
-            q, k, v, wo = (self._typed(x) for x in (self._q[layer][:, q_heads], self._k[layer][:, heads],
-                                                    self._v[layer][:, heads], wo))  # fmt: skip
-            kept = plan.select(
-                q, k, v, budget=budget, layer=layer, layers=_LAYERS, **({"wo": wo} if "wo" in reads else {}), state=state
-            )
+            numbers = (self._q[layer][:, q_heads], self._k[layer][:, heads], self._v[layer][:, heads], wo)
+            q, k, v, wo = map(self._typed, numbers)
+            kept = plan.select(q, k, v, budget=budget, layer=layer, layers=_LAYERS, wo=wo, state=state)
             layers.append([kept[0, head].indices.tolist() for head in range(last - first)])
         return layers
 

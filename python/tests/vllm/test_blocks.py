@@ -1,14 +1,12 @@
 """Blocks of prompts go back to the scheduler, as many as the budget says."""
 
-import gc
-
 from vllm import SamplingParams
 
 from kvc.vllm.geometry import Geometry
 from kvc.vllm.options import Options
 
 from ..support import Case
-from .engines import BLOCK, BUDGET, EQUAL, SMALL, answers, engine, prompts
+from .engines import BLOCK, BUDGET, SMALL, answers, engine, prompts
 
 
 class TestBlocks(Case):

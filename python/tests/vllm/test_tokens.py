@@ -72,7 +72,10 @@ class TestTokens(Case):
         with engine("snapkv") as ours:
             self.assertEqual(ours.answers(short), answers("snapkv", which=short))
         with engine("snapkv", 0.3) as ours:
-            self.assertEqual(ours.answers(short[1:]), answers("snapkv", 1, which=short[1:2]) + answers("snapkv", 0.3, which=short[2:]))
+            self.assertEqual(
+                ours.answers(short[1:]),
+                answers("snapkv", 1, which=short[1:2]) + answers("snapkv", 0.3, which=short[2:]),
+            )
 
     def test_16_bits(self):
         # Kernels round otherwise than those of transformers: tokens are compared among engines.
