@@ -113,7 +113,6 @@ class KvcBuilder(CPUAttentionMetadataBuilder):  # type: ignore[misc]
             place = Geometry.of(prompt, rows, self.block_size)
             held = blocks[: -(-length // self.block_size)].tolist()
             if not place.gone:
-                held = held if last > first else []
                 spans.append(_Span(first, last, length, blocks, step.slot_mapping[first:last]))
             elif done >= prompt:
                 spans.append(self._moved(first, last, done, length, blocks, place))
