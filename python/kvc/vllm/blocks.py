@@ -53,13 +53,17 @@ class KvcManager(FullAttentionManager):  # type: ignore[misc]
         self, request_id: str, processed_computed_tokens: int, num_prompt_tokens: int | None = None
     ) -> None:
         """Called before blocks are added for a request, with what workers have done of it."""
-        if num_prompt_tokens is None or processed_computed_tokens < num_prompt_tokens:
+        if num_prompt_tokens is None:
             return
-        if self._prompts.setdefault(request_id, num_prompt_tokens) != num_prompt_tokens:
+        evicted = self._prompts.get(request_id)
+        if evicted is not None and evicted != num_prompt_tokens:
             raise UnsupportedError(
-                f"a prompt must not grow behind its eviction, got {num_prompt_tokens} tokens "
-                f"after {self._prompts[request_id]}: streaming input is not supported"
+                f"a prompt must not grow behind its eviction, got {num_prompt_tokens} tokens after {evicted}: "
+                "streaming input is not supported"
             )
+        if processed_computed_tokens < num_prompt_tokens:
+            return
+        self._prompts[request_id] = num_prompt_tokens
         rows = self.kv_cache_spec.options.rows(num_prompt_tokens)
         place = Geometry.of(num_prompt_tokens, rows, self.block_size)
         self._remove_blocks_in_range(request_id, 0, place.first // self.block_size)

@@ -26,10 +26,10 @@ from kvc.transformers import KvcCache  # noqa: E402
 
 BLOCK = 32
 BUDGET = 70  # beyond the windows of policies, so that they rank
-LENGTHS = (200, 170, 64, 150, 33, 129, 96, 111)
+LENGTHS = (200, 170, 150, 129, 64, 33, 96, 111)
 MOST = 256  # tokens of a request
-NEW = 30
-SMALL = 1 + MOST // BLOCK + 1  # blocks, the null block among them: one request fits, eight do not
+NEW = 48
+SMALL = 1 + 12  # blocks, the null block among them: three requests fit, until they grow
 SIZES = dict(
     hidden_size=128, intermediate_size=96, num_hidden_layers=3, num_attention_heads=8, num_key_value_heads=4,
     head_dim=32, vocab_size=300, max_position_embeddings=2048, pad_token_id=0, bos_token_id=1, eos_token_id=None,
@@ -88,11 +88,12 @@ class Engine:
         self.core = llm.llm_engine.engine_core.engine_core
         self.scheduler = self.core.scheduler
         self.preemptions = 0
+        """Of requests that had decoded tokens behind an eviction: these must see the same again."""
         preempt = self.scheduler._preempt_request
 
-        def counted(*args, **kwargs):
-            self.preemptions += 1
-            return preempt(*args, **kwargs)
+        def counted(request, *args, **kwargs):
+            self.preemptions += request.num_prompt_tokens > BUDGET and request.num_output_tokens > 0
+            return preempt(request, *args, **kwargs)
 
         self.scheduler._preempt_request = counted
 

@@ -2,6 +2,7 @@
 
 from vllm import SamplingParams
 
+import kvc
 from kvc.vllm.geometry import Geometry
 from kvc.vllm.options import Options
 
@@ -62,6 +63,16 @@ class TestBlocks(Case):
             self.assertEqual(most(stock), 1)
         with engine("snapkv", num_gpu_blocks_override=1 + 13) as ours:
             self.assertEqual(most(ours), 3)
+
+    def test_a_prompt_that_grows(self):
+        with engine("snapkv") as ours:
+            self.start(ours, 0, "0")
+            self.steps(ours, 3)
+            manager = ours.scheduler.kv_cache_manager.coordinator.single_type_managers[0]
+            (request,) = manager.req_to_blocks
+            line = "a prompt must not grow behind its eviction, got 230 tokens after 200: streaming input"
+            with self.refused(kvc.UnsupportedError, line):
+                manager.remove_skipped_blocks(request, 202, 230)
 
     def test_aborted(self):
         # A prompt that is dropped between its chunks leaves nothing: neither blocks, nor what
