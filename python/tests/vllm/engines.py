@@ -5,24 +5,12 @@ import functools
 import os
 import tempfile
 
-# Before vLLM is imported. The scheduler in this process, where it can be looked at; a core for
-# each worker and a thread for each core, as threads that share one wait for each other.
-_CORES = sorted(os.sched_getaffinity(0))
-os.environ.update(
-    OMP_NUM_THREADS="1",
-    VLLM_ENABLE_V1_MULTIPROCESSING="0",
-    VLLM_LOGGING_LEVEL="ERROR",
-    VLLM_NO_USAGE_STATS="1",
-    VLLM_PLUGINS="kvc",
-    HF_HUB_OFFLINE="1",
-)
+import torch
+import transformers
+from vllm import LLM, SamplingParams
+from vllm.distributed import cleanup_dist_env_and_memory
 
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from vllm import LLM, SamplingParams  # noqa: E402
-from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
-
-from kvc.transformers import KvcCache  # noqa: E402
+from kvc.transformers import KvcCache
 
 BLOCK = 32
 BUDGET = 70  # beyond the windows of policies, so that they rank
@@ -126,7 +114,9 @@ class Engine:
 def engine(policy=None, budget=BUDGET, *, workers=1, params=None, **more):
     """An engine that evicts; without a policy, a stock one."""
     kvc = {"policy": policy, "budget": budget, **({"params": params} if params else {})}
-    cores = [_CORES[rank % len(_CORES)] for rank in range(workers)]
+    # A core for each worker.
+    cores = sorted(os.sched_getaffinity(0))
+    cores = [cores[rank % len(cores)] for rank in range(workers)]
     os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, cores)) if workers > 1 else "auto"
     options = dict(
         skip_tokenizer_init=True, dtype="float32", enforce_eager=True, max_model_len=MOST, block_size=BLOCK,
