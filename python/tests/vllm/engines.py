@@ -12,6 +12,7 @@ from vllm.distributed import cleanup_dist_env_and_memory
 
 from kvc.transformers import KvcCache
 
+CORES = sorted(os.sched_getaffinity(0))  # one for each worker; asked before any engine binds threads
 BLOCK = 32
 BUDGET = 70  # beyond the windows of policies, so that they rank
 LENGTHS = (200, 170, 150, 129, 64, 33, 96, 111)
@@ -114,9 +115,7 @@ class Engine:
 def engine(policy=None, budget=BUDGET, *, workers=1, params=None, **more):
     """An engine that evicts; without a policy, a stock one."""
     kvc = {"policy": policy, "budget": budget, **({"params": params} if params else {})}
-    # A core for each worker.
-    cores = sorted(os.sched_getaffinity(0))
-    cores = [cores[rank % len(cores)] for rank in range(workers)]
+    cores = [CORES[rank % len(CORES)] for rank in range(workers)]
     os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, cores)) if workers > 1 else "auto"
     options = dict(
         skip_tokenizer_init=True, dtype="float32", enforce_eager=True, max_model_len=MOST, block_size=BLOCK,
