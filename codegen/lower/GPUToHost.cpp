@@ -94,9 +94,8 @@ struct ExpandExtBF16 : public OpRewritePattern<arith::ExtFOp> {
       bits = arith::BitcastOp::create(b, i16, from);
     }
     b.setInsertionPoint(op);
-    Value high = arith::ShLIOp::create(
-        b, arith::ExtUIOp::create(b, i32, bits),
-        arith::ConstantIntOp::create(b, 16, 32));
+    Value high = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i32, bits),
+                                       arith::ConstantIntOp::create(b, 16, 32));
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, b.getF32Type(), high);
     return success();
   }

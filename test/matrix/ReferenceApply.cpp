@@ -70,8 +70,8 @@ static reference::Layer layerOf(const rt::LayerFile &file, size_t index) {
   layer.hidden = from.hidden;
   layer.wo = from.wo;
   if (tensors.kRaw)
-    layer.kRaw = rt::toDouble(tensors.kRaw->data, tensors.kRaw->elements(),
-                              file.dtype);
+    layer.kRaw =
+        rt::toDouble(tensors.kRaw->data, tensors.kRaw->elements(), file.dtype);
   layer.newQueries = file.newQueries;
   for (const auto &[name, state] : tensors.states)
     layer.rowStates[name] =
@@ -94,8 +94,7 @@ static nlohmann::json describe(const reference::Kept &kept, int64_t heads) {
     for (int64_t g = 0; g < heads; ++g) {
       auto row = kept.merge->destination.data.begin() +
                  g * kept.merge->destination.shape[1];
-      destinations.emplace_back(row,
-                                row + kept.merge->destination.shape[1]);
+      destinations.emplace_back(row, row + kept.merge->destination.shape[1]);
     }
     entry["destination"] = destinations;
   }

@@ -14,12 +14,12 @@ Value Generator::drawn() {
   rows.dims = Dims::Rows;
   rows.window = random.chance(75) ? Type::allQueries : windows[0];
   std::string last =
-      rows.window ? index(rows.window).name
-                  : out.add("kvc.new_queries",
-                            {.type = {Element::Index, Dims::Scalar},
-                             .least = 0,
-                             .most = 300})
-                        .name;
+      rows.window
+          ? index(rows.window).name
+          : out.add("kvc.new_queries", {.type = {Element::Index, Dims::Scalar},
+                                        .least = 0,
+                                        .most = 300})
+                .name;
   Value weights =
       out.add(rt::formatted("kvc.attention last({}) : {}", last, rows.text()),
               {.type = rows, .positive = true, .bounded = true});
@@ -39,9 +39,9 @@ Value Generator::drawn() {
 void Generator::makeCarried() {
   std::string list;
   for (int64_t i = 0, count = random.between(1, 2); i < count; ++i) {
-    Value before = out.add(
-        rt::formatted("kvc.row_state \"s{}\" : {}", i, ofRows.text()),
-        {.type = ofRows});
+    Value before =
+        out.add(rt::formatted("kvc.row_state \"s{}\" : {}", i, ofRows.text()),
+                {.type = ofRows});
     Value more = random.chance(60) ? drawn()
                  : random.chance(50)
                      ? out.add("kvc.norm l2 " +

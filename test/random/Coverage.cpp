@@ -41,9 +41,7 @@ static std::string nameOf(Operation *op) {
   } else if (auto vectors = dyn_cast<VectorsOp>(op)) {
     add(stringifyCacheSide(vectors.getSide()));
   } else if (auto attention = dyn_cast<AttentionOp>(op)) {
-    add(attention.readsAll()   ? "all"
-        : attention.readsNew() ? "new"
-                               : "last");
+    add(attention.readsAll() ? "all" : attention.readsNew() ? "new" : "last");
     if (attention.getLogits())
       add("logits");
     if (attention.getRounded())

@@ -280,9 +280,9 @@ void Generator::keepMerged(int spend, const std::string &protect) {
                    right / 2);
   if (!weight.positive)
     weight = unary("math.absf", weight);
-  out.line(rt::formatted(
-      "kvc.keep {} merge({}, {} : {}, {}){}{}{} : {}", centres.name, to.name,
-      weight.name, ints.text(), weight.type.text(),
-      random.chance(30) ? " share_positions" : "", protect, carried,
-      maskType.text()));
+  out.line(rt::formatted("kvc.keep {} merge({}, {} : {}, {}){}{}{} : {}",
+                         centres.name, to.name, weight.name, ints.text(),
+                         weight.type.text(),
+                         random.chance(30) ? " share_positions" : "", protect,
+                         carried, maskType.text()));
 }

@@ -357,13 +357,13 @@ Value Generator::rows(Type type, int spend) {
     return random.chance(10) ? selectOf(type, spend) : elementwise(type, spend);
   if (spend > 1 && random.chance(15 * taste[RowPools]))
     return pool(floats(type, spend - 1), true);
-  std::string last =
-      type.window == Type::allQueries
-          ? out.add(carries ? "kvc.new_queries" : "kvc.length", {.type = {Element::Index, Dims::Scalar},
-                                   .least = carries ? 0 : 1,
-                                   .most = 300})
-                .name
-          : index(type.window).name;
+  std::string last = type.window == Type::allQueries
+                         ? out.add(carries ? "kvc.new_queries" : "kvc.length",
+                                   {.type = {Element::Index, Dims::Scalar},
+                                    .least = carries ? 0 : 1,
+                                    .most = 300})
+                               .name
+                         : index(type.window).name;
   bool logits = random.chance(12 * taste[Logits]);
   bool rounded = !logits && random.chance(15 * taste[Rounded]);
   return out.add(rt::formatted("kvc.attention last({}){}{} : {}", last,
