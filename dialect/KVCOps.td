@@ -181,7 +181,8 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     every token: what queries of the future, which see all of it, could look
     like. The rows are never stored: a value that depends on them must be reduced
     over queries, and a kernel that needs them again reads K again. Queries in
-    front of a sequence that is shorter than `n` have weight and logit 0.
+    front of a sequence that is shorter than `n` have weight and logit 0. A logit of
+    +infinity makes all weights of its query NaN; a weight below 2^-126 may be 0.
 
     At level `fused` the log-sum-exp is the operand `lse`; the engine's attention
     usually has it, else one or two kernels make it.

@@ -242,8 +242,8 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
     `B <= w`, whatever the mask marks. Kept indices are in
     ascending order; keys keep the rotation of their original position.
 
-    With `merge`, a token `i` whose destination `D[g, i]` is a kept token is
-    represented by that token's row. A row then holds the mean of its tokens' keys
+    With `merge`, a token `i` of the past whose destination `D[g, i]` is a kept token of
+    the past is represented by that token's row. A row then holds the mean of its tokens' keys
     before RoPE, each divided by its norm, and the mean of their values, both
     weighted (equally where all weights are 0); a row of one token holds just it.
     The policy's result has a table of all tokens that some row represents: row,

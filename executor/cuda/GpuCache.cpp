@@ -378,8 +378,10 @@ RaggedCache::Contents GpuCache::contents(uint32_t index) const {
     auto first = tokens.begin() + layer.hostOffsets[h];
     all.positions.insert(all.positions.end(), first, first + rows(index, h));
   }
-  auto numbers = queue.downloaded<float>(layer.states.data(),
-                                         layer.states.bytes() / sizeof(float));
+  std::vector<float> numbers;
+  if (layer.states) // a download waits for the device
+    numbers = queue.downloaded<float>(layer.states.data(),
+                                      layer.states.bytes() / sizeof(float));
   for (size_t j = 0; j < layer.stateNames.size(); ++j) {
     auto state = numbers.begin() + ptrdiff_t(j * places(layer));
     std::vector<float> &to = all.states[layer.stateNames[j]];

@@ -155,9 +155,10 @@ def check_apply():
 
 def check_policies():
     """Every policy beside the model."""
-    saved = 7 * layers  # tensors of a layer that go into a saved cache
     for path in files():
         library = compiled(path)
+        # Tensors of a layer that go into a saved cache.
+        saved = (7 + ("states" in json.load(open(library + ".json")))) * layers
         options = ["--policy", library, "--keep", "0.3", "--prompt", prompt, *table_for(library, layers, heads * group)]
         runs = [generate(t, *options, "--save-cache", f"{work}/cache.{t}") for t in ("host", "cuda")]
         close(*runs, path)
