@@ -83,12 +83,12 @@ def streaming_llm(rows, length, budget):
     return {p for p in rows["positions"] if p < sinks or p >= length - (budget - sinks)}, []
 
 
-def snapkv(rows, length, budget, window=32, radius=3):
+def drawn(rows, count, length):
+    """What the last `count` queries give each row of a head, on average over the group."""
     positions, sums = rows["positions"], [0.0] * len(rows["positions"])
     for queries in rows["q"]:
-        for j, q in enumerate(queries[-window:]):
-            own = length - min(window, len(queries)) + j
-            seen = [i for i, p in enumerate(positions) if p <= own]
+        for j, q in enumerate(queries[len(queries) - count:]):
+            seen = [i for i, p in enumerate(positions) if p <= length - count + j]
             if not seen:
                 continue
             logits = [sum(map(float.__mul__, q, rows["k"][i])) / math.sqrt(dim) for i in seen]
@@ -96,31 +96,24 @@ def snapkv(rows, length, budget, window=32, radius=3):
             weights = [math.exp(x - most) for x in logits]
             total = sum(weights)
             for i, weight in zip(seen, weights):
-                sums[i] += weight / total / window / group
+                sums[i] += weight / total / group
+    return sums
+
+
+def snapkv(rows, length, budget, window=32, radius=3):
+    positions = rows["positions"]
+    sums = drawn(rows, min(window, len(rows["q"][0])), length)
     past = [i for i, p in enumerate(positions) if p < length - window]
     own = [p for p in positions if p >= length - window]
-    scores = [(positions[i], max(sums[j] for j in past[max(0, at - radius):at + radius + 1])) for at, i in enumerate(past)]
+    scores = [(positions[i], max(sums[j] for j in past[max(0, at - radius):at + radius + 1]) / window) for at, i in enumerate(past)]
     recent = own[len(own) - min(budget, len(own)):]
     return best(scores, budget - len(recent)) | set(recent), scores
 
 
 def h2o(rows, length, budget):
     """The mass of rows after the run is left in rows["mass"]."""
-    positions, new = rows["positions"], rows["new"]
-    drawn = [0.0] * len(positions)
-    for queries in rows["q"]:
-        for j, q in enumerate(queries[len(queries) - new:]):
-            own = length - new + j
-            seen = [i for i, p in enumerate(positions) if p <= own]
-            if not seen:
-                continue
-            logits = [sum(map(float.__mul__, q, rows["k"][i])) / math.sqrt(dim) for i in seen]
-            most = max(logits)
-            weights = [math.exp(x - most) for x in logits]
-            total = sum(weights)
-            for i, weight in zip(seen, weights):
-                drawn[i] += weight / total / group
-    rows["mass"] = [before + more for before, more in zip(rows["mass"], drawn)]
+    positions = rows["positions"]
+    rows["mass"] = [before + more for before, more in zip(rows["mass"], drawn(rows, rows["new"], length))]
     recent = [p for p in positions if p >= length - budget // 2]
     scores = [(p, m) for p, m in zip(positions, rows["mass"]) if p < length - budget // 2]
     recent = recent[len(recent) - min(budget, len(recent)):]
