@@ -124,8 +124,7 @@ enum {
   KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
   KVC_MERGES = 16, /* rows hold merged keys before RoPE, and there is a table of
                     * what each row represents */
-  KVC_READS_NEW_QUERIES =
-      32 /* as many queries as are new: kvc_layer_args.new_queries
+  KVC_READS_NEW_QUERIES = 32 /* as many queries as are new: kvc_layer_args.new_queries
                               * says so, else those of the whole sequence */
 };
 
@@ -140,14 +139,11 @@ typedef struct kvc_plan_info {
   uint32_t vector;       /* strides and bases are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
-  uint32_t
-      scores_by_position; /* 1: of a cache of rows, one score of a token for all
+  uint32_t scores_by_position; /* 1: of a cache of rows, one score of a token for all
                                 * heads, by its true position; 0: by row */
-  uint32_t
-      least_queries; /* KVC_READS_NEW_QUERIES: last queries that are read at
+  uint32_t least_queries; /* KVC_READS_NEW_QUERIES: last queries that are read at
                            * least, however few are new */
-  uint32_t
-      row_states; /* numbers that each row carries from run to run, 0 for none;
+  uint32_t row_states; /* numbers that each row carries from run to run, 0 for none;
                         * the manifest has their names, in this order */
 } kvc_plan_info;
 
@@ -228,8 +224,7 @@ typedef struct kvc_layer_args {
    * rows. A head with at most B rows keeps them, but where budgets move between layers
    * (docs/caches.md). On the host the arrays are checked as kvc_append does. */
   const struct kvc_cache_view *cache;
-  int32_t
-      *positions_out; /* device [batch, out_rows]: true position of each row of
+  int32_t *positions_out; /* device [batch, out_rows]: true position of each row of
                            * k_out; needed with a cache */
   /* Policies whose rows carry numbers (kvc_plan_info.row_states). new_queries: device
    * [batch], how many of the last queries no earlier run of this layer has had, 0 to T
