@@ -153,16 +153,22 @@ Expr HeadRows::isRight(Expr row) const {
 Expr HeadRows::position(Expr row) const {
   if (!k.shape.hasRows())
     return row;
-  Expr kind = k.arg("positions_kind");
   Buffer numbers = k.buffer("positions", {});
-  auto at = [&](Expr place) {
-    return KernelBuilder::Values{k.load(numbers, {place}).toIndex()};
-  };
-  auto bySlot = [&] { return at(placeBySlot("positions", row)); };
-  auto byRow = [&] { return at(placeByRow("positions", row)); };
+  return given("positions", row, row,
+               [&](Expr place) { return k.load(numbers, {place}).toIndex(); });
+}
+
+Expr HeadRows::given(const std::string &name, Expr row, Expr otherwise,
+                     llvm::function_ref<Expr(Expr place)> load) const {
+  using Values = KernelBuilder::Values;
+  Expr kind = k.arg(name + "_kind");
+  auto byRow = [&] { return Values{load(placeByRow(name, row))}; };
+  auto bySlot = [&] { return Values{load(placeBySlot(name, row))}; };
   return k.choose(
-      kind == 0, [&] { return KernelBuilder::Values{row}; },
-      [&] { return k.choose(kind == 1, byRow, bySlot); })[0];
+      kind == 0, [&] { return Values{otherwise}; },
+      [&] {
+        return k.shape.hasRows() ? k.choose(kind == 1, byRow, bySlot) : byRow();
+      })[0];
 }
 
 Expr HeadRows::placeByRow(const std::string &name, Expr row) const {

@@ -39,10 +39,11 @@ public:
   Expr isRight(Expr row) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
-  /// Where in the memory `name` a row's number lies, by the arguments NAME_batch,
-  /// NAME_head, NAME_row and, paged, NAME_page: by its number, or where its key does.
-  Expr placeByRow(const std::string &name, Expr row) const;
-  Expr placeBySlot(const std::string &name, Expr row) const;
+  /// What the caller gives of a row in the memory `name`, as NAME_kind says: 0
+  /// `otherwise`; else load(place), 1 by the row's number, 2 where its key lies, with
+  /// NAME_batch, NAME_head, NAME_row and, paged, NAME_page.
+  Expr given(const std::string &name, Expr row, Expr otherwise,
+             llvm::function_ref<Expr(Expr place)> load) const;
   /// The first of the rows `first` to `end`, all of which exist, with `position` or a
   /// later one; `end` where there is none. Makes one load for each bit of the number
   /// of rows that it looks through.
@@ -51,6 +52,9 @@ public:
 private:
   KernelBuilder &k;
   Expr sequence, head, length;
+
+  Expr placeByRow(const std::string &name, Expr row) const;
+  Expr placeBySlot(const std::string &name, Expr row) const;
 };
 
 } // namespace kvc

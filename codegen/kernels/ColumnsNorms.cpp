@@ -2,9 +2,8 @@
 
 #include "codegen/kernels/Columns.h"
 
-#include "codegen/kernels/RowStates.h"
-
 #include "codegen/kernels/ProjectedNorm.h"
+#include "codegen/kernels/RowStates.h"
 #include "codegen/kernels/ThreadBlock.h"
 
 using namespace mlir;

@@ -19,22 +19,11 @@ Expr kvc::readRowState(KernelBuilder &k, const SequenceScalars &s,
   ArrayRef<StringAttr> names =
       op->getParentOfType<PolicyOp>().getPlanAttr().getStates();
   int64_t state = llvm::find(names, op.getNameAttr()) - names.begin();
-  Expr kind = k.arg("row_states_kind");
   Buffer numbers = k.buffer("row_states", {});
-  auto at = [&](Expr place) {
-    return KernelBuilder::Values{
-        k.load(numbers, {place + k.arg("row_states_state") * state})};
-  };
-  HeadRows rows(k, s.sequence, head, s.length);
-  auto given = [&] {
-    if (!k.shape.hasRows())
-      return at(rows.placeByRow("row_states", row));
-    return k.choose(
-        kind == 1, [&] { return at(rows.placeByRow("row_states", row)); },
-        [&] { return at(rows.placeBySlot("row_states", row)); });
-  };
-  return k.choose(
-      kind == 0, [&] { return KernelBuilder::Values{k.f32(0)}; }, given)[0];
+  return HeadRows(k, s.sequence, head, s.length)
+      .given("row_states", row, k.f32(0), [&](Expr place) {
+        return k.load(numbers, {place + k.arg("row_states_state") * state});
+      });
 }
 
 Expr kvc::hasWork(KernelBuilder &k, const SequenceScalars &s, KernelOp kernel) {
