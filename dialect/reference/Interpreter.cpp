@@ -3,6 +3,7 @@
 #include "dialect/Behind.h"
 #include "dialect/reference/Elementwise.h"
 #include "dialect/reference/Interpreter.h"
+#include "dialect/reference/Window.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SetVector.h"
@@ -59,7 +60,7 @@ private:
         return true;
       });
     isWatched = watched;
-    openWindow(0);
+    window = Window(layer, 0);
     for (Operation &op : policy.getBody().front())
       if (needed.contains(&op) &&
           llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
@@ -68,8 +69,6 @@ private:
     for (Value value : keep.getCarried())
       carried.push_back(perHead(value));
     isWatched = true;
-    windows.clear(), ends.clear(), isPast.clear();
-    past = 0;
     return carried;
   }
 
@@ -83,8 +82,8 @@ private:
       for (int64_t t : kept.tokens[g]) {
         double sum = 0;
         for (int64_t i = 0; i < layer.tokens; ++i) {
-          bool joins = kept.merge && i < past &&
-                       kept.merge->destination.data[g * past + i] == t;
+          bool joins = kept.merge && i < window.past &&
+                       kept.merge->destination.data[g * window.past + i] == t;
           if (i == t || joins)
             sum += own[i];
         }
@@ -96,7 +95,8 @@ private:
 
   /// Ranks, and fills `kept`.
   LogicalResult select(KeepOp keep, Kept &kept) {
-    openWindow(keep.getProtectLast() ? whole(keep.getProtectLast()) : 0);
+    window =
+        Window(layer, keep.getProtectLast() ? whole(keep.getProtectLast()) : 0);
     for (Operation &op : policy.getBody().front())
       if (llvm::any_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
           failed(runOp(&op)))
@@ -113,10 +113,11 @@ private:
       }
       int64_t row = g / (layer.kvHeads / mask.heads());
       // Nothing else is kept where the window takes the whole budget.
-      for (int64_t t = 0; t < ends[g] && windows[g] < layer.budget; ++t)
-        if (isPast[g][t] && mask.data[row * past + t] != 0)
+      for (int64_t t = 0; t < window.ends[g] && window.rows[g] < layer.budget;
+           ++t)
+        if (window.isPast[g][t] && mask.data[row * window.past + t] != 0)
           kept.tokens[g].push_back(t);
-      addRows(kept.tokens[g], g, ends[g]);
+      addRows(kept.tokens[g], g, window.ends[g]);
     }
     if (keep.getDestination()) {
       // The search is shown too, so that a judge can tell near ties.
@@ -134,14 +135,15 @@ private:
     }
     // Nothing is ranked where the windows take the whole budget.
     bool ranks = llvm::any_of(
-        windows, [&](int64_t window) { return layer.budget > window; });
+        window.rows, [&](int64_t rows) { return layer.budget > rows; });
     if (ranks && ranked) {
-      kept.past = past;
+      kept.past = window.past;
       for (int64_t g = 0; g < layer.kvHeads; ++g) {
-        std::vector<double> &scores = kept.scores.emplace_back(past, NAN);
-        for (int64_t t = 0; t < past; ++t)
-          if (isPast[g][t])
-            scores[t] = ranked->data[g * past + t];
+        std::vector<double> &scores =
+            kept.scores.emplace_back(window.past, NAN);
+        for (int64_t t = 0; t < window.past; ++t)
+          if (window.isPast[g][t])
+            scores[t] = ranked->data[g * window.past + t];
       }
     }
     return success();
@@ -152,12 +154,7 @@ private:
   const std::map<std::string, double> &params;
   const Watch &watch;
   bool isWatched = true;
-  int64_t past = 0; // tokens in front of which every head's past ends
-  /// Of each KV head: rows of the window, where the past ends, and which of the
-  /// `past` tokens are in it.
-  std::vector<int64_t> windows, ends;
-  std::vector<std::vector<bool>> isPast;
-  int64_t window = 0; // of a head with all tokens
+  Window window; // of what is being run
   std::optional<Tensor> ranked;
   std::map<Value, Tensor, bool (*)(Value, Value)> values{
       [](Value a, Value b) { return a.getImpl() < b.getImpl(); }};
@@ -189,31 +186,6 @@ private:
         tokens.push_back(t);
   }
 
-  /// The window has the last `wanted` tokens, of these at most B rows a head.
-  void openWindow(int64_t wanted) {
-    wanted = std::clamp<int64_t>(wanted, 0, layer.tokens);
-    window = std::min(wanted, layer.budget);
-    for (int64_t g = 0; g < layer.kvHeads; ++g) {
-      int64_t end = layer.tokens, rows = 0;
-      for (int64_t t = layer.tokens - 1;
-           t >= layer.tokens - wanted && rows < layer.budget; --t)
-        if (layer.hasRow(g, t))
-          end = t, ++rows;
-      // What has no row belongs to neither; a dense past ends where the window
-      // begins.
-      if (rows < layer.budget)
-        end = layer.tokens - wanted;
-      windows.push_back(rows);
-      ends.push_back(end);
-      past = std::max(past, end);
-    }
-    for (int64_t g = 0; g < layer.kvHeads; ++g) {
-      isPast.emplace_back(past, false);
-      for (int64_t t = 0; t < ends[g]; ++t)
-        isPast[g][t] = layer.hasRow(g, t);
-    }
-  }
-
   /// A head with at most B rows keeps them. Where heads share the budget, they do
   /// so together; where layers do, only few tokens say so.
   bool keepsAll(int64_t g) const {
@@ -236,7 +208,7 @@ private:
   Tensor counts(llvm::function_ref<double(int64_t)> ofHead) const {
     Tensor result{{Axis::KVHeads}, {layer.kvHeads}, {}};
     for (int64_t g = 0; g < layer.kvHeads; ++g)
-      result.data.push_back(ofHead(g) + double(window - windows[g]));
+      result.data.push_back(ofHead(g) + double(window.whole - window.rows[g]));
     return result;
   }
 
@@ -246,13 +218,13 @@ private:
                      llvm::function_ref<Tensor(const Tensor &)> op) const {
     if (layer.rows.empty())
       return op(value);
-    std::vector<bool> some(past);
-    for (const std::vector<bool> &head : isPast)
-      for (int64_t t = 0; t < past; ++t)
+    std::vector<bool> some(window.past);
+    for (const std::vector<bool> &head : window.isPast)
+      for (int64_t t = 0; t < window.past; ++t)
         some[t] = some[t] || head[t];
     bool ofAll = value.axes.front() == Axis::OneHead;
     return reference::ofMarked(
-        value, ofAll ? std::vector<std::vector<bool>>{some} : isPast,
+        value, ofAll ? std::vector<std::vector<bool>>{some} : window.isPast,
         [&](const Tensor &head, int64_t) { return op(head); });
   }
 
@@ -263,11 +235,11 @@ private:
     if (layer.rows.empty())
       return reference::allocateHeads(score, base, numerator, denominator);
     // A head whose window takes the whole budget takes no part.
-    std::vector<std::vector<bool>> ranked = isPast;
+    std::vector<std::vector<bool>> ranked = window.isPast;
     for (int64_t g = 0; g < layer.kvHeads; ++g)
-      if (windows[g] >= layer.budget) {
+      if (window.rows[g] >= layer.budget) {
         base[g] = 0;
-        ranked[g].assign(past, false);
+        ranked[g].assign(window.past, false);
       }
     return reference::allocateHeads(perHead(op.getScore()), base, numerator,
                                     denominator, ranked);
@@ -328,15 +300,15 @@ private:
       return scalar(0); // read where it is used, as a ratio
     if (auto attention = dyn_cast<AttentionOp>(op);
         attention && attention.getLogits())
-      return reference::logits(layer, whole(attention.getLast()), past);
+      return reference::logits(layer, whole(attention.getLast()), window.past);
     if (auto attention = dyn_cast<AttentionOp>(op))
-      return reference::attention(layer, whole(attention.getLast()), past,
-                                  attention.getRounded());
+      return reference::attention(layer, whole(attention.getLast()),
+                                  window.past, attention.getRounded());
     if (auto norm = dyn_cast<NormOp>(op))
-      return reference::norm(layer, rowsOf(norm.getSide()), past,
+      return reference::norm(layer, rowsOf(norm.getSide()), window.past,
                              norm.getKind() == NormKind::L2);
     if (auto vectors = dyn_cast<VectorsOp>(op))
-      return reference::vectors(layer, rowsOf(vectors.getSide()), past);
+      return reference::vectors(layer, rowsOf(vectors.getSide()), window.past);
     if (auto count = dyn_cast<CountMassOp>(op)) {
       double rest = get(count.getAllBut()).data[0];
       return alongTokens(perHead(count.getScore()), [&](const Tensor &score) {
@@ -351,8 +323,8 @@ private:
           perHead(search.getCentres()), get(search.getAtLeast()).data[0]);
     if (auto norm = dyn_cast<ProjectedNormOp>(op)) {
       // The norm is the tightest of its bounds.
-      Tensor result =
-          reference::projectedNorm(layer, past, norm.getKind() == NormKind::L2);
+      Tensor result = reference::projectedNorm(layer, window.past,
+                                               norm.getKind() == NormKind::L2);
       if (norm.getWhere()) {
         Tensor mask = reference::broadcast(get(norm.getWhere()), result.axes,
                                            result.shape);
@@ -362,7 +334,7 @@ private:
       return result;
     }
     if (auto position = dyn_cast<PositionOp>(op))
-      return reference::position(past,
+      return reference::position(window.past,
                                  position.getFromEnd() ? layer.tokens : 0);
     if (auto fill = dyn_cast<FillOp>(op)) {
       Tensor number = scalar(fill.getValue().convertToFloat());
@@ -385,11 +357,12 @@ private:
                                   whole(segment.getFrom()), segment.getNext());
       });
     if (isa<AllocateOp>(op))
-      return counts([&](int64_t) { return double(layer.budget - window); });
+      return counts(
+          [&](int64_t) { return double(layer.budget - window.whole); });
     if (auto layers = dyn_cast<AllocateLayersOp>(op)) {
       auto [numerator, denominator] = ratio(layers.getRatio());
       double each = double(reference::allocateLayers(
-          layer.budget - window, layer.tokens - window, layer.layer,
+          layer.budget - window.whole, layer.tokens - window.whole, layer.layer,
           layer.layers, numerator, denominator));
       return counts([&](int64_t) { return each; });
     }
@@ -399,8 +372,8 @@ private:
           {Axis::KVHeads}, {layer.kvHeads}, {counts.begin(), counts.end()}};
     }
     if (auto kept = dyn_cast<KeptLayersOp>(op)) {
-      Tensor result{{Axis::OneHead, Axis::Past}, {1, past}, {}};
-      for (int64_t t = 0; t < past; ++t)
+      Tensor result{{Axis::OneHead, Axis::Past}, {1, window.past}, {}};
+      for (int64_t t = 0; t < window.past; ++t)
         result.data.push_back(layer.keptLayers[t] /
                               (kept.getShare() ? double(layer.layer + 1) : 1));
       return result;
@@ -410,11 +383,11 @@ private:
     if (auto table = dyn_cast<AllocateTableOp>(op)) {
       // As much as the past for each head is all of it, and more is no more.
       auto most = [&](Value value) {
-        return std::min(count(whole(value)), layer.tokens - window);
+        return std::min(count(whole(value)), layer.tokens - window.whole);
       };
       std::vector<int64_t> shares = reference::allocateTable(
           layer, most(table.getBase()), most(table.getShared()),
-          layer.tokens - window);
+          layer.tokens - window.whole);
       return counts([&](int64_t g) { return double(shares[g]); });
     }
     if (auto select = dyn_cast<SelectHeadsOp>(op)) {
@@ -454,10 +427,11 @@ private:
   }
 
   Tensor rowState(RowStateOp op) const {
-    Tensor result{{Axis::KVHeads, Axis::Past}, {layer.kvHeads, past}, {}};
+    Tensor result{
+        {Axis::KVHeads, Axis::Past}, {layer.kvHeads, window.past}, {}};
     auto found = layer.rowStates.find(op.getName().str());
     for (int64_t g = 0; g < layer.kvHeads; ++g)
-      for (int64_t t = 0; t < past; ++t)
+      for (int64_t t = 0; t < window.past; ++t)
         result.data.push_back(found != layer.rowStates.end()
                                   ? found->second[g * layer.tokens + t]
                                   : 0);
@@ -483,7 +457,7 @@ private:
                       : value.shape.size() == 3 ? value.shape[1]
                                                 : 1);
     if (axes.size() > 1)
-      shape.push_back(past);
+      shape.push_back(window.past);
     return reference::broadcast(value, axes, shape);
   }
 
@@ -503,7 +477,7 @@ private:
       return reference::reduceGroup(value, layer.kvHeads, kind);
     case ReduceAxis::Heads:
       return value.axes.back() == Axis::Past && !layer.rows.empty()
-                 ? reference::reduceHeads(value, kind, isPast)
+                 ? reference::reduceHeads(value, kind, window.isPast)
                  : reference::reduceHeads(value, kind);
     }
     return failure();
@@ -512,7 +486,7 @@ private:
   FailureOr<Tensor> computeTopk(TopkOp op) {
     ranked = perHead(op.getScore());
     std::vector<int64_t> counts = wholes(op.getCount());
-    return reference::ofMarked(*ranked, isPast,
+    return reference::ofMarked(*ranked, window.isPast,
                                [&](const Tensor &score, int64_t head) {
                                  return reference::topk(score, {counts[head]});
                                });
@@ -534,7 +508,7 @@ private:
   /// A value per token of each KV head.
   Tensor perHead(Value value) {
     return reference::broadcast(get(value), {Axis::KVHeads, Axis::Past},
-                                {layer.kvHeads, past});
+                                {layer.kvHeads, window.past});
   }
 
   /// The exact value of a fraction, from its text.
