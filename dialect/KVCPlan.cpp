@@ -70,29 +70,22 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
       (parser.parseKeyword("of") || parseWord(parser, symbolizeAxis, heads)))
     return {};
   using Delimiter = AsmParser::Delimiter;
-  // ", name =" of a field that may be absent.
-  bool comma = succeeded(parser.parseOptionalComma());
-  auto optional = [&](StringRef name) {
-    return comma && succeeded(parser.parseOptionalKeyword(name)) &&
-           succeeded(parser.parseEqual());
-  };
-  if (optional("least_queries")) {
+  // Two fields may be absent; behind each comes another.
+  if (parser.parseComma())
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("least_queries"))) {
     int64_t least;
-    if (parser.parseInteger(least))
+    if (parser.parseEqual() || parser.parseInteger(least) ||
+        parser.parseComma())
       return {};
     leastQueries = least;
-    comma = succeeded(parser.parseOptionalComma());
   }
-  if (optional("states")) {
-    auto state = [&] { return parser.parseAttribute(states.emplace_back()); };
-    if (parser.parseCommaSeparatedList(Delimiter::Square, state))
+  auto state = [&] { return parser.parseAttribute(states.emplace_back()); };
+  if (succeeded(parser.parseOptionalKeyword("states")))
+    if (parser.parseEqual() ||
+        parser.parseCommaSeparatedList(Delimiter::Square, state) ||
+        parser.parseComma())
       return {};
-    comma = succeeded(parser.parseOptionalComma());
-  }
-  if (!comma) {
-    parser.emitError(parser.getCurrentLocation(), "expected ','");
-    return {};
-  }
   auto phase = [&] {
     return parseWord(parser, symbolizePhase, phases.emplace_back());
   };
