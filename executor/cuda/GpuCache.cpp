@@ -66,8 +66,7 @@ std::unique_ptr<rt::Cache> GpuCache::copy() const {
   return result;
 }
 
-void GpuCache::move(MoveRowsArgs args, uint32_t longest) {
-  args.rowWords = uint32_t(rowBytes / 4);
+void GpuCache::move(const MoveRowsArgs &args, uint32_t longest) {
   queue.launch("move_rows", {ceilDiv(longest, movedRows), config.kvHeads, 1},
                moveThreads, args);
 }
@@ -79,8 +78,7 @@ void GpuCache::moveNumbers(MoveRowsArgs args, const float *from, float *to,
   args.toPositions = reinterpret_cast<int32_t *>(to);
   args.addPosition = 0;
   args.rowWords = 0;
-  queue.launch("move_rows", {ceilDiv(longest, movedRows), config.kvHeads, 1},
-               moveThreads, args);
+  move(args, longest);
 }
 
 void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
@@ -109,6 +107,7 @@ void GpuCache::layOut(Layer &layer, const std::vector<int32_t> &more,
                        .to = {.at = places.as<int32_t>()},
                        .counts = layer.counts.as<int32_t>(),
                        .extra = extra,
+                       .rowWords = rowWords(),
                        .fromPositions = layer.positions.as<int32_t>(),
                        .toPositions = positions.as<int32_t>(),
                        .positionsFrom = {.at = layer.offsets.as<int32_t>()}};
@@ -154,6 +153,7 @@ void GpuCache::append(uint32_t index, const rt::Activations &activations,
                .plus = layer.counts.as<int32_t>(),
                .extra = layer.extra},
         .extra = from.tokens,
+        .rowWords = rowWords(),
         .toPositions = layer.positions.as<int32_t>(),
         .addPosition = int32_t(position)},
        from.tokens);
@@ -181,17 +181,18 @@ void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
                               .plus = oldCounts.as<int32_t>(),
                               .extra = oldExtra},
                        .counts = kept.counts,
+                       .rowWords = rowWords(),
                        .fromPositions = kept.positions,
                        .toPositions = layer.positions.as<int32_t>(),
                        .positionsFrom = kept.positionsAt,
                        .addPosition = kept.addPosition};
   move(args, most(kept.hostCounts));
   if (!kept.stateNames.empty()) {
-    kvc_row_states to = states(index, kept.stateNames);
+    states(index, kept.stateNames); // makes room for them
     args.positionsFrom = args.from;
     for (size_t j = 0; j < kept.stateNames.size(); ++j)
       moveNumbers(args, kept.states + j * kept.statesRows,
-                  const_cast<float *>(to.data) + j * size_t(to.state_stride),
+                  layer.states.as<float>() + j * places(layer),
                   most(kept.hostCounts));
   }
   layer.unplaced |= !kept.positions && most(kept.hostCounts);

@@ -109,7 +109,8 @@ private:
   void moveNumbers(MoveRowsArgs args, const float *from, float *to,
                    uint32_t longest);
   /// Launches move_rows; no head has more than `longest` rows to move.
-  void move(MoveRowsArgs args, uint32_t longest);
+  void move(const MoveRowsArgs &args, uint32_t longest);
+  uint32_t rowWords() const { return uint32_t(rowBytes / 4); }
   /// Lays a layer out anew: counts plus `more` rows, the extra ones among them,
   /// and room for `room`. `more` may be empty.
   void layOut(Layer &layer, const std::vector<int32_t> &more, uint32_t room);
