@@ -23,11 +23,7 @@ void CacheCompressor::refuseMerged() const {
 
 uint32_t CacheCompressor::queriesRead(uint32_t length,
                                       uint32_t newTokens) const {
-  const Manifest &policy = manifest();
-  uint32_t read = std::min(policy.queries, length);
-  return policy.leastQueries
-             ? std::max(newTokens, std::min(*policy.leastQueries, length))
-             : read;
+  return std::min(manifest().queriesOf(length, newTokens), length);
 }
 
 void CacheCompressor::checkQueries(uint32_t have, uint32_t wanted,

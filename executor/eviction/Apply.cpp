@@ -89,19 +89,10 @@ std::optional<uint32_t> newQueries(const LayerFile &file,
   return std::nullopt;
 }
 
-/// How many of the last queries are read.
-uint32_t queriesWanted(const LayerFile &file, const Manifest &manifest) {
-  uint32_t wanted = std::min(manifest.queries, file.tokens);
-  if (std::optional<uint32_t> only = newQueries(file, manifest);
-      only && manifest.leastQueries)
-    wanted = std::max(*only, std::min(*manifest.leastQueries, file.tokens));
-  return wanted;
-}
-
 /// What scoring reads must be there, unless nothing is scored; `carries`: what rows
 /// carry is computed all the same.
 void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
-                 const Manifest &manifest) {
+                 std::optional<uint32_t> fresh, const Manifest &manifest) {
   bool scored =
       carries ||
       (file.tokens > budget &&
@@ -122,12 +113,13 @@ void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
     return;
   // In front of the first token there are none: policies see rows of zeros
   // there, here as in a prompt that is as short.
-  uint32_t wanted = queriesWanted(file, manifest);
+  uint32_t wanted =
+      std::min(manifest.queriesOf(file.tokens, fresh), file.tokens);
   if (file.queries < wanted)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: policy '{}' reads the last {} queries{}, got {}",
                file.path(), manifest.policy, wanted,
-               manifest.leastQueries && !newQueries(file, manifest)
+               manifest.leastQueries && !fresh
                    ? ", unless metadata 'new' says how many are new"
                    : "",
                file.queries);
@@ -208,12 +200,14 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   plan.dtype = files[0].dtype;
   plan.max_batch = uint32_t(files.size());
   std::vector<uint32_t> budgets;
+  std::vector<std::optional<uint32_t>> fresh;
   // A cache of rows has been run before, and will be again.
   bool carries = !manifest.states.empty() && (files[0].ofRows || options.state);
   for (const LayerFile &file : files) {
     plan.max_tokens = std::max(plan.max_tokens, file.tokens);
     budgets.push_back(budget.of(file.tokens));
-    checkInputs(file, budgets.back(), carries, manifest);
+    fresh.push_back(newQueries(file, manifest));
+    checkInputs(file, budgets.back(), carries, fresh.back(), manifest);
   }
   evictor.carryStates(carries);
   plan.cache = options.page      ? KVC_PAGED
@@ -252,7 +246,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
         sequence.wo = tensors.wo->data;
         sequence.hidden = files[s].hidden;
       }
-      sequence.newQueries = newQueries(files[s], manifest);
+      sequence.newQueries = fresh[s];
       for (const std::string &name : manifest.states) {
         auto state = tensors.states.find(name);
         sequence.states.push_back(

@@ -187,26 +187,23 @@ void LayerCall::setRows(uint32_t pageRows) {
 }
 
 uint32_t LayerCall::queriesRead() {
-  if (info.queries != KVC_ALL_QUERIES)
-    return info.queries;
-  bool known =
-      std::any_of(batch.begin(), batch.end(), [](const LayerSequence &s) {
-        return s.newQueries.has_value();
-      });
-  if (!(info.inputs & KVC_READS_NEW_QUERIES) || !known)
-    return tokens;
-  uint32_t queries = std::min(std::max(info.least_queries, 1u), tokens);
+  uint32_t most = 0;
   std::vector<int32_t> counts;
   for (const LayerSequence &s : batch) {
     counts.push_back(int32_t(s.newQueries.value_or(s.tokens)));
-    queries = std::max(queries, uint32_t(counts.back()));
+    most = std::max(most, uint32_t(counts.back()));
   }
-  args.new_queries = arena.upload(counts);
-  return queries;
+  if (info.inputs & KVC_READS_NEW_QUERIES)
+    args.new_queries = arena.upload(counts);
+  // Where nothing is new the plan wants to see one.
+  return std::max(plan.module.manifest.queriesOf(tokens, most), 1u);
 }
 
-/// [states][batch][heads][tokens], by row.
+/// [states][batch][heads][tokens], by row; nothing where no sequence has any.
 void LayerCall::setRowStates() {
+  if (std::all_of(batch.begin(), batch.end(),
+                  [](const LayerSequence &s) { return s.states.empty(); }))
+    return;
   size_t ofState = batch.size() * heads * tokens;
   auto *memory = arena.zeros<float>(info.row_states * ofState);
   for (size_t j = 0; j < info.row_states; ++j)

@@ -88,8 +88,7 @@ struct Policies {
                      dump ? &*dump : nullptr});
     else if (prompt && !options.saveCache.empty())
       // For who loads the cache to make it smaller.
-      if (uint32_t queries = prompt->manifest().leastQueries.value_or(
-              prompt->manifest().queries);
+      if (uint32_t queries = prompt->manifest().oldQueries();
           queries && queries != KVC_ALL_QUERIES)
         session.keepQueries(queries);
   }

@@ -22,16 +22,14 @@ std::string RunDump::path(size_t run) const {
 
 void RunDump::begin(uint32_t length, uint32_t budget, uint32_t newTokens) {
   Run &run = runs.emplace_back();
-  run.queries = manifest.queries;
+  run.queries = manifest.queriesOf(length, newTokens);
   run.metadata = {
       {"length", formatted("{}", length)},
       {"budget", formatted("{}", budget)},
       {"scale",
        formatted("{}", 1.0 / std::sqrt(double(engine.config.headDim)))}};
-  if (!manifest.leastQueries)
-    return;
-  run.metadata["new"] = formatted("{}", newTokens);
-  run.queries = std::max(newTokens, *manifest.leastQueries);
+  if (manifest.leastQueries)
+    run.metadata["new"] = formatted("{}", newTokens);
 }
 
 void RunDump::addRows(uint32_t layer, const Cache &cache,

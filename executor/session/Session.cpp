@@ -24,9 +24,9 @@ void Session::watch(const PolicyOverTime &policy) {
   overTime = policy;
   // All that came since the policy last ran, too.
   const Manifest &manifest = policy.policy->manifest();
-  if (uint32_t read = manifest.leastQueries.value_or(manifest.queries);
-      manifest.queries)
-    keepQueries(std::max({read, policy.every, policy.chunk, 1u}));
+  if (manifest.queries)
+    keepQueries(
+        std::max({manifest.oldQueries(), policy.every, policy.chunk, 1u}));
 }
 
 void Session::keepQueries(uint32_t most) {

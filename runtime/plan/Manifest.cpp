@@ -198,6 +198,15 @@ Variant parseVariant(const JsonValue &object, size_t index,
 
 } // namespace
 
+uint32_t Manifest::queriesOf(uint32_t tokens,
+                             std::optional<uint32_t> newQueries) const {
+  if (queries != KVC_ALL_QUERIES)
+    return queries;
+  return leastQueries && newQueries
+             ? std::max(*newQueries, std::min(*leastQueries, tokens))
+             : tokens;
+}
+
 bool Manifest::reads(Argument argument) const {
   for (const Variant &variant : variants)
     for (const KernelSpec &kernel : variant.kernels)

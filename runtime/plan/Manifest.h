@@ -64,6 +64,12 @@ struct Manifest {
   std::vector<Variant> variants;
   std::map<std::string, double> params;
 
+  /// How many of the last queries are read of a sequence of `tokens` tokens, of which
+  /// no earlier run has had `newQueries`; unset: all.
+  uint32_t queriesOf(uint32_t tokens,
+                     std::optional<uint32_t> newQueries = {}) const;
+  /// The same where none is new: what a later run reads of those before.
+  uint32_t oldQueries() const { return leastQueries.value_or(queries); }
   /// True where a kernel of a variant reads the argument.
   bool reads(Argument argument) const;
   /// Names of all kernels, variant by variant, in order: what a device loads.

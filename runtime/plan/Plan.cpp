@@ -131,19 +131,15 @@ void kvc_plan::placeBuffers() {
   }
 }
 
-uint32_t kvc_plan::queriesOf(uint32_t tokens) const {
-  uint32_t queries = module.manifest.queries;
-  return queries == KVC_ALL_QUERIES ? tokens : queries;
-}
-
 uint32_t kvc_plan::queriesOf(const kvc_layer_args &args) const {
+  const Manifest &manifest = module.manifest;
   if (!(inputs & KVC_READS_NEW_QUERIES) || !args.new_queries)
-    return queriesOf(args.tokens);
-  uint32_t queries = std::min(*module.manifest.leastQueries, args.tokens);
+    return manifest.queriesOf(args.tokens);
+  uint32_t most = 0;
   if (module.device->onHost())
     for (uint32_t s = 0; s < args.batch; ++s)
-      queries = std::max(queries, uint32_t(args.new_queries[s]));
-  return queries;
+      most = std::max(most, uint32_t(args.new_queries[s]));
+  return manifest.queriesOf(args.tokens, most);
 }
 
 kvc_plan_info kvc_plan::query() const {
@@ -175,7 +171,7 @@ LseView kvc_plan::lseOf(const kvc_layer_args &args) const {
             args.lse_head_stride, args.lse_base_2 ? 1.0f : log2e};
   if (!module.manifest.lseBuffer) // no kernel reads it
     return {};
-  uint32_t queries = queriesOf(args.tokens);
+  uint32_t queries = module.manifest.queriesOf(args.tokens);
   auto *workspace = static_cast<std::byte *>(args.workspace);
   return {reinterpret_cast<const float *>(workspace +
                                           offsets[*module.manifest.lseBuffer]),

@@ -43,12 +43,8 @@ private:
 
   void chooseVariant();
   void placeBuffers();
-  /// Queries that scoring reads of a sequence of `tokens` tokens, where nobody says
-  /// how many are new.
-  uint32_t queriesOf(uint32_t tokens) const;
-  /// And of the longest sequence of a call, as far as the host knows it.
+  /// Queries that a call must bring of each sequence, as far as the host knows.
   uint32_t queriesOf(const kvc_layer_args &args) const;
-  void checkNewQueries(const kvc_layer_args &args) const;
 
   // PlanChecks.cpp
   /// Puts the rows of a cache in the place of a dense prompt's, and `cache` has the
@@ -58,6 +54,7 @@ private:
                   const kvc::rt::CacheView &view) const;
   void check(const kvc_layer_args &args, kvc::rt::Phase first,
              kvc::rt::Phase last) const;
+  void checkNewQueries(const kvc_layer_args &args) const;
   void checkAligned(const void *base, const char *name) const;
   void checkStride(int64_t stride, const char *name) const;
 
