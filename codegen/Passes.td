@@ -17,7 +17,7 @@ def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"shapes", "shapes", "std::string", "\"\"",
-           "head_dim=N,group=N,dtype=T[,cache=C], several separated by ';'">
+           "head_dim=N,group=N,dtype=T[,cache=C][,into=C], several separated by ';'">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",

@@ -36,6 +36,16 @@ static Expected<CacheKind> parseCache(StringRef text) {
   return fail("cache must be dense, ragged or paged, got '" + text + "'");
 }
 
+static Expected<Into> parseInto(StringRef text) {
+  if (text == "packed")
+    return Into::Packed;
+  if (text == "ragged")
+    return Into::Ragged;
+  if (text == "paged")
+    return Into::Paged;
+  return fail("into must be packed, ragged or paged, got '" + text + "'");
+}
+
 static Error checkRange(StringRef what, int64_t value, int64_t most) {
   if (value < 1 || value > most)
     return fail(what + " must be 1 to " + Twine(most) + ", got " +
@@ -75,17 +85,25 @@ Expected<Shape> Shape::parse(StringRef text) {
       shape.cache = *cache;
       continue;
     }
+    if (name == "into") {
+      Expected<Into> into = parseInto(value);
+      if (!into)
+        return into.takeError();
+      shape.into = *into;
+      continue;
+    }
     int64_t number;
     if (value.getAsInteger(10, number))
-      return fail("a shape is head_dim=N,group=N,dtype=T,cache=C, got '" +
-                  text + "'");
+      return fail(
+          "a shape is head_dim=N,group=N,dtype=T,cache=C,into=C, got '" + text +
+          "'");
     if (name == "head_dim")
       shape.headDim = number, headDim = true;
     else if (name == "group")
       shape.group = number, group = true;
     else
-      return fail("a shape has head_dim, group, dtype and cache, got '" + name +
-                  "'");
+      return fail("a shape has head_dim, group, dtype, cache and into, got '" +
+                  name + "'");
   }
   if (!headDim || !group)
     return fail("a shape needs head_dim and group, got '" + text + "'");
@@ -163,15 +181,25 @@ StringRef Shape::dtypeName() const {
 }
 
 std::string Shape::text() const {
-  return ("head_dim=" + Twine(headDim) + ",group=" + Twine(group) +
-          ",dtype=" + dtypeName() + ",cache=" + cacheName())
+  return ("head_dim=" + Twine(headDim) + ",group=" + Twine(group) + ",dtype=" +
+          dtypeName() + ",cache=" + cacheName() + ",into=" + intoName())
       .str();
 }
 
 std::string Shape::suffix() const {
   std::string text =
       ("d" + Twine(headDim) + "_g" + Twine(group) + "_" + dtypeName()).str();
-  return hasRows() ? text + "_" + cacheName().str() : text;
+  if (hasRows())
+    text += "_" + cacheName().str();
+  if (into != Into::Packed)
+    text += "_into_" + intoName().str();
+  return text;
+}
+
+StringRef Shape::intoName() const {
+  return into == Into::Packed   ? "packed"
+         : into == Into::Ragged ? "ragged"
+                                : "paged";
 }
 
 StringRef Shape::cacheName() const {

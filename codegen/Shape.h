@@ -1,4 +1,4 @@
-//===- Shape.h - what is compiled in: head size, group, type, cache -------===//
+//===- Shape.h - what is compiled in: head size, group, type, caches ------===//
 
 #ifndef KVC_CODEGEN_SHAPE_H
 #define KVC_CODEGEN_SHAPE_H
@@ -22,6 +22,16 @@ enum class CacheKind {
   Paged,
 };
 
+/// Where the rows that a policy keeps are written (kvc_layer_args).
+enum class Into {
+  /// Head after head, in memory of their own: k_out and v_out.
+  Packed,
+  /// In the slots of a view that the call brings; it may be the cache itself.
+  Ragged,
+  /// The same, in pages that a table names.
+  Paged,
+};
+
 /// The static part of a problem. Strides, heads and lengths are run-time
 /// arguments.
 struct Shape {
@@ -29,19 +39,21 @@ struct Shape {
   int64_t group = 1;
   DType dtype = DType::F32;
   CacheKind cache = CacheKind::Dense;
+  Into into = Into::Packed;
 
-  /// Parses "head_dim=64,group=4,dtype=f32,cache=ragged". head_dim is 1 to 256,
-  /// group 1 to 16; both must be given.
+  /// Parses "head_dim=64,group=4,dtype=f32,cache=ragged,into=packed". head_dim is 1
+  /// to 256, group 1 to 16; both must be given.
   static llvm::Expected<Shape> parse(llvm::StringRef text);
   /// Reads the shape from DIR/config.json of a Hugging Face model.
   static llvm::Expected<Shape> fromModel(llvm::StringRef dir);
 
   /// What parse() reads.
   std::string text() const;
-  /// "d128_g4_bf16", "d128_g4_bf16_paged": suffix of kernel names, key of the
-  /// manifest's variants.
+  /// "d128_g4_bf16", "d128_g4_bf16_paged_into_paged": suffix of kernel names, key of
+  /// the manifest's variants.
   std::string suffix() const;
   llvm::StringRef cacheName() const;
+  llvm::StringRef intoName() const;
   /// True where a row may be any token's: counts, positions and places of rows are
   /// arguments.
   bool hasRows() const { return cache != CacheKind::Dense; }

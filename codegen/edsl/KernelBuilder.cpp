@@ -23,6 +23,9 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
   MLIRContext *context = b.getContext();
   SmallVector<Type> types;
   SmallVector<bool> readOnly;
+  Type elements = shape.elementType(context);
+  if (spec.movesBits)
+    elements = b.getIntegerType(elements.getIntOrFloatBitWidth());
   for (const std::string &arg : spec.args) {
     const ArgSpec *known = findArg(arg);
     Type element;
@@ -33,7 +36,7 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
     else if (known->kind == ArgKind::Float)
       types.push_back(b.getF32Type());
     else
-      element = known->kind == ArgKind::Elements ? shape.elementType(context)
+      element = known->kind == ArgKind::Elements ? elements
                 : known->kind == ArgKind::Floats ? Type(b.getF32Type())
                                                  : Type(b.getI32Type());
     assert((element || known) && "argument without a type");
@@ -41,7 +44,8 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
       types.push_back(
           MemRefType::get({}, element, MemRefLayoutAttrInterface{},
                           space(context, gpu::AddressSpace::Global)));
-    readOnly.push_back(known && known->access == ArgAccess::Read && element);
+    readOnly.push_back(known && known->access == ArgAccess::Read && element &&
+                       !spec.inPlace);
   }
   func = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());

@@ -35,6 +35,11 @@ struct LaunchSpec {
   /// Names of KernelArgs.h, or "scratch.N".
   std::vector<std::string> args;
   int64_t blockSize = 0;
+  /// What the kernel reads of the caller's memory it may write as well.
+  bool inPlace = false;
+  /// Elements of the model's type are only moved, as integers of their size: a bf16
+  /// that goes past a barrier would be rounded by LLVM on the way.
+  bool movesBits = false;
   /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,
   /// numbers and ceildiv(a,b), as the manifest has them.
   std::array<std::string, 3> grid;

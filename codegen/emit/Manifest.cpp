@@ -112,6 +112,7 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                     {"group", shape.group},
                                     {"dtype", shape.dtypeName()},
                                     {"cache", shape.cacheName()},
+                                    {"into", shape.intoName()},
                                     {"vector", shape.vectorWidth()},
                                     {"kernels", std::move(kernels)}});
   }

@@ -32,11 +32,16 @@ public:
 
   /// n; whatever the caller says, at most max_tokens, and inside the slots.
   Expr count() const;
+  /// The slot of row 0 in a cache of rows, one of the slots whatever the caller says.
+  Expr firstSlot() const;
   /// True where the caller's T, n and first slot are inside.
   Expr isRight() const;
   /// True where a row that exists has a position behind that of the row in front,
   /// below T, and pages of the pool.
   Expr isRight(Expr row) const;
+  /// Looks at the rows `first`, `first` + `step`, ..., where `first` is 0 at the head
+  /// itself as well, and sets KVC_DATA_CACHE in `status` where something is not right.
+  void tell(Expr first, Expr step) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
   /// What the caller gives of a row in the memory `name`, as NAME_kind says: 0

@@ -12,8 +12,6 @@
 #include "codegen/kernels/Ragged.h"
 #include "codegen/kernels/RowStates.h"
 
-#include "kvc/artifact.h"
-
 using namespace mlir;
 using namespace kvc;
 
@@ -24,15 +22,8 @@ static constexpr int64_t piecesPerThread = 4;
 static void checkRows(KernelBuilder &k, Expr sequence, Expr head, Expr blocks) {
   Expr length = k.load(k.buffer("lengths", {}), {sequence}).toIndex();
   HeadRows rows(k, sequence, head, length);
-  auto tell = [&](Expr right) {
-    k.when(right == k.boolean(false), [&] {
-      k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}), {k.index(0)});
-    });
-  };
   Expr block = k.block(gpu::Dimension::x);
-  k.when((block == 0) & (k.thread() == 0), [&] { tell(rows.isRight()); });
-  k.loop(block * compactThreads + k.thread(), rows.count(),
-         blocks * compactThreads, [&](Expr row) { tell(rows.isRight(row)); });
+  rows.tell(block * compactThreads + k.thread(), blocks * compactThreads);
 }
 
 /// Writes what row `row` of a head carries, beside row `place` of the output.
@@ -49,6 +40,8 @@ static void carry(KernelBuilder &k, const KernelSite &site, CompactOp op,
 }
 
 void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
+  if (site.shape.into != Into::Packed)
+    return buildPlace(kernel, site);
   int64_t width = site.shape.vectorWidth();
   int64_t pieces = site.shape.headDim / width;
   int64_t rows =

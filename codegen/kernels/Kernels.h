@@ -31,6 +31,8 @@ void buildNearest(KernelOp kernel, const KernelSite &site);
 void buildParts(KernelOp kernel, const KernelSite &site);
 void buildMerge(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);
+/// The compaction into a view (Shape::into).
+void buildPlace(KernelOp kernel, const KernelSite &site);
 
 /// The argument of scratch buffer `buffer`.
 std::string scratchName(BufferAttr buffer);

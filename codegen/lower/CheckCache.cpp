@@ -28,7 +28,7 @@ static bool hasStatisticOfAll(ReduceOp reduce) {
 
 /// What an op would need that no kernel has; empty for none.
 static StringRef missingFor(Operation *op, const Shape &shape) {
-  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && shape.hasRows()) {
     AxisList axes = axesOf(reduce.getValue().getType());
     if (reduce.getAxis() == ReduceAxis::Heads && axes.size() == 3 &&
         axes[1] == Axis::Channel)
@@ -37,10 +37,13 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
         isOfAllHeads(reduce.getValue()) && !hasStatisticOfAll(reduce))
       return "such statistic over the tokens of all heads";
   }
-  if (isa<PoolOp, SegmentOp>(op) && isOfAllHeads(op->getOperand(0)))
+  if (isa<PoolOp, SegmentOp>(op) && shape.hasRows() &&
+      isOfAllHeads(op->getOperand(0)))
     return "neighbours of a token of all heads";
   if (isa<NearestOp, MergeOp, ListMembersOp>(op))
     return "merged rows";
+  if (!shape.hasRows())
+    return {};
   bool raw = llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);
   if (raw && shape.cache == CacheKind::Paged)
     return "pages of keys before RoPE";
@@ -48,14 +51,16 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
 }
 
 LogicalResult kvc::checkCache(PolicyOp policy, const Shape &shape) {
-  if (!shape.hasRows())
+  if (!shape.hasRows() && shape.into == Into::Packed)
     return success();
   WalkResult result = policy.walk<WalkOrder::PreOrder>([&](Operation *op) {
     StringRef missing = missingFor(op, shape);
     if (missing.empty())
       return WalkResult::advance();
-    op->emitOpError("cannot be compiled for cache=")
-        << shape.cacheName() << ", which has no " << missing << " yet";
+    auto error = op->emitOpError("cannot be compiled for ");
+    (shape.hasRows() ? error << "cache=" << shape.cacheName()
+                     : error << "into=" << shape.intoName())
+        << ", which has no " << missing << " yet";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

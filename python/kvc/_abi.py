@@ -86,6 +86,7 @@ class PlanOptions(Struct):
         ("max_tokens", c_uint32),
         ("lse_given", c_int),
         ("cache", c_int),
+        ("into", c_int),
     ]
 
 
@@ -228,6 +229,10 @@ class LayerArgs(Struct):
         ("new_queries", c_void_p),
         ("row_states", RowStates),
         ("row_states_out", c_void_p),
+        ("into", ctypes.POINTER(CacheView)),
+        ("pack_to_tail", c_uint32),
+        ("into_states", RowStates),
+        ("freed_pages", c_void_p),
     ]
 
 

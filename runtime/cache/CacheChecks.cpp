@@ -13,16 +13,16 @@ static int32_t positionAt(const HeadPlane &places, uint32_t row) {
 void CacheView::checkShape() const {
   if (uint32_t(view.kind) > KVC_PAGED)
     throw fail(KVC_BAD_ARGUMENT,
-               "cache.kind must be 0 (dense), 1 (ragged) or 2 (paged), got {}",
-               int(view.kind));
+               "{}.kind must be 0 (dense), 1 (ragged) or 2 (paged), got {}",
+               name, int(view.kind));
   if (uint32_t(view.dtype) > KVC_BF16)
     throw fail(KVC_BAD_ARGUMENT,
-               "cache.dtype must be 0 (f32), 1 (f16) or 2 (bf16), got {}",
+               "{}.dtype must be 0 (f32), 1 (f16) or 2 (bf16), got {}", name,
                int(view.dtype));
-  auto oneTo = [](uint64_t value, uint64_t most, const char *name) {
+  auto oneTo = [&](uint64_t value, uint64_t most, const char *field) {
     if (value == 0 || value > most)
-      throw fail(KVC_EXCEEDS_LIMITS, "cache.{} must be 1 to {}, got {}", name,
-                 most, value);
+      throw fail(KVC_EXCEEDS_LIMITS, "{}.{} must be 1 to {}, got {}", name,
+                 field, most, value);
   };
   oneTo(view.batch, 65535, "batch");
   oneTo(view.kv_heads, KVC_MAX_KV_HEADS, "kv_heads");
@@ -32,41 +32,47 @@ void CacheView::checkShape() const {
   oneTo(view.pages, INT32_MAX, "pages");
   oneTo(view.page_rows, 1u << 30, "page_rows");
   if (view.page_rows & (view.page_rows - 1))
-    throw fail(KVC_BAD_ARGUMENT,
-               "cache.page_rows must be a power of two, got {}",
-               view.page_rows);
+    throw fail(KVC_BAD_ARGUMENT, "{}.page_rows must be a power of two, got {}",
+               name, view.page_rows);
   oneTo(view.table_entries, INT32_MAX, "table_entries");
 }
 
 void CacheView::checkPlane(const kvc_plane &plane, size_t bytes,
-                           const char *name) const {
+                           const char *field) const {
   if (reinterpret_cast<uintptr_t>(plane.data) % bytes)
-    throw fail(KVC_MISALIGNED, "cache.{} must be aligned to {} bytes, got {}",
-               name, bytes, plane.data);
+    throw fail(KVC_MISALIGNED, "{}.{} must be aligned to {} bytes, got {}",
+               name, field, bytes, plane.data);
 }
 
-void CacheView::checkPointers() const {
-  notNull(view.k.data, "cache.k");
-  notNull(view.v.data, "cache.v");
-  notNull(view.counts.data, "cache.counts");
+void CacheView::present(const void *pointer, const char *field) const {
+  if (!pointer)
+    throw fail(KVC_BAD_ARGUMENT, "{}.{} must not be null", name, field);
+}
+
+void CacheView::checkPointers(bool hasRows) const {
+  present(view.k.data, "k");
+  present(view.v.data, "v");
+  if (hasRows)
+    present(view.counts.data, "counts");
   checkPlane(view.k, dtypeBytes(view.dtype), "k");
   checkPlane(view.v, dtypeBytes(view.dtype), "v");
   checkPlane(view.positions, sizeof(int32_t), "positions");
   if (view.kind == KVC_RAGGED)
-    notNull(view.offsets.data, "cache.offsets of a ragged cache");
+    present(view.offsets.data, "offsets of a ragged cache");
   if (paged())
-    notNull(view.table.data, "cache.table of a paged cache");
-  if (!view.lengths && (view.positions.data || table ||
-                        (view.counts.head_stride && view.kv_heads > 1)))
+    present(view.table.data, "table of a paged cache");
+  if (hasRows && !view.lengths &&
+      (view.positions.data || table ||
+       (view.counts.head_stride && view.kv_heads > 1)))
     throw fail(KVC_BAD_ARGUMENT,
                "cache.lengths must not be null where rows have positions or "
                "members, or heads counts of their own");
   if (!table)
     return;
-  notNull(table->rows, "cache.members.rows");
-  notNull(table->positions, "cache.members.positions");
-  notNull(table->norms, "cache.members.norms");
-  notNull(table->counts, "cache.members.counts");
+  present(table->rows, "members.rows");
+  present(table->positions, "members.positions");
+  present(table->norms, "members.norms");
+  present(table->counts, "members.counts");
   if (!table->capacity || table->capacity > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
                "cache.members.capacity must be 1 to {}, got {}", INT32_MAX,
@@ -83,16 +89,16 @@ void CacheView::checkPages(uint32_t s, uint32_t g, int64_t rows) const {
 }
 
 /// Of slots [from, to).
-void CacheView::checkPages(const kvc_numbers &pages, const char *name,
+void CacheView::checkPages(const kvc_numbers &pages, const char *field,
                            uint32_t s, uint32_t g, int64_t from,
                            int64_t to) const {
   const int32_t *list = placeOf(pages, s, g);
   for (int64_t i = from / view.page_rows; i <= (to - 1) / view.page_rows; ++i)
     if (uint32_t(list[i]) >= view.pages)
       throw fail(KVC_BAD_ARGUMENT,
-                 "sequence {}, head {}: entries of cache.{} must be 0 to {}, "
-                 "got {} at {}",
-                 s, g, name, view.pages - 1, list[i], i);
+                 "sequence {}, head {}: entries of {}.{} must be 0 to {}, got "
+                 "{} at {}",
+                 s, g, name, field, view.pages - 1, list[i], i);
 }
 
 void CacheView::checkPositions(uint32_t s, uint32_t g) const {
@@ -156,8 +162,17 @@ void CacheView::checkRows() const {
     }
 }
 
-/// Strides by which rows or counts would be written over each other.
-void CacheView::checkOverlaps() const {
+void CacheView::checkStarts() const {
+  for (uint32_t s = 0; s < view.batch; ++s)
+    for (uint32_t g = 0; g < view.kv_heads; ++g)
+      if (int64_t first = offset(s, g); first < 0 || uint64_t(first) > slots())
+        throw fail(
+            KVC_EXCEEDS_LIMITS,
+            "sequence {}, head {}: offsets of {} must be 0 to {}, got {}", s, g,
+            name, slots(), first);
+}
+
+void CacheView::checkApart() const {
   for (const kvc_plane *p : {&view.k, &view.v})
     if (p->row_stride < int64_t(view.head_dim) &&
         p->row_stride > -int64_t(view.head_dim) &&
@@ -166,13 +181,17 @@ void CacheView::checkOverlaps() const {
                  "rows that are written must not overlap: row_stride must be "
                  "at least head_dim ({}), got {}",
                  view.head_dim, p->row_stride);
+}
+
+void CacheView::checkSharedCounts() const {
   if (view.batch > 1 && view.counts.batch_stride == 0)
     throw fail(KVC_BAD_ARGUMENT, "counts that are written must not be shared: "
                                  "cache.counts.batch_stride must not be 0");
 }
 
 void CacheView::checkRoom(uint32_t rows) const {
-  checkOverlaps();
+  checkApart();
+  checkSharedCounts();
   for (uint32_t s = 0; s < view.batch; ++s)
     for (uint32_t g = 0; g < view.kv_heads; ++g)
       checkRoom(s, g, rows);

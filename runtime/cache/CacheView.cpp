@@ -13,16 +13,30 @@ static int32_t at(const kvc_numbers &numbers, uint32_t s, uint32_t g) {
   return *placeOf(numbers, s, g);
 }
 
-CacheView::CacheView(const kvc_cache_view *from)
-    : view(received(from, "cache")) {
+uint64_t kvc::rt::slotsOf(const kvc_cache_view &view) {
+  return view.kind == KVC_PAGED ? uint64_t(view.table_entries) * view.page_rows
+                                : view.slots;
+}
+
+static bool stays(int64_t k, int64_t v) { return k == 0 || v == 0; }
+
+bool kvc::rt::headsMeet(const kvc_cache_view &view) {
+  bool oneTable = view.kind != KVC_PAGED || view.table.head_stride == 0;
+  return oneTable && stays(view.k.head_stride, view.v.head_stride);
+}
+
+bool kvc::rt::sequencesMeet(const kvc_cache_view &view) {
+  return view.kind == KVC_PAGED
+             ? view.table.batch_stride == 0
+             : stays(view.k.batch_stride, view.v.batch_stride);
+}
+
+CacheView::CacheView(const kvc_cache_view *from, const char *name, bool hasRows)
+    : view(received(from, name)), name(name) {
   checkShape();
   if (view.members)
     table = received(view.members, "cache.members");
-  checkPointers();
-}
-
-uint64_t CacheView::slots() const {
-  return paged() ? uint64_t(view.table_entries) * view.page_rows : view.slots;
+  checkPointers(hasRows);
 }
 
 uint64_t CacheView::mostKeys() const {
@@ -91,16 +105,11 @@ HeadPlane CacheView::positions(uint32_t s, uint32_t g) const {
 }
 
 int64_t CacheView::endOfSlots(uint32_t s, uint32_t g) const {
-  auto stays = [](int64_t k, int64_t v) { return k == 0 || v == 0; };
-  bool oneTable = !paged() || view.table.head_stride == 0;
-  bool headsMeet = oneTable && stays(view.k.head_stride, view.v.head_stride);
-  bool sequencesMeet = paged()
-                           ? view.table.batch_stride == 0
-                           : stays(view.k.batch_stride, view.v.batch_stride);
+  bool meet = headsMeet(view);
   auto most = int64_t(slots());
-  if (headsMeet && g + 1 < view.kv_heads)
+  if (meet && g + 1 < view.kv_heads)
     return std::min<int64_t>(most, offset(s, g + 1));
-  if (sequencesMeet && s + 1 < view.batch)
-    return std::min<int64_t>(most, offset(s + 1, headsMeet ? 0 : g));
+  if (sequencesMeet(view) && s + 1 < view.batch)
+    return std::min<int64_t>(most, offset(s + 1, meet ? 0 : g));
   return most;
 }

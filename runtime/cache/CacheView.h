@@ -48,11 +48,20 @@ inline int32_t *placeOf(const kvc_numbers &numbers, uint32_t sequence,
          head * numbers.head_stride;
 }
 
+/// Slots that an offset may lie among.
+uint64_t slotsOf(const kvc_cache_view &view);
+/// True where heads of a sequence lie in the same slots' memory, one behind the other.
+bool headsMeet(const kvc_cache_view &view);
+/// The same of sequences.
+bool sequencesMeet(const kvc_cache_view &view);
+
 class CacheView {
 public:
   /// Copies the structs. Throws Failure where a number or a pointer is wrong; reads
-  /// none of the arrays.
-  explicit CacheView(const kvc_cache_view *view);
+  /// none of the arrays. `name`: of the view in messages. Of a view that only says where
+  /// rows go, counts and lengths are not asked for.
+  explicit CacheView(const kvc_cache_view *view, const char *name = "cache",
+                     bool hasRows = true);
 
   const kvc_cache_view &fields() const { return view; }
   /// Of merged rows, else null.
@@ -80,23 +89,30 @@ public:
   void checkRows() const;
   /// As far as writing `rows` rows behind those of every head needs them.
   void checkRoom(uint32_t rows) const;
+  /// Throws where rows that are written would overlap by the view's strides.
+  void checkApart() const;
+  /// That heads begin in one of the slots, or behind the last.
+  void checkStarts() const;
+  /// As far as writing over the rows that are there needs them: a page of theirs is
+  /// nobody else's. The arrays have been checked.
+  void checkOwnPages() const;
 
 private:
   kvc_cache_view view;
+  const char *name;
   std::optional<kvc_member_table> table;
 
   bool paged() const { return view.kind == KVC_PAGED; }
   HeadPlane plane(const kvc_plane &plane, const kvc_numbers &pages,
                   size_t elementBytes, uint32_t sequence, uint32_t head) const;
   int32_t offset(uint32_t sequence, uint32_t head) const;
-  /// Slots that an offset may lie among.
-  uint64_t slots() const;
+  uint64_t slots() const { return slotsOf(view); }
   /// The first slot behind those that a head may fill.
   int64_t endOfSlots(uint32_t sequence, uint32_t head) const;
 
   // CacheChecks.cpp
   void checkShape() const;
-  void checkPointers() const;
+  void checkPointers(bool hasRows) const;
   void checkPlane(const kvc_plane &plane, size_t bytes, const char *name) const;
   /// Of a head's first rows.
   void checkPages(uint32_t sequence, uint32_t head, int64_t rows) const;
@@ -104,15 +120,18 @@ private:
                   uint32_t head, int64_t from, int64_t to) const;
   void checkPositions(uint32_t sequence, uint32_t head) const;
   void checkMembers(uint32_t sequence, uint32_t head) const;
-  void checkOverlaps() const;
+  void checkSharedCounts() const;
+  void present(const void *pointer, const char *field) const;
   void checkRoom(uint32_t sequence, uint32_t head, uint32_t rows) const;
 
   // WrittenPages.cpp
-  void checkWrittenPages(uint32_t rows) const;
-  void checkPool(uint32_t rows,
+  /// Of pages that get new rows; without a number, of all that have rows.
+  void checkWrittenPages(std::optional<uint32_t> newRows) const;
+  void checkPool(std::optional<uint32_t> newRows,
                  std::initializer_list<const kvc_numbers *> tables) const;
   template <typename Visit>
-  void visitEntries(uint32_t rows, const kvc_numbers &pages, Visit visit) const;
+  void visitEntries(std::optional<uint32_t> newRows, const kvc_numbers &pages,
+                    Visit visit) const;
 };
 
 } // namespace kvc::rt

@@ -1,7 +1,8 @@
 //===- WrittenPages.cpp - a page that is written has one owner ------------===//
 //
 // Pages of older rows may stand in many tables: prefixes are shared. A page that gets
-// new rows must stand in one place alone, or a sequence would write over another's.
+// new rows, or whose rows move, must stand in one place alone, or a sequence would write
+// over another's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,8 +37,8 @@ struct Entry {
 } // namespace
 
 template <typename Visit>
-void CacheView::visitEntries(uint32_t rows, const kvc_numbers &pages,
-                             Visit visit) const {
+void CacheView::visitEntries(std::optional<uint32_t> newRows,
+                             const kvc_numbers &pages, Visit visit) const {
   bool alike = pages.head_stride == 0 && view.counts.head_stride == 0 &&
                (!view.offsets.data || view.offsets.head_stride == 0);
   uint32_t heads = alike ? 1 : view.kv_heads;
@@ -45,18 +46,19 @@ void CacheView::visitEntries(uint32_t rows, const kvc_numbers &pages,
     for (uint32_t g = 0; g < heads; ++g) {
       const int32_t *list = placeOf(pages, s, g);
       int64_t first = offset(s, g), written = first + count(s, g);
-      int64_t to = (written + rows - 1) / view.page_rows;
-      for (int64_t i = first / view.page_rows; i <= to; ++i)
-        visit(Entry{list + i, s, g, i >= written / view.page_rows});
+      int64_t end = written + newRows.value_or(0);
+      for (int64_t i = first / view.page_rows; i * view.page_rows < end; ++i)
+        visit(Entry{list + i, s, g, !newRows || i >= written / view.page_rows});
     }
 }
 
 /// The tables' page numbers are those of one pool, and have been checked.
 void CacheView::checkPool(
-    uint32_t rows, std::initializer_list<const kvc_numbers *> tables) const {
+    std::optional<uint32_t> newRows,
+    std::initializer_list<const kvc_numbers *> tables) const {
   auto each = [&](auto visit) {
     for (const kvc_numbers *pages : tables)
-      visitEntries(rows, *pages, visit);
+      visitEntries(newRows, *pages, visit);
   };
   PageMarks marks;
   each([&](const Entry &entry) {
@@ -80,11 +82,16 @@ void CacheView::checkPool(
   });
 }
 
-void CacheView::checkWrittenPages(uint32_t rows) const {
+void CacheView::checkWrittenPages(std::optional<uint32_t> newRows) const {
   if (!view.v_table.data)
-    return checkPool(rows, {&view.table});
+    return checkPool(newRows, {&view.table});
   if (view.v.data == view.k.data)
-    return checkPool(rows, {&view.table, &view.v_table});
-  checkPool(rows, {&view.table});
-  checkPool(rows, {&view.v_table});
+    return checkPool(newRows, {&view.table, &view.v_table});
+  checkPool(newRows, {&view.table});
+  checkPool(newRows, {&view.v_table});
+}
+
+void CacheView::checkOwnPages() const {
+  if (paged())
+    checkWrittenPages(std::nullopt);
 }

@@ -2,6 +2,8 @@
 
 #include "runtime/plan/Arguments.h"
 
+#include "runtime/cache/CacheView.h"
+
 #include <bit>
 #include <cmath>
 #include <concepts>
@@ -32,7 +34,8 @@ static uint64_t slot(std::integral auto value) { return uint64_t(value); }
 ArgumentValues kvc::rt::argumentValues(const kvc_layer_args &layer,
                                        const kvc_plan_options &limits,
                                        const LseView &lse,
-                                       const kvc_cache_view &cache) {
+                                       const kvc_cache_view &cache,
+                                       const kvc_cache_view &into) {
   constexpr double log2e = 1.44269504088896340736;
   double scale = layer.scale != 0.0f ? double(layer.scale)
                                      : 1.0 / std::sqrt(double(limits.head_dim));

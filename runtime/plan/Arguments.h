@@ -36,7 +36,8 @@ struct LseView {
 /// The slot of every argument in one call.
 ArgumentValues argumentValues(const kvc_layer_args &layer,
                               const kvc_plan_options &limits,
-                              const LseView &lse, const kvc_cache_view &cache);
+                              const LseView &lse, const kvc_cache_view &cache,
+                              const kvc_cache_view &into);
 
 } // namespace kvc::rt
 

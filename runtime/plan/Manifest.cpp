@@ -188,6 +188,9 @@ Variant parseVariant(const JsonValue &object, size_t index,
   if (object.find("cache")) // variants of older artefacts are dense
     variant.cache =
         kvc_cache_kind(reader.word("cache", {"dense", "ragged", "paged"}));
+  if (object.find("into")) // and packed
+    variant.into =
+        kvc_cache_kind(reader.word("into", {"packed", "ragged", "paged"}));
   for (const JsonValue &kernel : reader.list("kernels", 1, mostKernels))
     variant.kernels.push_back(parseKernel(
         kernel,

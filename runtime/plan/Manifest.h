@@ -42,6 +42,8 @@ struct Variant {
   uint32_t headDim, group;
   kvc_dtype dtype;
   kvc_cache_kind cache = KVC_DENSE;
+  /// Where kept rows go; dense: packed.
+  kvc_cache_kind into = KVC_DENSE;
   uint32_t vector; // elements of one access along head_dim
   std::vector<KernelSpec> kernels;
 };

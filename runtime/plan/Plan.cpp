@@ -35,6 +35,10 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     throw fail(KVC_BAD_ARGUMENT,
                "cache must be 0 (dense), 1 (ragged) or 2 (paged), got {}",
                int(options.cache));
+  if (uint32_t(options.into) > KVC_PAGED)
+    throw fail(KVC_BAD_ARGUMENT,
+               "into must be 0 (packed), 1 (ragged) or 2 (paged), got {}",
+               int(options.into));
   chooseVariant();
   placeBuffers();
   for (auto [argument, bit] : {std::pair{Argument::wo, KVC_READS_WO},
@@ -57,12 +61,13 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
       extent.evaluate(limits);
 }
 
-/// As --shape has it; a dense cache goes without saying.
+/// As --shape has it; a dense cache and packed rows go without saying.
 static std::string shapeText(uint32_t headDim, uint32_t group, kvc_dtype dtype,
-                             kvc_cache_kind cache) {
+                             kvc_cache_kind cache, kvc_cache_kind into) {
   static constexpr const char *caches[] = {"", ",cache=ragged", ",cache=paged"};
-  return formatted("head_dim={},group={},dtype={}{}", headDim, group,
-                   dtypeName(dtype), caches[cache]);
+  static constexpr const char *intos[] = {"", ",into=ragged", ",into=paged"};
+  return formatted("head_dim={},group={},dtype={}{}{}", headDim, group,
+                   dtypeName(dtype), caches[cache], intos[into]);
 }
 
 void kvc_plan::chooseVariant() {
@@ -70,19 +75,20 @@ void kvc_plan::chooseVariant() {
   std::string known;
   for (const Variant &v : module.manifest.variants) {
     known += (known.empty() ? "" : "; ") +
-             shapeText(v.headDim, v.group, v.dtype, v.cache);
+             shapeText(v.headDim, v.group, v.dtype, v.cache, v.into);
     if (v.headDim == options.head_dim && v.group == group &&
-        v.dtype == options.dtype && v.cache == options.cache) {
+        v.dtype == options.dtype && v.cache == options.cache &&
+        v.into == options.into) {
       variant = &v;
       firstKernel = kernels;
     }
     kernels += uint32_t(v.kernels.size());
   }
   if (!variant)
-    throw fail(
-        KVC_UNSUPPORTED, "policy '{}' is compiled for {}; got {}",
-        module.manifest.policy, known,
-        shapeText(options.head_dim, group, options.dtype, options.cache));
+    throw fail(KVC_UNSUPPORTED, "policy '{}' is compiled for {}; got {}",
+               module.manifest.policy, known,
+               shapeText(options.head_dim, group, options.dtype, options.cache,
+                         options.into));
 }
 
 Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens, uint32_t queries,
@@ -181,12 +187,15 @@ LseView kvc_plan::lseOf(const kvc_layer_args &args) const {
 void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
                        void *stream) const {
   kvc_layer_args args = given;
-  kvc_cache_view cache = {};
+  kvc_cache_view cache = {}, into = {};
   openCache(args, cache);
   check(args, first, last);
+  if (last == Phase::Compact)
+    openInto(args, cache, into);
   Symbols sizes =
       symbols(args.batch, args.tokens, args.q_rows, args.index_capacity);
-  ArgumentValues values = argumentValues(args, options, lseOf(args), cache);
+  ArgumentValues values =
+      argumentValues(args, options, lseOf(args), cache, into);
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&
            !(kernel.skippedWithLse && args.lse);

@@ -54,9 +54,15 @@ private:
                   const kvc::rt::CacheView &view) const;
   void check(const kvc_layer_args &args, kvc::rt::Phase first,
              kvc::rt::Phase last) const;
+  void checkPacked(const kvc_layer_args &args) const;
   void checkNewQueries(const kvc_layer_args &args) const;
   void checkAligned(const void *base, const char *name) const;
   void checkStride(int64_t stride, const char *name) const;
+
+  // IntoChecks.cpp
+  /// The view that kept rows go into; it stays empty where they are packed.
+  void openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
+                kvc_cache_view &into) const;
 
   kvc::rt::LseView lseOf(const kvc_layer_args &args) const;
   kvc::rt::Symbols symbols(uint32_t batch, uint32_t tokens, uint32_t queries,

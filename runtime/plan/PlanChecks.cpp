@@ -66,6 +66,13 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
   if (args.k.data || args.v.data || args.lengths)
     throw fail(KVC_BAD_ARGUMENT,
                "k, v and lengths must be null where a cache is given");
+  for (auto [ours, theirs, name] :
+       {std::tuple{args.counts, cache.counts.data, "counts"},
+        {args.offsets, cache.offsets.data, "offsets"}})
+    if (ours && ours == theirs)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{} must not be the cache's, which kernels read to the end",
+                 name);
   checkStride(cache.k.page_stride, "cache.k");
   checkStride(cache.v.page_stride, "cache.v");
   if (!module.device->onHost())
@@ -192,12 +199,20 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     notNull(args.status, "status");
   }
   if (last == Phase::Compact) {
-    notNull(args.k_out, "k_out");
-    notNull(args.v_out, "v_out");
     notNull(args.offsets, "offsets");
-    checkAligned(args.k_out, "k_out");
-    checkAligned(args.v_out, "v_out");
-    if (options.cache)
-      notNull(args.positions_out, "positions_out");
+    if (!options.into)
+      checkPacked(args);
   }
+}
+
+void kvc_plan::checkPacked(const kvc_layer_args &args) const {
+  if (args.into)
+    throw fail(KVC_BAD_ARGUMENT,
+               "into must be null: the plan is for packed rows");
+  notNull(args.k_out, "k_out");
+  notNull(args.v_out, "v_out");
+  checkAligned(args.k_out, "k_out");
+  checkAligned(args.v_out, "v_out");
+  if (options.cache)
+    notNull(args.positions_out, "positions_out");
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 using namespace kvc;
@@ -75,6 +76,10 @@ public:
   }
   kvc_row_states rows = {};
 
+  float at(size_t state, uint32_t s, uint32_t g, size_t r) const {
+    return memory[state * size_t(rows.state_stride) + place(s, g, r)];
+  }
+
 private:
   const Laid &cache;
   std::vector<float> memory;
@@ -100,7 +105,7 @@ private:
 
 RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
                                 const Laid *raw, const RowsInput &input,
-                                bool prompt) {
+                                bool prompt, Placement *placement) {
   const kvc_cache_view &view = cache.view;
   uint32_t batch = view.batch, heads = view.kv_heads, d = view.head_dim;
   uint32_t qHeads = heads * input.group;
@@ -117,6 +122,9 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   options.cache = prompt                   ? KVC_DENSE
                   : view.kind == KVC_PAGED ? KVC_PAGED
                                            : KVC_RAGGED;
+  Laid *into = placement ? placement->into : nullptr;
+  if (into)
+    options.into = into->view.kind == KVC_PAGED ? KVC_PAGED : KVC_RAGGED;
   kvc_plan *plan = nullptr;
   check(kvc_plan_create(module, &options, &plan));
   std::unique_ptr<kvc_plan, void (*)(kvc_plan *)> owner(plan, kvc_plan_destroy);
@@ -153,7 +161,7 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
     args.v = rows(view.v);
   } else {
     args.cache = &view;
-    args.positions_out = positions.data();
+    args.positions_out = into ? nullptr : positions.data();
   }
   int64_t row = d;
   args.q = {q.data(), qHeads * input.queries * row, input.queries * row, row};
@@ -176,18 +184,35 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
     args.new_queries = input.newQueries.data();
   if (!input.states.empty())
     args.row_states = laidStates.rows;
-  if (input.carries && info.row_states)
+  bool carries = input.carries && info.row_states;
+  std::vector<std::vector<std::vector<float>>> none(info.row_states);
+  std::optional<LaidStates> placed;
+  if (into == &cache && !input.states.empty())
+    args.into_states = laidStates.rows;
+  else if (into)
+    args.into_states = placed.emplace(*into, most, none).rows;
+  if (!carries)
+    args.into_states = {};
+  if (carries && !into)
     args.row_states_out = statesOut.data();
   args.indices = indices.data();
   args.index_capacity = capacity;
   args.counts = counts.data();
   args.past = past.data();
   args.status = &result.status;
-  args.k_out = k.data();
-  args.v_out = v.data();
   args.offsets = offsets.data();
-  args.out_rows = outRows;
-  args.slack = 2;
+  if (into) {
+    args.into = &into->view;
+    args.pack_to_tail = placement->tail;
+    placement->freed.assign(batch * heads * 2, -1);
+    if (into == &cache && view.kind == KVC_PAGED)
+      args.freed_pages = placement->freed.data();
+  } else {
+    args.k_out = k.data();
+    args.v_out = v.data();
+    args.out_rows = outRows;
+    args.slack = 2;
+  }
   auto at = reinterpret_cast<uintptr_t>(workspace.data());
   size_t shift = (info.workspace_alignment - at % info.workspace_alignment) %
                  info.workspace_alignment;
@@ -197,20 +222,36 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
 
   for (int32_t word : state)
     result.keptLayers.push_back(word & 0xffff);
-  if (result.status & KVC_DATA_CACHE)
-    return result;                 // what was kept means nothing
-  const Cache rows = cache.read(); // whose positions place scores
+  if (result.status & (KVC_DATA_CACHE | KVC_DATA_CAPACITY))
+    return result; // what was kept means nothing
+  if (into)
+    into->take(counts, offsets);
+  // What the view holds now, else whose positions place scores.
+  const Cache rows = into ? into->read() : cache.read();
   for (uint32_t s = 0; s < batch; ++s)
     for (uint32_t g = 0; g < heads; ++g) {
       uint32_t own = s * heads + g;
       RowsKept &kept = result.heads.emplace_back();
       auto first = indices.begin() + own * capacity;
       kept.indices.assign(first, first + counts[own]);
+      if (into) {
+        const Head &head = rows.head(s, g);
+        kept.positions = head.positions;
+        kept.k = packed(head.k, view.dtype);
+        kept.v = packed(head.v, view.dtype);
+        const LaidStates &states = placed ? *placed : laidStates;
+        for (uint32_t j = 0; carries && j < info.row_states; ++j) {
+          kept.states.emplace_back();
+          for (int32_t r = 0; r < counts[own]; ++r)
+            kept.states.back().push_back(states.at(j, s, g, size_t(r)));
+        }
+        continue;
+      }
       size_t from = s * outRows + offsets[own], to = from + counts[own];
       kept.positions.assign(positions.begin() + from, positions.begin() + to);
       kept.k.assign(k.begin() + from * rowBytes, k.begin() + to * rowBytes);
       kept.v.assign(v.begin() + from * rowBytes, v.begin() + to * rowBytes);
-      for (uint32_t j = 0; args.row_states_out && j < info.row_states; ++j) {
+      for (uint32_t j = 0; carries && j < info.row_states; ++j) {
         auto numbers = statesOut.begin() + j * batch * outRows;
         kept.states.emplace_back(numbers + from, numbers + to);
       }

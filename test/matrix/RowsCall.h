@@ -40,15 +40,28 @@ struct RowsKept {
   bool operator==(const RowsKept &other) const;
 };
 
-/// Heads of all sequences. `raw`: keys before RoPE, laid out as `cache` is, or null.
-/// `prompt`: the cache is given as a dense prompt, without a view.
+/// Heads of all sequences.
 struct RowsResult {
   std::vector<RowsKept> heads;
   std::vector<int32_t> keptLayers; // this one counted as well
   int32_t status = 0;
 };
+/// Where kept rows go that are not packed.
+struct Placement {
+  /// May be the cache itself: rows move within it. Behind the call it holds what was
+  /// kept.
+  Laid *into;
+  bool tail = false;
+  /// [batch * heads][2]: first and number of entries whose pages became free; filled
+  /// where rows move within pages.
+  std::vector<int32_t> freed;
+};
+
+/// `raw`: keys before RoPE, laid out as `cache` is, or null. `prompt`: the cache is
+/// given as a dense prompt, without a view. `placement`: null packs what is kept.
 RowsResult evictRows(kvc_module *module, const Laid &cache, const Laid *raw,
-                     const RowsInput &input, bool prompt = false);
+                     const RowsInput &input, bool prompt = false,
+                     Placement *placement = nullptr);
 
 } // namespace kvc::test
 

@@ -3,8 +3,8 @@
 // Caches whose heads have rows of their own, as an eviction leaves them behind:
 // what a policy keeps must be what the reference keeps, which knows tokens by their
 // positions and no rows; with the same bytes wherever the rows lie, dense, ragged or
-// in pages, on the host and by PTX. Where all tokens have rows, the bytes are those of
-// the prompt.
+// in pages, on the host and by PTX, and wherever kept rows go: packed, into a view, in
+// place. Where all tokens have rows, the bytes are those of the prompt.
 //
 // usage: rows_test KVC_OPT WORK_DIR POLICY.mlir...
 //
@@ -29,6 +29,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <ranges>
 
 using namespace kvc;
 using namespace kvc::test;
@@ -43,6 +45,14 @@ const Case cases[] = {{{2, 4, 64, KVC_BF16}, 300},
                       {{3, 2, 32, KVC_F32}, 150},
                       {{1, 3, 80, KVC_F16}, 90}};
 constexpr uint32_t batch = 2;
+
+/// A cache, and the view that what is kept of it goes into.
+struct Passage {
+  kvc_cache_kind cache, into;
+};
+constexpr Passage passages[] = {
+    {KVC_RAGGED, KVC_RAGGED}, {KVC_PAGED, KVC_PAGED},  {KVC_DENSE, KVC_PAGED},
+    {KVC_RAGGED, KVC_PAGED},  {KVC_PAGED, KVC_RAGGED}, {KVC_DENSE, KVC_RAGGED}};
 
 class RowsTest : public testing::Test {
 public:
@@ -96,6 +106,16 @@ private:
 
   static bool runsPTX(const Shape &shape) { return shape.kvHeads == 1; }
 
+  /// One passage for every other policy, by its name, both in place where rows carry
+  /// something; KVC_ALL_CASES=1: all of them.
+  bool takes(const Passage &passage) const {
+    if (passage.cache == KVC_PAGED && readsRaw)
+      return false;
+    size_t own = size_t(&passage - passages);
+    return std::getenv("KVC_ALL_CASES") || (states && own < 2) ||
+           own == stemOf(file).size() % (2 * std::size(passages));
+  }
+
   /// For prompts and for both kinds of cache.
   std::string compile(const Shape &shape) {
     std::string shapeText = "head_dim=" + std::to_string(shape.headDim) +
@@ -109,6 +129,11 @@ private:
                           ",cache=ragged";
     if (!readsRaw)
       command += " --shape " + shapeText + ",cache=paged";
+    constexpr const char *caches[] = {"dense", "ragged", "paged"};
+    for (const Passage &passage : passages)
+      if (takes(passage))
+        command += " --shape " + shapeText + ",cache=" + caches[passage.cache] +
+                   ",into=" + caches[passage.into];
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return path;
   }
@@ -181,6 +206,9 @@ private:
         prompt.heads[i].positions = first.heads[i].positions;
       expectSame(prompt, first);
     }
+    for (const Passage &passage : passages)
+      if (takes(passage) && (whole || passage.cache != KVC_DENSE))
+        runPassage(other.get(), passage, cache, raw, input, first, seed);
     // The machine that runs PTX is slow.
     if (seed == 1 && runsPTX(shape)) {
       SCOPED_TRACE("PTX");
@@ -188,7 +216,140 @@ private:
       for (Layout layout : {Layout::Compacted, Layout::PagesNHD})
         if (!isPaged(layout) || !readsRaw)
           expectSame(first, evict(ptx.get(), cache, raw, layout, 4, input));
+      for (const Passage &passage : passages)
+        if (takes(passage) && passage.cache != KVC_DENSE)
+          runPassage(ptx.get(), passage, cache, raw, input, first, seed);
       runWrongViews(ptx.get(), cache, raw, input);
+      for (const Passage &passage : passages)
+        if (takes(passage) && passage.cache != KVC_DENSE)
+          runWrongInto(ptx.get(), passage, cache, raw, input);
+    }
+  }
+
+  /// Kept rows in a view of their own, and in place: the same rows, and no byte of
+  /// memory changes where none of them goes.
+  void runPassage(kvc_module *module, const Passage &passage,
+                  const Cache &cache, const Cache &raw, const RowsInput &input,
+                  const RowsResult &want, uint32_t seed) {
+    auto layoutOf = [&](kvc_cache_kind kind, uint32_t turn) {
+      constexpr Layout slots[] = {Layout::Compacted, Layout::LeftPadded,
+                                  Layout::Flat, Layout::TokensFirst};
+      constexpr Layout pages[] = {Layout::PagesNHD,  Layout::PagesByHead,
+                                  Layout::PagesKV,   Layout::PagesRagged,
+                                  Layout::PagesList, Layout::PagesHND};
+      return kind == KVC_DENSE   ? Layout::HeadsFirst
+             : kind == KVC_PAGED ? pages[turn % std::size(pages)]
+                                 : slots[turn % std::size(slots)];
+    };
+    Cache empty = cache;
+    for (Head &head : empty.all)
+      head = {};
+    for (bool tail : {false, true})
+      for (bool inPlace : {false, true}) {
+        bool can = passage.cache == passage.into ||
+                   (passage.cache == KVC_DENSE && passage.into == KVC_RAGGED);
+        if ((inPlace && !can) ||
+            (tail != seed % 2 && !std::getenv("KVC_ALL_CASES")))
+          continue;
+        uint32_t turn = seed * 2 + tail;
+        SCOPED_TRACE(testing::Message()
+                     << "from " << passage.cache << " into " << passage.into
+                     << " turn " << turn << (tail ? " at the tail" : "")
+                     << (inPlace ? " in place" : ""));
+        Laid from(cache, layoutOf(passage.cache, turn), 4),
+            rawLaid(raw, layoutOf(passage.cache, turn), 4),
+            own(empty, layoutOf(passage.into, turn + seed), 8, input.tokens);
+        Laid &into = inPlace ? from : own;
+        const std::vector<std::byte> before = into.memory;
+        Owners owners = ownersOf(from);
+        Placement placement = {&into, tail, {}};
+        RowsResult got =
+            evictRows(module, from, readsRaw ? &rawLaid : nullptr, input,
+                      passage.cache == KVC_DENSE, &placement);
+        ASSERT_EQ(got.heads.size(), want.heads.size());
+        for (size_t i = 0; i < got.heads.size(); ++i)
+          got.heads[i].scores = want.heads[i].scores;
+        expectSame(want, got);
+        expectUntouched(into, before);
+        if (inPlace && passage.into == KVC_PAGED)
+          judgeFreed(from, owners, placement.freed);
+      }
+  }
+
+  /// Bytes that no kept row has are what they were.
+  void expectUntouched(const Laid &into, std::vector<std::byte> before) {
+    size_t row = into.view.head_dim * rt::dtypeBytes(into.view.dtype);
+    for (uint32_t s = 0; s < batch; ++s)
+      for (uint32_t g = 0; g < into.view.kv_heads; ++g)
+        for (uint32_t r = 0;
+             r < uint32_t(into.counts[s * into.view.kv_heads + g]); ++r) {
+          auto [k, v] = into.placesOf(s, g, r);
+          for (size_t at : {k, v})
+            std::copy_n(into.memory.begin() + ptrdiff_t(at), row,
+                        before.begin() + ptrdiff_t(at));
+        }
+    EXPECT_TRUE(before == into.memory) << "memory without kept rows changed";
+  }
+
+  /// Which heads have rows in the pages of each entry of the tables: [entry of the
+  /// table] of head numbers.
+  using Owners = std::vector<std::vector<uint32_t>>;
+  Owners ownersOf(const Laid &laid) {
+    Owners owners(laid.table.size());
+    const kvc_cache_view &view = laid.view;
+    for (uint32_t i = 0; isPagedView(laid) && i < batch * view.kv_heads; ++i)
+      for (int32_t r = 0; r < laid.counts[i]; ++r) {
+        std::vector<uint32_t> &entry = owners[entryOf(laid, i, r)];
+        if (entry.empty() || entry.back() != i)
+          entry.push_back(i);
+      }
+    return owners;
+  }
+  static bool isPagedView(const Laid &laid) {
+    return laid.view.kind == KVC_PAGED;
+  }
+  static size_t listOf(const Laid &laid, uint32_t head) {
+    const kvc_cache_view &view = laid.view;
+    return head / view.kv_heads * size_t(view.table.batch_stride) +
+           head % view.kv_heads * size_t(view.table.head_stride);
+  }
+  static size_t entryOf(const Laid &laid, uint32_t head, int32_t row) {
+    int32_t first = laid.offsets.empty() ? 0 : laid.offsets[head];
+    return listOf(laid, head) + size_t(first + row) / laid.view.page_rows;
+  }
+
+  /// What is said to be free had rows and has none; and nothing is missing but pages in
+  /// which rows of several heads lay behind one another, and those with kept rows of
+  /// heads in the same slots on both sides.
+  void judgeFreed(const Laid &now, const Owners &before,
+                  const std::vector<int32_t> &freed) {
+    Owners left = ownersOf(now);
+    std::vector<bool> said(left.size());
+    for (uint32_t i = 0; i < freed.size() / 2; ++i)
+      for (int32_t e = 0; e < freed[2 * i + 1]; ++e) {
+        size_t entry = listOf(now, i) + size_t(freed[2 * i] + e);
+        ASSERT_LT(entry, said.size());
+        EXPECT_FALSE(said[entry]) << "entry " << entry << " twice";
+        said[entry] = true;
+        EXPECT_TRUE(left[entry].empty() && !before[entry].empty())
+            << "entry " << entry << " of head " << i;
+      }
+    bool ofHeads = now.view.table.head_stride != 0;
+    bool behind = !ofHeads && now.view.k.head_stride == 0;
+    bool together = !ofHeads && !behind;
+    for (uint32_t i = 0; i < freed.size() / 2; ++i) {
+      size_t list = listOf(now, i);
+      size_t end = std::min(list + now.view.table_entries, left.size());
+      auto isKept = [&](size_t entry) { return !left[entry].empty(); };
+      for (size_t entry = list; entry < end; ++entry) {
+        bool between =
+            std::ranges::any_of(std::views::iota(list, entry), isKept) &&
+            std::ranges::any_of(std::views::iota(entry, end), isKept);
+        if (isKept(entry) || before[entry].empty() ||
+            (behind && before[entry].size() > 1) || (together && between))
+          continue;
+        EXPECT_TRUE(said[entry]) << "entry " << entry << " is not reported";
+      }
     }
   }
 
@@ -244,6 +405,45 @@ private:
       RowsResult got =
           evictRows(module, laid, readsRaw ? &laidRaw : nullptr, input);
       EXPECT_TRUE(got.status & KVC_DATA_CACHE);
+    }
+  }
+
+  /// Rows without a place are dropped, and nothing is written for them.
+  void runWrongInto(kvc_module *module, const Passage &passage,
+                    const Cache &cache, const Cache &raw,
+                    const RowsInput &input) {
+    bool paged = passage.into == KVC_PAGED;
+    Cache empty = cache;
+    for (Head &head : empty.all)
+      head = {};
+    auto call = [&](std::function<void(Laid &)> change, uint32_t room,
+                    int32_t status) {
+      Layout layout =
+          passage.cache == KVC_PAGED ? Layout::PagesNHD : Layout::Compacted;
+      Laid from(cache, layout, 4), rawLaid(raw, layout, 4),
+          into(empty, paged ? Layout::PagesNHD : Layout::HeadsFirst, 4, room);
+      change(into);
+      GuardedMemory memory(into.memory, GuardedMemory::Edge::Back);
+      for (kvc_plane *plane : {&into.view.k, &into.view.v})
+        plane->data = memory.data + (static_cast<std::byte *>(plane->data) -
+                                     into.memory.data());
+      Placement placement = {&into, false, {}};
+      RowsResult got = evictRows(module, from, readsRaw ? &rawLaid : nullptr,
+                                 input, false, &placement);
+      EXPECT_TRUE(got.status & status) << "status " << got.status;
+    };
+    {
+      SCOPED_TRACE("slots for one row");
+      call([](Laid &into) { into.view.slots = into.view.table_entries = 1; }, 1,
+           KVC_DATA_CAPACITY);
+    }
+    if (paged) {
+      SCOPED_TRACE("page behind the pool");
+      call(
+          [](Laid &into) {
+            std::ranges::fill(into.table, int32_t(into.view.pages));
+          },
+          input.tokens, KVC_DATA_CACHE);
     }
   }
 

@@ -233,6 +233,22 @@ std::vector<float> Laid::row(const kvc_plane &plane, const kvc_numbers &pages,
                  view.head_dim, view.dtype);
 }
 
+void Laid::take(std::vector<int32_t> newCounts,
+                std::vector<int32_t> newOffsets) {
+  counts = std::move(newCounts);
+  offsets = std::move(newOffsets);
+  view.counts = {counts.data(), view.kv_heads, 1};
+  view.offsets = {offsets.data(), view.kv_heads, 1};
+}
+
+std::pair<size_t, size_t> Laid::placesOf(uint32_t s, uint32_t g,
+                                         uint32_t r) const {
+  size_t bytes = dtypeBytes(view.dtype);
+  const kvc_numbers &pages = vTable.empty() ? view.table : view.v_table;
+  return {size_t(place(view.k, view.table, bytes, s, g, r) - memory.data()),
+          size_t(place(view.v, pages, bytes, s, g, r) - memory.data())};
+}
+
 Cache Laid::read() const {
   Cache cache = {view.batch, view.kv_heads, view.head_dim,
                  view.dtype, lengths,       {}};

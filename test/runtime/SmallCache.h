@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kvc::test {
@@ -85,6 +86,11 @@ public:
   kvc_cache_view view = {};
   /// What the memory holds.
   Cache read() const;
+  /// From now on heads have `counts` rows, from the slots `offsets` on, both
+  /// [batch * heads].
+  void take(std::vector<int32_t> counts, std::vector<int32_t> offsets);
+  /// The bytes of a head's row of K and V, as places in `memory`.
+  std::pair<size_t, size_t> placesOf(uint32_t s, uint32_t g, uint32_t r) const;
   std::vector<std::byte> memory;
   std::vector<int32_t> counts, lengths, offsets, table, vTable, positions;
 

@@ -52,7 +52,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
       return 1;
   if (needsShape && shapes.empty())
     return fail("--emit at this level needs --shape "
-                "head_dim=N,group=N,dtype=T,cache=C or --model DIR");
+                "head_dim=N,group=N,dtype=T,cache=C,into=C or --model DIR");
   std::vector<std::string> chips = options.chips;
   bool artefact = level == Level::Object || level == Level::Library;
   if (chips.empty())

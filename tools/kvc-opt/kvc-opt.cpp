@@ -75,8 +75,8 @@ int main(int argc, char **argv) {
   cl::list<std::string> shapes(
       "shape",
       cl::desc(
-          "head_dim=N,group=N,dtype=f32|f16|bf16[,cache=dense|ragged|paged] "
-          "(repeat for several variants)"),
+          "head_dim=N,group=N,dtype=f32|f16|bf16[,cache=dense|ragged|paged]"
+          "[,into=packed|ragged|paged] (repeat for several variants)"),
       cl::cat(category));
   cl::list<std::string> models("model",
                                cl::desc("Read the shape from DIR/config.json"),

@@ -112,6 +112,9 @@ typedef struct kvc_plan_options {
    * compiled for such a cache (--shape ...,cache=ragged), given as `cache`; max_tokens
    * are those of T, and no head has more rows. */
   kvc_cache_kind cache;
+  /* Where kept rows go. KVC_DENSE: packed, to k_out and v_out. Else a variant that was
+   * compiled for such a view (--shape ...,into=paged), given as `into`. */
+  kvc_cache_kind into;
 } kvc_plan_options;
 
 #define KVC_ALL_QUERIES UINT32_MAX
@@ -165,7 +168,7 @@ typedef struct kvc_rows {
  * by_slot, where the row of a ragged or paged cache does: the formula of K, with these
  * strides. */
 typedef struct kvc_row_states {
-  const float *data;
+  float *data;
   int64_t state_stride, batch_stride, head_stride, row_stride, page_stride;
   uint32_t by_slot;
 } kvc_row_states;
@@ -235,6 +238,31 @@ typedef struct kvc_layer_args {
   const int32_t *new_queries;
   kvc_row_states row_states;
   float *row_states_out;
+  /* Plans that write into a view: where kept rows go, and with into_states.data what
+   * they carry, in place of k_out, v_out, positions_out, row_states_out, out_rows and
+   * slack, which are zero. A head's row r goes to slot into.offsets + r; with
+   * pack_to_tail to slot into.offsets + n - kept + r, n the head's rows, so that the
+   * last one is where the head's last row was, and slots of tokens to come stay theirs.
+   * `offsets` gets the slot of each head's row 0. With these and `counts` as its
+   * offsets and counts, `into` is the next call's cache; nothing in it is changed here,
+   * and its counts and lengths are not read. Positions are written where it has some.
+   *
+   * In place: K and V are those of the cache (or of the prompt), laid out alike. Until
+   * the compaction begins nothing has changed; it is one launch, behind which the old
+   * counts mean nothing. Rows that lie where they belong are not touched; all others
+   * are written over, so no page may be another sequence's, too. Else no slot that is
+   * written may be one that is read.
+   *
+   * A row that finds no slot (KVC_DATA_CAPACITY), or a table entry outside the pool
+   * (KVC_DATA_CACHE), is dropped and nothing is written for it. */
+  const struct kvc_cache_view *into;
+  uint32_t pack_to_tail;
+  kvc_row_states into_states;
+  /* In place, in pages: device [batch, kv_heads, 2] or null. The first entry of the
+   * head's list, and the number of entries, whose pages held rows and hold none any
+   * more; where heads share a table and slots, head 0 has those without a row of any
+   * head, and the others have none. */
+  int32_t *freed_pages;
 } kvc_layer_args;
 
 /* `stream` is a CUstream, ignored on the host. Score and select fill indices,

@@ -1,0 +1,200 @@
+//===- Place.cpp - kept rows into the slots of a view ---------------------===//
+//
+// The view may be the cache that is read: then rows move within their head, toward
+// slot 0 or toward the tail, and no row is written before the one that lies there has
+// been read. So a block walks the kept rows of a head in order, a tile at a time: all
+// threads read the tile, a barrier, all write it. Blocks share the rows of a head by
+// channels.
+//
+// grid (1 + 2 G, Hkv, batch), 128 threads. Blocks 1 to G move 64-byte pieces of K rows,
+// the others of V rows, 16 bytes a thread, four rows of each thread in flight. Block 0
+// looks at the head's rows, and moves what rows carry and their positions. One barrier a
+// tile. Reads and writes 2 * d * bytes per row that moves; rows that lie where they
+// belong are not touched.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/IntoRows.h"
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/RowStates.h"
+#include "kvc/artifact.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+using Values = KernelBuilder::Values;
+
+class PlaceBuilder {
+  static constexpr int64_t threads = 128;
+  static constexpr int64_t inFlight = 4;
+  static constexpr int64_t blockBytes = 64;
+
+  /// Vectors of a row that a block moves.
+  static int64_t piecesOf(const Shape &shape) {
+    int64_t ofBlock =
+        blockBytes / (shape.vectorWidth() * shape.bytesPerElement());
+    return std::min(shape.headDim / shape.vectorWidth(), ofBlock);
+  }
+  static int64_t blocksOf(const Shape &shape) {
+    return llvm::divideCeil(shape.headDim,
+                            piecesOf(shape) * shape.vectorWidth());
+  }
+  static CompactOp opOf(KernelOp kernel) {
+    return *kernel.getBody().getOps<CompactOp>().begin();
+  }
+
+  static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
+    LaunchSpec spec = bodyLaunch(kernel, site);
+    addOwnArgs(kernel, site.shape, spec.args);
+    addArg(spec.args, "indices");
+    IntoRows::addArgs(spec.args, site.shape,
+                      !opOf(kernel).getCarried().empty());
+    spec.blockSize = threads;
+    spec.inPlace = spec.movesBits = true;
+    spec.grid = {std::to_string(1 + 2 * blocksOf(site.shape)), "kv_heads",
+                 "batch"};
+    return spec;
+  }
+
+public:
+  PlaceBuilder(KernelOp kernel, const KernelSite &site)
+      : op(opOf(kernel)), site(site), k(site.builder, site.name, site.shape,
+                                        launchOf(kernel, site), site.scratch),
+        sequence(k.block(gpu::Dimension::z)), head(k.block(gpu::Dimension::y)),
+        length(k.load(k.buffer("lengths", {}), {sequence}).toIndex()),
+        into(k, sequence, head, [this](Expr h) { return rowsOf(h).count(); }) {}
+
+  void build() {
+    Expr block = k.block(gpu::Dimension::x);
+    int64_t blocks = blocksOf(k.shape);
+    k.when(block == 0, [&] { moveNumbers(); });
+    k.when((block > 0) & (block < blocks + 1),
+           [&] { moveElements(CacheSide::Key, block - 1); });
+    k.when(block > blocks,
+           [&] { moveElements(CacheSide::Value, block - (1 + blocks)); });
+  }
+
+private:
+  CompactOp op;
+  const KernelSite &site;
+  KernelBuilder k;
+  Expr sequence, head, length;
+  IntoRows into;
+
+  HeadRows rowsOf(Expr h) { return {k, sequence, h, length}; }
+  /// The row of the cache that is kept as row `row`.
+  Expr tokenOf(Expr row) {
+    Expr capacity = k.arg("index_capacity");
+    Buffer indices =
+        k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
+    return k.load(indices, {sequence, head, row}).toIndex();
+  }
+
+  /// Runs over the kept rows, `rows` for each step of `count` at once: load(row, token)
+  /// of all of them comes before store(row, token, loaded) of any, and of later ones.
+  void
+  move(Expr fromLast, Expr mine, int64_t rows, int64_t count,
+       llvm::function_ref<Values(Expr row, Expr token)> load,
+       llvm::function_ref<void(Expr row, Expr token, ArrayRef<Expr>)> store) {
+    Expr tiles = (into.count() + (rows * count - 1)) / (rows * count);
+    k.loop(0, tiles, 1, [&](Expr i) {
+      Expr tile = fromLast.select(tiles - 1 - i, i);
+      SmallVector<Expr> at, tokens;
+      SmallVector<Values> loaded;
+      for (int64_t step = 0; step < count; ++step) {
+        Expr row = tile * (rows * count) + (mine + rows * step);
+        at.push_back(row);
+        // Of rows behind the last one, it is that one that is read.
+        Expr there = row.min(into.count() - 1);
+        tokens.push_back(tokenOf(there));
+        loaded.push_back(load(there, tokens.back()));
+      }
+      k.barrier();
+      for (int64_t step = 0; step < count; ++step)
+        store(at[step], tokens[step], loaded[step]);
+    });
+  }
+
+  void moveElements(CacheSide side, Expr block) {
+    int64_t width = k.shape.vectorWidth(), pieces = piecesOf(k.shape);
+    int64_t rows = threads / pieces;
+    Expr own = k.thread() % pieces, dim = (block * pieces + own) * width;
+    Expr takesPart = (k.thread() < rows * pieces) & (dim < k.shape.headDim);
+    Expr from = dim.min(k.index(k.shape.headDim - width));
+    Buffer memory = sideBuffer(k, side);
+    Expr slot = k.shape.hasRows() ? rowsOf(head).firstSlot() : k.index(0);
+    move(
+        into.fromLast(), k.thread() / pieces, rows, inFlight,
+        [&](Expr, Expr token) {
+          return Values{
+              k.loadVector(memory, {sequence, head, token, from}, width)};
+        },
+        [&](Expr row, Expr token, ArrayRef<Expr> vector) {
+          k.when(takesPart & into.fits(row), [&] {
+            Expr moves = into.stays(row, token, slot) == k.boolean(false);
+            k.when(moves, [&] {
+              into.store(side == CacheSide::Value, row, dim, vector[0]);
+            });
+          });
+        });
+  }
+
+  void moveNumbers() {
+    k.when(k.thread() == 0, [&] { into.storeOffset(); });
+    if (k.shape.hasRows()) {
+      rowsOf(head).tell(k.thread(), k.index(threads));
+      k.barrier(); // behind it positions change
+    }
+    if (!op.getCarried().empty())
+      k.when(k.arg("carries") > 0, [&] { moveStates(); });
+    movePositions();
+  }
+
+  /// What rows carry may look at their positions, so it comes first.
+  void moveStates() {
+    SequenceScalars s = openHead(k, sequence, head);
+    move(
+        into.fromLast("states"), k.thread(), threads, 1,
+        [&](Expr, Expr token) {
+          auto leaf = [&](Value v, const Point &p) {
+            return readInput(k, s, site, v, p);
+          };
+          PointEval eval(k, s, leaf, Point{head, -1, {}, token});
+          Values numbers;
+          for (Value value : op.getCarried())
+            numbers.push_back(eval(value));
+          return numbers;
+        },
+        [&](Expr row, Expr, ArrayRef<Expr> numbers) {
+          k.when(into.fits(row), [&] {
+            for (auto [state, number] : llvm::enumerate(numbers))
+              into.storeState(int64_t(state), row, number);
+          });
+        });
+    k.barrier();
+  }
+
+  void movePositions() {
+    move(
+        into.fromLast("positions"), k.thread(), threads, 1,
+        [&](Expr, Expr token) { return Values{rowsOf(head).position(token)}; },
+        [&](Expr row, Expr, ArrayRef<Expr> position) {
+          Expr fits = into.fits(row);
+          k.when(fits, [&] { into.storePosition(row, position[0]); });
+          k.when(into.hasSlot(row) & (fits == k.boolean(false)), [&] {
+            k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}),
+                       {k.index(0)});
+          });
+        });
+  }
+};
+
+} // namespace
+
+void kvc::buildPlace(KernelOp kernel, const KernelSite &site) {
+  PlaceBuilder(kernel, site).build();
+}
