@@ -213,6 +213,15 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   plan.cache = options.page      ? KVC_PAGED
                : files[0].ofRows ? KVC_RAGGED
                                  : KVC_DENSE;
+  if (options.inPlace) {
+    if (plan.cache == KVC_DENSE)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "--in-place needs a cache of rows or --page, got a prompt in "
+                 "{}",
+                 files[0].path());
+    plan.into = plan.cache;
+  }
+  evictor.setTail(options.tail);
   evictor.setPage(options.page);
   evictor.plan(plan);
 
@@ -263,6 +272,9 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
       notes.push_back(formatted("warning: layer {}: some scores are NaN; "
                                 "they rank below every number",
                                 layer));
+    if (options.inPlace && options.page)
+      notes.push_back(formatted("layer {}: {} of {} pages are free", layer,
+                                kept.freedPages, kept.pages));
     for (size_t s = 0; s < files.size(); ++s) {
       addOutputs(outputs[s], layer, files[s], kept.sequences[s], options.state,
                  manifest);

@@ -20,6 +20,8 @@ struct ApplyOptions {
   bool scores = false;
   bool state = false;   // of prompts too: positions, and what rows carry
   uint32_t page = 0;    // slots of a page; 0: the cache is not paged
+  bool inPlace = false; // kept rows stay in the slots or pages of the cache
+  bool tail = false;    // and end where its rows ended
   bool profile = false; // print what a GPU would take; target ptx
   std::string card = "h100";
   uint64_t seed = 0; // order of emulated threads, 0 = ascending

@@ -76,6 +76,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     call.setState(stateOf(batch.size(), call.mostTokens(), layer));
   if (carries)
     call.carryStates();
+  if (current->options.into)
+    call.moveInPlace(toTail);
   return call.run(scores);
 }
 

@@ -40,6 +40,9 @@ public:
   void carryStates(bool carry) { carries = carry; }
   /// Slots of a page, where the plan is for a paged cache; a power of two.
   void setPage(uint32_t rows) { pageRows = rows; }
+  /// Kept rows stay in the cache's own slots, toward its tail or not, where the plan's
+  /// `into` is of the cache's kind.
+  void setTail(bool tail) { toTail = tail; }
 
   kvc_module &opened() { return *module; }
   const Manifest &manifest() const { return module->manifest; }
@@ -49,7 +52,7 @@ private:
   std::unique_ptr<kvc_plan> current;
   std::vector<float> table;
   uint32_t pageRows = 1;
-  bool carries = false;
+  bool carries = false, toTail = false;
   /// State of the running sequences, and the layer that comes next.
   struct State;
   std::unique_ptr<State> state;

@@ -54,6 +54,8 @@ struct KeptSequence {
 struct KeptLayer {
   std::vector<KeptSequence> sequences;
   bool nanScores = false;
+  /// In place, in pages: how many held rows, and how many of these hold none any more.
+  size_t pages = 0, freedPages = 0;
 };
 
 } // namespace kvc::rt

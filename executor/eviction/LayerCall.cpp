@@ -6,6 +6,7 @@
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace kvc::rt;
 
@@ -96,94 +97,51 @@ size_t LayerCall::rowsOf(size_t s, size_t h) const {
   return batch[s].lengths ? size_t(batch[s].lengths[h]) : batch[s].tokens;
 }
 
-/// Heads of all sequences behind each other, each from a page of its own on; pages in
-/// descending order, so that no slot is where its number says.
 void LayerCall::setRows(uint32_t pageRows) {
-  bool paged = plan.options.cache == KVC_PAGED;
-  size_t page = paged ? pageRows : 1, total = 0, entries = 1;
-  auto pagesOf = [&](size_t s, size_t h) {
-    return (rowsOf(s, h) + page - 1) / page;
-  };
-  std::vector<int32_t> counts, first, table;
+  std::vector<int32_t> counts;
   for (size_t s = 0; s < batch.size(); ++s)
-    for (size_t h = 0; h < heads; ++h) {
+    for (size_t h = 0; h < heads; ++h)
       counts.push_back(int32_t(rowsOf(s, h)));
-      first.push_back(int32_t(total));
-      total += pagesOf(s, h);
-      entries = std::max(entries, pagesOf(s, h));
-    }
-  size_t pages = std::max<size_t>(total, 1);
-  if (pages * page > INT32_MAX)
-    throw fail(KVC_EXCEEDS_LIMITS,
-               "a cache must have below 2^31 slots, got {} pages of {}", pages,
-               page);
-  for (size_t own = 0; own < counts.size(); ++own)
-    for (size_t i = 0; i < entries; ++i)
-      table.push_back(int32_t(
-          pages - 1 - std::min<size_t>(size_t(first[own]) + i, pages - 1)));
-  auto slotOf = [&](size_t own, size_t row) {
-    return paged ? size_t(table[own * entries + row / page]) * page + row % page
-                 : size_t(first[own]) + row;
+  bool paged = plan.options.cache == KVC_PAGED;
+  const LaidRows &all =
+      laid.emplace(arena, std::move(counts), heads, paged ? pageRows : 0);
+  auto place = [&](auto field, size_t bytes) {
+    std::vector<const void *> data;
+    for (const LayerSequence &sequence : batch)
+      data.push_back(sequence.*field);
+    return all.place(data, bytes);
   };
-  // Each head's rows, of `bytes`, from what lies head after head.
-  auto place = [&](const void *(*from)(const LayerSequence &), size_t bytes) {
-    auto *memory = arena.zeros<std::byte>(pages * page * bytes);
-    for (size_t s = 0; s < batch.size(); ++s) {
-      auto *next = static_cast<const std::byte *>(from(batch[s]));
-      for (size_t h = 0; h < heads && next; ++h)
-        for (size_t r = 0, rows = rowsOf(s, h), together; r < rows;
-             r += together) {
-          together = std::min(paged ? page : rows, rows - r);
-          arena.device.upload(memory + slotOf(s * heads + h, r) * bytes, next,
-                              together * bytes);
-          next += together * bytes;
-        }
-    }
-    return memory;
-  };
-  int64_t d = plan.options.head_dim, perHead = int64_t(heads);
-  auto plane = [&](void *memory, int64_t row) -> kvc_plane {
-    return {memory, 0, 0, row, row * int64_t(page)};
-  };
+  int64_t d = plan.options.head_dim;
   cache.struct_size = sizeof cache;
   cache.kind = plan.options.cache;
   cache.dtype = plan.options.dtype;
   cache.batch = uint32_t(batch.size());
   cache.kv_heads = uint32_t(heads);
   cache.head_dim = plan.options.head_dim;
-  cache.k =
-      plane(place([](const LayerSequence &s) -> const void * { return s.k; },
-                  rowBytes),
-            d);
-  cache.v =
-      plane(place([](const LayerSequence &s) -> const void * { return s.v; },
-                  rowBytes),
-            d);
-  cache.counts = {arena.upload(counts), perHead, 1};
-  if (paged) {
-    cache.table = {arena.upload(table), perHead * int64_t(entries),
-                   int64_t(entries)};
-    cache.table_entries = uint32_t(entries);
-    cache.page_rows = uint32_t(page);
-    cache.pages = uint32_t(pages);
-  } else {
-    cache.offsets = {arena.upload(first), perHead, 1};
-    cache.slots = uint32_t(pages);
-  }
+  cache.k = all.plane(place(&LayerSequence::k, rowBytes), d);
+  cache.v = all.plane(place(&LayerSequence::v, rowBytes), d);
+  all.describe(cache);
   if (batch[0].positions) {
-    cache.positions = plane(
-        place(
-            [](const LayerSequence &s) -> const void * { return s.positions; },
-            sizeof(int32_t)),
-        1);
+    cache.positions =
+        all.plane(place(&LayerSequence::positions, sizeof(int32_t)), 1);
     cache.positions_by_slot = 1;
   }
   if (info.inputs & KVC_READS_RAW_KEYS)
-    args.k_raw = {
-        place([](const LayerSequence &s) -> const void * { return s.kRaw; },
-              rowBytes),
-        0, 0, d};
+    args.k_raw = {place(&LayerSequence::kRaw, rowBytes), 0, 0, d};
   args.cache = &cache;
+}
+
+void LayerCall::moveInPlace(bool toTail) {
+  into = cache;
+  // A prompt's rows get positions when some of them go.
+  if (!into.positions.data) {
+    into.positions = laid->plane(laid->place({}, sizeof(int32_t)), 1);
+    into.positions_by_slot = 1;
+  }
+  args.into = &into;
+  args.pack_to_tail = toTail;
+  if (cache.kind == KVC_PAGED)
+    args.freed_pages = arena.zeros<int32_t>(batch.size() * heads * 2);
 }
 
 uint32_t LayerCall::queriesRead() {
@@ -197,6 +155,22 @@ uint32_t LayerCall::queriesRead() {
     args.new_queries = arena.upload(counts);
   // Where nothing is new the plan wants to see one.
   return std::max(plan.module.manifest.queriesOf(tokens, most), 1u);
+}
+
+/// [states][batch][heads][tokens], by row: in the place of what rows have carried.
+void LayerCall::setIntoStates() {
+  if (!args.row_states.data) {
+    size_t ofState = batch.size() * heads * tokens;
+    args.into_states = {arena.zeros<float>(info.row_states * ofState),
+                        int64_t(ofState),
+                        int64_t(heads) * tokens,
+                        tokens,
+                        1,
+                        0,
+                        0};
+  } else {
+    args.into_states = args.row_states;
+  }
 }
 
 /// [states][batch][heads][tokens], by row; nothing where no sequence has any.
@@ -283,6 +257,8 @@ void LayerCall::setOutputs() {
 }
 
 void LayerCall::makeCache(const std::vector<int32_t> &counts) {
+  if (args.into)
+    return;
   for (size_t s = 0; s < batch.size(); ++s) {
     size_t sum = 0;
     for (size_t h = 0; h < heads; ++h)
@@ -302,7 +278,9 @@ void LayerCall::makeCache(const std::vector<int32_t> &counts) {
 KeptLayer LayerCall::run(bool scores) {
   // Scoring asks only whether there is a place; the one that is written to is as large
   // as what was kept.
-  if (carries)
+  if (carries && args.into)
+    setIntoStates();
+  else if (carries)
     args.row_states_out = arena.zeros<float>(1);
   plan.enqueue(args, Phase::Score, Phase::Select, nullptr);
   arena.device.synchronize();
@@ -316,9 +294,54 @@ KeptLayer LayerCall::run(bool scores) {
   if (status & KVC_DATA_CACHE)
     throw fail(KVC_INTERNAL_ERROR, "the view of a cache is wrong");
   result.nanScores = status & KVC_DATA_NAN;
+  if (args.freed_pages) {
+    auto freed = arena.download(args.freed_pages, batch.size() * heads * 2);
+    for (size_t i = 0; i < freed.size(); i += 2)
+      result.freedPages += size_t(freed[i + 1]);
+    result.pages = laid->pagesWithRows();
+  }
   for (size_t s = 0; s < batch.size(); ++s)
     result.sequences.push_back(read(s, scores));
   return result;
+}
+
+void LayerCall::readPacked(size_t s, size_t rows, KeptSequence &kept) const {
+  auto cache = [&](const void *out) {
+    return arena.download(static_cast<const std::byte *>(out) +
+                              s * outRows * rowBytes,
+                          rows * rowBytes);
+  };
+  kept.k = cache(args.k_out);
+  kept.v = cache(args.v_out);
+  for (size_t j = 0; carries && j < info.row_states; ++j)
+    kept.states.push_back(arena.download(
+        args.row_states_out + (j * batch.size() + s) * outRows, rows));
+  if (hasRows())
+    kept.positions = arena.download(args.positions_out + s * outRows, rows);
+}
+
+void LayerCall::readPlaced(size_t s, KeptSequence &kept) const {
+  std::vector<int32_t> offsets =
+      arena.download(args.offsets + s * heads, heads);
+  auto gather = [&](const kvc_plane &plane, size_t bytes) {
+    return laid->gather(plane.data, bytes, s, kept.counts.data(),
+                        offsets.data());
+  };
+  kept.k = gather(into.k, rowBytes);
+  kept.v = gather(into.v, rowBytes);
+  std::vector<std::byte> positions = gather(into.positions, sizeof(int32_t));
+  kept.positions.resize(positions.size() / sizeof(int32_t));
+  std::memcpy(kept.positions.data(), positions.data(), positions.size());
+  for (size_t j = 0; carries && j < info.row_states; ++j) {
+    std::vector<float> &numbers = kept.states.emplace_back();
+    for (size_t h = 0; h < heads; ++h) {
+      auto own = arena.download(args.into_states.data +
+                                    int64_t(j) * args.into_states.state_stride +
+                                    int64_t((s * heads + h) * tokens),
+                                size_t(kept.counts[h]));
+      numbers.insert(numbers.end(), own.begin(), own.end());
+    }
+  }
 }
 
 KeptSequence LayerCall::read(size_t s, bool scores) const {
@@ -331,19 +354,9 @@ KeptSequence LayerCall::read(size_t s, bool scores) const {
     kept.indices.insert(kept.indices.end(), list.begin(), list.end());
     sum += list.size();
   }
-  auto cache = [&](const void *out) {
-    return arena.download(static_cast<const std::byte *>(out) +
-                              s * outRows * rowBytes,
-                          sum * rowBytes);
-  };
-  kept.k = cache(args.k_out);
-  kept.v = cache(args.v_out);
-  for (size_t j = 0; carries && j < info.row_states; ++j)
-    kept.states.push_back(arena.download(
-        args.row_states_out + (j * batch.size() + s) * outRows, sum));
+  args.into ? readPlaced(s, kept) : readPacked(s, sum, kept);
   std::vector<int32_t> ranked(heads);
   if (hasRows()) {
-    kept.positions = arena.download(args.positions_out + s * outRows, sum);
     ranked = arena.download(args.past + s * heads, heads);
     kept.past = uint32_t(*std::max_element(ranked.begin(), ranked.end()));
   } else {

@@ -5,6 +5,7 @@
 
 #include "executor/eviction/Arena.h"
 #include "executor/eviction/KeptLayer.h"
+#include "executor/eviction/LaidRows.h"
 #include "kvc/cache.h"
 #include "runtime/plan/Plan.h"
 
@@ -32,6 +33,9 @@ public:
   void setState(int32_t *memory);
   /// What rows carry is computed for all of them, and read back.
   void carryStates() { carries = info.row_states != 0; }
+  /// Kept rows stay in the slots or pages of the cache, from the first one on or up to
+  /// the last one; for a plan whose `into` is its `cache`, of rows.
+  void moveInPlace(bool toTail);
 
   /// Throws Failure.
   KeptLayer run(bool scores);
@@ -43,10 +47,12 @@ private:
   Arena arena;
   kvc_layer_args args = {};
   kvc_cache_view cache = {}; // of a plan whose caches have rows
-  const size_t heads;        // Hkv
-  uint32_t tokens = 0;       // of the longest sequence
-  const size_t rowBytes;     // of a token and head
-  size_t outRows = 1;        // of a sequence in k_out and v_out
+  kvc_cache_view into = {};  // where these stay in place
+  std::optional<LaidRows> laid;
+  const size_t heads;    // Hkv
+  uint32_t tokens = 0;   // of the longest sequence
+  const size_t rowBytes; // of a token and head
+  size_t outRows = 1;    // of a sequence in k_out and v_out
   bool carries = false;
 
   /// Rows of all sequences in one piece of memory: [batch][head][rows].
@@ -74,10 +80,13 @@ private:
   uint32_t queriesRead();
   void setQueries();
   void setRowStates();
+  void setIntoStates();
   void setProjection();
   void setOutputs();
   void makeCache(const std::vector<int32_t> &counts);
   KeptSequence read(size_t sequence, bool scores) const;
+  void readPacked(size_t sequence, size_t rows, KeptSequence &kept) const;
+  void readPlaced(size_t sequence, KeptSequence &kept) const;
   MemberTable readMembers(size_t sequence) const;
 };
 

@@ -47,6 +47,13 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
           "--page", options->page,
           "Lay the cache out in pages of so many slots, a power of two")
       ->check(wholeNumber(1, 1 << 16));
+  auto *inPlace =
+      command->add_flag("--in-place", options->inPlace,
+                        "Kept rows stay in the slots or pages of the cache");
+  command
+      ->add_flag("--tail", options->tail,
+                 "The last one lies where the head's last row lay")
+      ->needs(inPlace);
   command
       ->add_option("--seed", options->seed,
                    "Order of emulated threads (0: ascending)")
