@@ -99,6 +99,8 @@ void CacheView::checkPages(const kvc_numbers &pages, const char *field,
                  "sequence {}, head {}: entries of {}.{} must be 0 to {}, got "
                  "{} at {}",
                  s, g, name, field, view.pages - 1, list[i], i);
+  checkListOnce(pages, field, s, g, from / view.page_rows,
+                (to - 1) / view.page_rows + 1);
 }
 
 void CacheView::checkPositions(uint32_t s, uint32_t g) const {

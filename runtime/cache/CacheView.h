@@ -118,6 +118,10 @@ private:
   void checkPages(uint32_t sequence, uint32_t head, int64_t rows) const;
   void checkPages(const kvc_numbers &pages, const char *name, uint32_t sequence,
                   uint32_t head, int64_t from, int64_t to) const;
+  /// That no page is twice among entries [from, to) of a head's list.
+  void checkListOnce(const kvc_numbers &pages, const char *name,
+                     uint32_t sequence, uint32_t head, int64_t from,
+                     int64_t to) const;
   void checkPositions(uint32_t sequence, uint32_t head) const;
   void checkMembers(uint32_t sequence, uint32_t head) const;
   void checkSharedCounts() const;
@@ -125,10 +129,14 @@ private:
   void checkRoom(uint32_t sequence, uint32_t head, uint32_t rows) const;
 
   // WrittenPages.cpp
-  /// Of pages that get new rows; without a number, of all that have rows.
-  void checkWrittenPages(std::optional<uint32_t> newRows) const;
-  void checkPool(std::optional<uint32_t> newRows,
+  void checkWrittenPages(uint32_t newRows) const;
+  void checkPool(uint32_t newRows,
                  std::initializer_list<const kvc_numbers *> tables) const;
+  template <typename Takes>
+  void checkOnce(std::initializer_list<const kvc_numbers *> tables,
+                 Takes takes) const;
+  /// The entries whose pages hold rows, and those that `newRows` more would need, which
+  /// are said to be written; without a number all are.
   template <typename Visit>
   void visitEntries(std::optional<uint32_t> newRows, const kvc_numbers &pages,
                     Visit visit) const;

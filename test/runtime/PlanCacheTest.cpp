@@ -201,4 +201,9 @@ TEST(PlanCache, Rows) {
   refuses(
       KVC_PAGED, [](Call &call) { call.table[2] = 4; }, KVC_BAD_ARGUMENT,
       "sequence 0, head 1: entries of cache.table must be 0 to 3, got 4 at 2");
+  refuses(
+      KVC_PAGED, [](Call &call) { call.table[1] = call.table[0]; },
+      KVC_BAD_ARGUMENT,
+      "sequence 0, head 0: entries of cache.table must differ, got page 3 at 0 "
+      "and at 1");
 }

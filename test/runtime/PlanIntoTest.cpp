@@ -279,7 +279,8 @@ TEST(PlanInto, Arrays) {
   refuses(starts, KVC_EXCEEDS_LIMITS,
           "sequence 0, head 1: offsets of into must be 0 to 8, got 9");
   // A prefix that two sequences share does not move.
-  refuses([](Call &call) { call.table[2] = 3; },
-          "page 3 is written and must occur once, got it for sequence 0, head "
-          "1 and for sequence 0, head 0");
+  refuses(
+      [](Call &call) { call.table[2] = 3; },
+      "page 3 must be one sequence's and occur once where rows are moved, got "
+      "it for sequence 0, head 0 and for sequence 0, head 1");
 }
