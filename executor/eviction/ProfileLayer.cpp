@@ -16,9 +16,11 @@
 #include "runtime/base/Format.h"
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iostream>
+#include <numeric>
 #include <random>
 
 using namespace kvc::rt;
@@ -39,10 +41,16 @@ public:
     args.batch = 1;
     args.tokens = tokens;
     args.layers = 1;
-    args.lengths = arena.upload(std::vector<int32_t>{int32_t(tokens)});
+    int32_t *length = arena.upload(std::vector<int32_t>{int32_t(tokens)});
     args.budgets = arena.upload(std::vector<int32_t>{int32_t(budget)});
-    args.k = rows(heads, tokens);
-    args.v = rows(heads, tokens);
+    if (plan.options.cache) {
+      setView(plan.options.cache, options.page);
+      cache.lengths = length;
+    } else {
+      args.lengths = length;
+      args.k = rows(heads, tokens);
+      args.v = rows(heads, tokens);
+    }
     if (info.inputs & KVC_READS_RAW_KEYS)
       args.k_raw = rows(heads, tokens);
     args.q_rows = std::min(info.queries, tokens); // KVC_ALL_QUERIES: T
@@ -63,6 +71,8 @@ public:
       args.state_rows = tokens;
     }
     setOutputs(budget);
+    if (plan.options.into)
+      setInto(plan.options);
   }
 
   kvc_layer_args args = {};
@@ -72,6 +82,57 @@ private:
   uint32_t heads, queryHeads, headDim;
   kvc_dtype dtype;
   Arena arena;
+  kvc_cache_view cache = {}, into = {};
+
+  /// All tokens, head after head; or all heads of a token beside each other, in pages in
+  /// no order.
+  void setView(kvc_cache_kind kind, uint32_t pageRows) {
+    auto tokens = int64_t(args.tokens), d = int64_t(headDim);
+    auto all = int64_t(heads);
+    cache.struct_size = sizeof cache;
+    cache.kind = kind;
+    cache.dtype = dtype;
+    cache.batch = 1;
+    cache.kv_heads = heads;
+    cache.head_dim = headDim;
+    cache.counts = {arena.upload(std::vector<int32_t>(heads, int32_t(tokens))),
+                    all, 1};
+    if (kind == KVC_PAGED) {
+      int64_t pages = (tokens + pageRows - 1) / pageRows;
+      std::vector<int32_t> table(size_t(pages), 0);
+      std::iota(table.begin(), table.end(), 0);
+      std::shuffle(table.begin(), table.end(), std::mt19937(1));
+      for (kvc_plane *side : {&cache.k, &cache.v})
+        *side = {random(uint64_t(pages * pageRows * d * all)), 0, d, d * all,
+                 d * all * pageRows};
+      cache.table = {arena.upload(table), pages, 0};
+      cache.table_entries = cache.pages = uint32_t(pages);
+      cache.page_rows = pageRows;
+    } else {
+      std::vector<int32_t> offsets;
+      for (int64_t head = 0; head < all; ++head)
+        offsets.push_back(int32_t(head * tokens));
+      for (kvc_plane *side : {&cache.k, &cache.v})
+        *side = {random(uint64_t(tokens * d * all)), 0, 0, d, 0};
+      cache.offsets = {arena.upload(offsets), all, 1};
+      cache.slots = uint32_t(tokens * all);
+    }
+    args.cache = &cache;
+  }
+
+  /// In place.
+  void setInto(const kvc_plan_options &options) {
+    if (options.cache != options.into)
+      throw fail(KVC_UNSUPPORTED,
+                 "profile needs a variant whose into= is its cache= or packed");
+    into = cache;
+    int64_t tokens = args.tokens;
+    into.positions = {fresh<int32_t>(uint64_t(heads) * args.tokens),
+                      int64_t(heads) * tokens, tokens, 1, 0};
+    args.into = &into;
+    args.k_out = args.v_out = nullptr;
+    args.positions_out = nullptr;
+  }
 
   /// Not cleared: the profiler must see what nobody writes.
   template <typename T> T *fresh(uint64_t count) {
@@ -125,7 +186,7 @@ private:
     args.index_capacity = uint32_t(capacity);
     args.indices = fresh<int32_t>(heads * capacity);
     args.counts = fresh<int32_t>(heads);
-    args.past = fresh<int32_t>(1);
+    args.past = fresh<int32_t>(heads);
     args.status = arena.zeros<int32_t>(1);
     args.offsets = fresh<int32_t>(heads);
     if (info.inputs & KVC_MERGES) {
@@ -142,6 +203,8 @@ private:
     uint64_t bytes = uint64_t(args.out_rows) * headDim * dtypeBytes(dtype);
     args.k_out = fresh<std::byte>(bytes);
     args.v_out = fresh<std::byte>(bytes);
+    if (args.cache)
+      args.positions_out = fresh<int32_t>(args.out_rows);
   }
 };
 
@@ -214,6 +277,8 @@ void kvc::rt::profile(const ProfileOptions &options) {
     limits.max_batch = 1;
     limits.max_tokens = tokens;
     limits.lse_given = options.lse;
+    limits.cache = variant.cache;
+    limits.into = variant.into;
     kvc_plan plan(module, limits);
     uint32_t kept = budget.of(tokens);
     RandomLayer layer(plan, options, tokens, kept);

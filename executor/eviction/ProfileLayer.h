@@ -22,10 +22,12 @@ struct ProfileOptions {
   std::string card = "h100";
   bool lse = true;     // the engine brings the log-sum-exp
   uint32_t blocks = 6; // along each dimension of a grid; 0: all
+  uint32_t page = 16;  // slots of a page, of a library for a paged cache
   std::string json;    // a file for the numbers; empty: none
 };
 
-/// Prints a report per T. Throws Failure.
+/// Prints a report per T, of the library's first variant. A cache of rows has all
+/// tokens, and is written in place where the variant writes into a view of its kind. Throws Failure.
 void profile(const ProfileOptions &options);
 
 } // namespace kvc::rt

@@ -34,6 +34,10 @@ void kvc::rt::addProfile(CLI::App &app, std::function<int()> &run) {
       ->add_option("--blocks", options->blocks,
                    "Blocks that run along each dimension of a grid, 0: all (6)")
       ->check(wholeNumber(0, 1 << 20));
+  command
+      ->add_option("--page", options->page,
+                   "Slots of a page, where the cache is paged (16)")
+      ->check(CLI::IsMember({1, 2, 4, 8, 16, 32, 64, 128, 256}));
   command->add_option("--json", options->json, "File for the numbers")
       ->check(notEmpty);
   command->callback([=, &run] {
