@@ -139,6 +139,14 @@ private:
     return {wins.select(other, value), wins.select(otherToken, token)};
   }
 
+  /// By the centre's norm, times the source's. An infinite product is that of an
+  /// infinite source, whose cosine is NaN: here already, or it would win over a zero
+  /// vector's, and two infinities could pass for two cosines below 0.
+  Expr cosineOf(Expr product, Expr norm) {
+    Expr quotient = product / norm;
+    return (norm == k.f32(0)).select(k.f32(0), quotient + quotient * k.f32(0));
+  }
+
   /// 16 centres against the warp's sources: cosines times the sources' norms.
   Values step(ArrayRef<CacheSide> sides, MutableArrayRef<WarpProduct> products,
               Expr base, Expr centres, ArrayRef<Expr> carried,
@@ -162,8 +170,7 @@ private:
             Expr token = tokenOf(base + p.row);
             int slot = p.columnSlot;
             Expr norm = normOf(at, token);
-            cosines[at].push_back(
-                (norm == k.f32(0)).select(k.f32(0), p.value / norm));
+            cosines[at].push_back(cosineOf(p.value, norm));
             Expr similarity = cosines[at].back();
             if (!last)
               return;

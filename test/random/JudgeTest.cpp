@@ -124,7 +124,8 @@ protected:
       for (int64_t e = 0; e < d; ++e)
         sum += std::pow(layer.kRaw[(g * layer.tokens + t) * d + e], 2);
       got.members.rows.push_back(int32_t(rowOf[i]));
-      got.members.positions.push_back(int32_t(t));
+      got.members.positions.push_back(
+          int32_t(want.merge->sharePositions ? kept[rowOf[i]] : t));
       got.members.norms.push_back(float(std::sqrt(sum)));
       sums[rowOf[i]] += w;
       for (int64_t e = 0; e < d; ++e) {
@@ -307,6 +308,30 @@ TEST_F(JudgeTest, SeesWrongMerges) {
     }) += 5e-5f;
   });
   EXPECT_TRUE(contains(text, "the key of token")) << text;
+}
+
+/// Shared positions do not name the members: their norms do, so that behind one that
+/// is missing the others are still who they are.
+TEST_F(JudgeTest, NamesMembersThatSharePositions) {
+  std::string text = merging;
+  text.replace(text.find("protect_last"), 0, "share_positions ");
+  EXPECT_EQ(faults(text.c_str(), [](rt::KeptSequence &) {}), "");
+  auto found = faults(text.c_str(), [&](rt::KeptSequence &got) {
+    size_t i = 0;
+    while (std::count(got.members.rows.begin(),
+                      got.members.rows.begin() + long(i),
+                      got.members.rows[i]) == 0)
+      ++i;
+    got.members.rows.erase(got.members.rows.begin() + long(i));
+    got.members.positions.erase(got.members.positions.begin() + long(i));
+    got.members.norms.erase(got.members.norms.begin() + long(i));
+    --got.members.counts[0];
+  });
+  EXPECT_TRUE(contains(found, "should be merged into")) << found;
+  EXPECT_FALSE(contains(found, "has norm")) << found;
+  found = faults(text.c_str(),
+                 [](rt::KeptSequence &got) { got.members.norms[3] *= 1.001f; });
+  EXPECT_TRUE(contains(found, "has norm")) << found;
 }
 
 TEST(Ranking, IsThatOfTheKernelsOwnScores) {
