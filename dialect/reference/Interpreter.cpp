@@ -144,6 +144,9 @@ private:
         for (int64_t t = 0; t < window.past; ++t)
           if (window.isPast[g][t])
             scores[t] = ranked->data[g * window.past + t];
+        bool none = keepsAll(g) || window.rows[g] >= layer.budget;
+        kept.ranked.push_back(none ? std::vector<bool>(window.past)
+                                   : window.isPast[g]);
       }
     }
     return success();
@@ -484,9 +487,15 @@ private:
   }
 
   FailureOr<Tensor> computeTopk(TopkOp op) {
-    ranked = perHead(op.getScore());
+    Tensor scores = perHead(op.getScore());
+    // What is shown is what the kept tokens are ranked by; where they are made of
+    // several selections, the last one's.
+    auto keep = cast<KeepOp>(policy.getBody().front().back());
+    if (!keep.getMask().getDefiningOp<TopkOp>() ||
+        keep.getMask() == op.getResult())
+      ranked = scores;
     std::vector<int64_t> counts = wholes(op.getCount());
-    return reference::ofMarked(*ranked, window.isPast,
+    return reference::ofMarked(scores, window.isPast,
                                [&](const Tensor &score, int64_t head) {
                                  return reference::topk(score, {counts[head]});
                                });

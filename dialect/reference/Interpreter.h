@@ -16,10 +16,14 @@ namespace kvc::reference {
 struct Kept {
   /// Kept tokens of each KV head, ascending.
   std::vector<std::vector<int64_t>> tokens;
-  /// What the last top-k ranked, [Hkv][past], NaN where a head has no row in its past;
-  /// empty if nothing was.
+  /// What the top-k that marks the kept tokens ranked, or where several do together
+  /// the last, [Hkv][past]; NaN where a head has no row in its past; empty if nothing
+  /// was.
   std::vector<std::vector<double>> scores;
   int64_t past = 0;
+  /// Of each KV head the tokens of those that were ranked: none of a head that keeps
+  /// all its rows.
+  std::vector<std::vector<bool>> ranked;
   /// What rows of a merging policy represent; unset where it does not merge.
   struct Merge {
     std::vector<const std::vector<double> *> sides; // of the layer

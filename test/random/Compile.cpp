@@ -6,6 +6,7 @@
 #include "codegen/emit/EmitPTX.h"
 #include "codegen/Pipelines.h"
 #include "passes/PolicyPipeline.h"
+#include "passes/RankedScores.h"
 #include "tools/kvc-opt/ReadPolicy.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -36,11 +37,12 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
-kvc::Shape shapeOf(const test::Shape &shape) {
+kvc::Shape shapeOf(const test::Shape &shape, kvc_cache_kind cache) {
   return {shape.headDim, shape.group,
           shape.dtype == KVC_F32   ? DType::F32
           : shape.dtype == KVC_F16 ? DType::F16
-                                   : DType::BF16};
+                                   : DType::BF16,
+          CacheKind(cache)};
 }
 
 /// Declarations that nobody defines.
@@ -112,15 +114,15 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
     return refuse("cannot be fused");
   auto fused = *module->getOps<PolicyOp>().begin();
   result.cells = cellsOf(fused);
-  fused.walk([&](Operation *op) {
-    if (auto where = op->getLoc()->findInstanceOf<FileLineColLoc>();
-        where && isa<TopkOp>(op))
+  if (NeedsOpInterface shown = shownRanking(fused))
+    if (auto where = shown->getLoc()->findInstanceOf<FileLineColLoc>())
       result.rankedLine = where.getLine();
+  fused.walk([&](Operation *op) {
     if (auto norm = dyn_cast<ProjectedNormOp>(op))
       result.bounded |= norm.getBound();
   });
   PassManager build(&context);
-  buildGPUPipeline(build, shapeOf(options.shape));
+  buildGPUPipeline(build, shapeOf(options.shape, options.cache));
   if (failed(build.run(*module)))
     return refuse("kernels cannot be built");
 

@@ -12,6 +12,7 @@ namespace kvc::random {
 
 struct CompileOptions {
   test::Shape shape;
+  kvc_cache_kind cache = KVC_DENSE;
   bool pruneNorms = false;
   /// Where the library goes.
   std::string library;
