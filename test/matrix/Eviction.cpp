@@ -7,9 +7,11 @@
 using namespace kvc;
 using namespace kvc::test;
 
-std::unique_ptr<rt::Evictor>
-kvc::test::openEvictor(const std::string &library, kvc_target target,
-                       const Shape &shape, const Sequences &sequences) {
+std::unique_ptr<rt::Evictor> kvc::test::openEvictor(const std::string &library,
+                                                    kvc_target target,
+                                                    const Shape &shape,
+                                                    const Sequences &sequences,
+                                                    kvc_cache_kind cache) {
   target.struct_size = sizeof target;
   auto evictor = std::make_unique<rt::Evictor>(library, target);
   kvc_plan_options plan = {};
@@ -21,6 +23,8 @@ kvc::test::openEvictor(const std::string &library, kvc_target target,
   plan.max_batch = uint32_t(sequences.size());
   for (auto [tokens, budget] : sequences)
     plan.max_tokens = std::max(plan.max_tokens, uint32_t(tokens));
+  plan.cache = cache;
+  evictor->setPage(8);
   evictor->carryStates(true); // where the policy has any
   evictor->plan(plan);
   return evictor;

@@ -15,10 +15,12 @@ namespace kvc::test {
 /// T and B of the sequences of a batch.
 using Sequences = std::vector<std::pair<int64_t, int64_t>>;
 
-/// A library with a plan for such batches. The target's size is filled in.
+/// A library with a plan for such batches, of prompts or of caches of rows. The
+/// target's size is filled in.
 std::unique_ptr<rt::Evictor> openEvictor(const std::string &library,
                                          kvc_target target, const Shape &shape,
-                                         const Sequences &sequences);
+                                         const Sequences &sequences,
+                                         kvc_cache_kind cache = KVC_DENSE);
 
 /// One layer of all sequences; with their log-sum-exp given, or without. The
 /// importance of heads goes to policies that read it only: others have null.

@@ -142,11 +142,20 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
   layer.v = widen(v, shape.dtype);
   layer.kRaw = widen(kRaw, shape.dtype);
   layer.round = roundingTo(shape.dtype);
+  sumExponentials();
+}
+
+void Problem::sumExponentials() {
+  int64_t heads = layer.qHeads, d = layer.headDim, tokens = layer.tokens;
+  int64_t queries = layer.queries;
+  lse.clear();
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < queries; ++i) {
       double most = -INFINITY, sum = 0;
       std::vector<double> logits;
       for (int64_t t = 0; t <= tokens - queries + i; ++t) {
+        if (!layer.hasRow(h / shape.group, t))
+          continue;
         double logit = 0;
         for (int64_t e = 0; e < d; ++e)
           logit += layer.q[(h * queries + i) * d + e] *
@@ -156,7 +165,7 @@ Problem::Problem(const Shape &shape, int64_t tokens, int64_t budget, Keys keys,
       }
       for (double logit : logits)
         sum += std::exp(logit - most);
-      lse.push_back(float(most + std::log(sum)));
+      lse.push_back(float(logits.empty() ? -INFINITY : most + std::log(sum)));
     }
 }
 
@@ -175,7 +184,39 @@ rt::LayerSequence Problem::sequence() const {
     s.newQueries = uint32_t(*layer.newQueries);
   for (const std::vector<float> &state : states)
     s.states.push_back(state.data());
+  if (layer.rows.empty())
+    return s;
+  s.lengths = lengths.data();
+  s.positions = positions.data();
+  s.k = held.k.data();
+  s.v = held.v.data();
+  s.kRaw = held.kRaw.data();
+  for (size_t j = 0; j < states.size(); ++j)
+    s.states[j] = held.states[j].data();
   return s;
+}
+
+void Problem::hold(const std::vector<std::vector<bool>> &rows) {
+  layer.rows = rows;
+  size_t bytes = k.size() / size_t(layer.kvHeads * layer.tokens);
+  held.states.resize(states.size());
+  for (int64_t g = 0; g < layer.kvHeads; ++g) {
+    int32_t &length = lengths.emplace_back(0);
+    for (int64_t t = 0; t < layer.tokens; ++t) {
+      if (!rows[g][t])
+        continue;
+      ++length;
+      positions.push_back(int32_t(t));
+      size_t at = size_t(g * layer.tokens + t);
+      for (auto [to, from] :
+           {std::pair(&held.k, &k), {&held.v, &v}, {&held.kRaw, &kRaw}})
+        to->insert(to->end(), from->begin() + long(at * bytes),
+                   from->begin() + long((at + 1) * bytes));
+      for (size_t j = 0; j < states.size(); ++j)
+        held.states[j].push_back(states[j][at]);
+    }
+  }
+  sumExponentials();
 }
 
 void Problem::carry(ArrayRef<StringAttr> names, uint64_t seed) {

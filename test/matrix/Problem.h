@@ -43,6 +43,18 @@ struct Problem {
   std::vector<std::vector<float>> states;
   /// Rows carry numbers by these names, and some of the queries are new.
   void carry(llvm::ArrayRef<mlir::StringAttr> names, uint64_t seed);
+  /// Of a cache of rows: how many rows each head has, and whose; head after head.
+  std::vector<int32_t> lengths, positions;
+  /// Heads have rows of these tokens only, [Hkv][T], behind carry().
+  void hold(const std::vector<std::vector<bool>> &rows);
+
+private:
+  struct Held {
+    std::vector<std::byte> k, v, kRaw;
+    std::vector<std::vector<float>> states;
+  };
+  Held held; // what `sequence` hands over in the place of all tokens
+  void sumExponentials();
 };
 
 /// What layer.round is for a type.

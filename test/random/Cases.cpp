@@ -17,6 +17,8 @@ static const std::vector<std::string> specialNames{"none", "zeros",
                                                    "infinities", "nans"};
 static const std::vector<std::string> dtypeNames{"f32", "f16", "bf16"};
 
+static const std::vector<std::string> cacheNames{"dense", "ragged", "paged"};
+
 static kvc_dtype dtypeOf(size_t i) {
   return i == 0 ? KVC_F32 : i == 1 ? KVC_F16 : KVC_BF16;
 }
@@ -56,6 +58,8 @@ Case Case::parse(const std::string &text) {
       result.keys = test::Keys(find(keyNames, value));
     else if (name == "special")
       result.special = test::Special(find(specialNames, value));
+    else if (name == "cache")
+      result.cache = kvc_cache_kind(find(cacheNames, value));
     else if (name == "layers")
       result.layers = number(value);
     else if (name == "data")
@@ -76,12 +80,13 @@ Case Case::parse(const std::string &text) {
 std::string Case::text() const {
   std::string result = rt::formatted(
       "kv={},group={},head_dim={},dtype={},keys={},special={},layers={},"
-      "data={}",
+      "{}data={}",
       shape.kvHeads, shape.group, shape.headDim,
       dtypeNames[shape.dtype == KVC_F32   ? 0
                  : shape.dtype == KVC_F16 ? 1
                                           : 2],
-      keyNames[size_t(keys)], specialNames[size_t(special)], layers, data);
+      keyNames[size_t(keys)], specialNames[size_t(special)], layers,
+      cache == KVC_DENSE ? "" : "cache=" + cacheNames[cache] + ",", data);
   for (auto [tokens, budget] : sequences)
     result += rt::formatted(",seq={}:{}", tokens, budget);
   return result;
@@ -124,5 +129,18 @@ Case kvc::random::makeCase(uint64_t seed) {
   c.sequences = {sequence()};
   while (c.sequences.size() < 3 && random.chance(30))
     c.sequences.push_back(sequence());
+  if (random.chance(20))
+    c.cache = random.chance(70) ? KVC_RAGGED : KVC_PAGED;
+  return c;
+}
+
+Case kvc::random::fitted(Case c, const std::string &policy) {
+  auto reads = [&](const char *what) {
+    return policy.find(what) != std::string::npos;
+  };
+  if (c.cache == KVC_PAGED && reads("raw_key"))
+    c.cache = KVC_RAGGED;
+  if (reads("kvc.nearest"))
+    c.cache = KVC_DENSE;
   return c;
 }

@@ -17,16 +17,22 @@ struct Case {
   test::Special special = test::Special::None;
   /// Layers of the model; those of a policy that does not look are one.
   int64_t layers = 1;
+  /// A prompt, or a cache of rows.
+  kvc_cache_kind cache = KVC_DENSE;
   uint64_t data = 1;
 
   /// "kv=2,group=2,head_dim=32,dtype=f32,keys=random,special=none,layers=1,
-  /// data=1,seq=100:30,seq=20:10"; what is left out is as above.
+  /// data=1,seq=100:30,seq=20:10", "cache=ragged" or "cache=paged" in front of data; what is
+  /// left out is as above.
   static Case parse(const std::string &text); // throws rt::Failure
   std::string text() const;
 };
 
 /// The case of a seed.
 Case makeCase(uint64_t seed);
+/// What no cache of rows has yet is asked of a prompt, and what pages do not have of
+/// rows behind each other.
+Case fitted(Case c, const std::string &policy);
 
 } // namespace kvc::random
 

@@ -47,15 +47,11 @@ static void writeAll(int file, const std::string &text) {
 }
 
 static std::string pack(const Verdict &v) {
-  return Json{{"kind", v.kind},
-              {"message", v.message},
-              {"ops", v.cells.ops},
-              {"pairs", v.cells.pairs},
-              {"compile", v.compileSeconds},
-              {"ptx", v.ptxSeconds},
-              {"run", v.runSeconds},
-              {"judge", v.judgeSeconds},
-              {"runs", v.disturbedRuns}}
+  return Json{{"kind", v.kind},          {"message", v.message},
+              {"ops", v.cells.ops},      {"pairs", v.cells.pairs},
+              {"rows", v.cells.ofRows},  {"compile", v.compileSeconds},
+              {"ptx", v.ptxSeconds},     {"run", v.runSeconds},
+              {"judge", v.judgeSeconds}, {"runs", v.disturbedRuns}}
              .dump(-1, ' ', true, Json::error_handler_t::replace) +
          "\n";
 }
@@ -67,6 +63,7 @@ static Verdict unpack(const std::string &text) {
   v.message = json["message"];
   v.cells.ops = json["ops"].get<std::set<std::string>>();
   v.cells.pairs = json["pairs"].get<std::set<std::string>>();
+  v.cells.ofRows = json["rows"].get<std::set<std::string>>();
   v.compileSeconds = json["compile"];
   v.ptxSeconds = json["ptx"];
   v.runSeconds = json["run"];

@@ -111,7 +111,15 @@ Cells kvc::random::cellsOf(PolicyOp fused) {
   return cells;
 }
 
+void Cells::runOnRows() {
+  for (const std::string &cell : ops)
+    ofRows.insert(cell.substr(0, cell.find(" | ")));
+}
+
 void Coverage::add(const Cells &cells) {
+  for (const std::string &name : cells.ofRows)
+    ++ofRows[name];
+  caches += !cells.ofRows.empty();
   for (const std::string &cell : cells.ops)
     ++ops[cell];
   for (const std::string &cell : cells.pairs)
@@ -241,4 +249,9 @@ void Coverage::print(std::ostream &stream) const {
   stream << missing.size() << " holes\n";
   for (const std::string &name : missing)
     stream << "  never: " << name << "\n";
+  stream << rt::formatted("{} policies on caches of rows, {} names of ops\n",
+                          caches, ofRows.size());
+  for (const std::string &name : expected())
+    if (caches && !ofRows.contains(name))
+      stream << "  never on rows: " << name << "\n";
 }

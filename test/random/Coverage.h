@@ -22,6 +22,9 @@ std::vector<std::string> segmentKinds(bool ofVectors);
 /// pairs of ops of one kernel.
 struct Cells {
   std::set<std::string> ops, pairs;
+  /// Names of ops, with kind and axis, that ran on a cache of rows.
+  std::set<std::string> ofRows;
+  void runOnRows();
 };
 
 Cells cellsOf(PolicyOp fused);
@@ -31,13 +34,14 @@ class Coverage {
 public:
   void add(const Cells &cells);
   /// All cells with how many policies had them, pairs, and the holes: what the
-  /// dialect has and no policy did.
+  /// dialect has and no policy did, or none on a cache of rows.
   void print(std::ostream &stream) const;
   /// Names of ops, with kind and axis, that no policy had.
   std::vector<std::string> holes() const;
 
 private:
-  std::map<std::string, int64_t> ops, pairs;
+  std::map<std::string, int64_t> ops, pairs, ofRows;
+  int64_t caches = 0;
 };
 
 } // namespace kvc::random

@@ -59,8 +59,23 @@ TEST(Case, IsReadBack) {
   for (uint64_t seed = 0; seed < 50; ++seed)
     EXPECT_EQ(Case::parse(makeCase(seed).text()).text(), makeCase(seed).text());
   EXPECT_EQ(Case::parse("seq=7:3").sequences.size(), 1u);
+  EXPECT_EQ(Case::parse("cache=paged").cache, KVC_PAGED);
+  EXPECT_ANY_THROW(Case::parse("cache=full"));
   EXPECT_ANY_THROW(Case::parse("depth=3"));
   EXPECT_ANY_THROW(Case::parse("kv=many"));
+}
+
+/// One in five is a cache of rows, unless the policy asks for what it does not have.
+TEST(Case, IsACacheOfRowsWhereThePolicyCanRun) {
+  int64_t caches = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    caches += makeCase(seed).cache != KVC_DENSE;
+    EXPECT_EQ(fitted(makeCase(seed), "kvc.nearest").cache, KVC_DENSE);
+    EXPECT_NE(fitted(makeCase(seed), "raw_key").cache, KVC_PAGED);
+    EXPECT_EQ(fitted(makeCase(seed), "").text(), makeCase(seed).text());
+  }
+  EXPECT_GT(caches, 50);
+  EXPECT_LT(caches, 200);
 }
 
 /// What stays is what the fault needs.

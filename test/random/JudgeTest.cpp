@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/matrix/HeldRows.h"
 #include "test/random/Noise.h"
 #include "test/random/Spread.h"
 
@@ -332,6 +333,71 @@ TEST_F(JudgeTest, NamesMembersThatSharePositions) {
   found = faults(text.c_str(),
                  [](rt::KeptSequence &got) { got.members.norms[3] *= 1.001f; });
   EXPECT_TRUE(contains(found, "has norm")) << found;
+}
+
+/// Kernels speak of rows; the judge is told which tokens these are.
+TEST_F(JudgeTest, SeesWrongRows) {
+  parse(byNorm);
+  test::Problem made = problem();
+  made.hold(test::drawRows(made.layer, 5));
+  reference::Kept want = run(made, 0, 0);
+  // What kernels without a fault would hand back.
+  rt::KeptSequence all = good(made, want), rows = all;
+  rows.scores.clear();
+  rows.past = 0;
+  size_t at = 0, first = 0;
+  for (int64_t g = 0; g < made.layer.kvHeads; ++g) {
+    auto own = made.positions.begin() + long(first);
+    first += size_t(made.lengths[g]);
+    for (int32_t i = 0; i < rows.counts[g]; ++i, ++at) {
+      rows.positions.push_back(all.indices[at]);
+      rows.indices[at] =
+          int32_t(std::find(own, made.positions.begin() + long(first),
+                            all.indices[at]) -
+                  own);
+    }
+    uint32_t ranked = 0;
+    for (int64_t t = 0; t < want.past; ++t)
+      if (want.ranked[g][t]) {
+        rows.scores.push_back(float(want.scores[g][t]));
+        ++ranked;
+      }
+    rows.past = std::max(rows.past, ranked);
+  }
+  ASSERT_LT(made.lengths[0], 40);
+  ASSERT_GT(made.lengths[0], 12) << "something is dropped";
+  Spread margin(want, [&](uint64_t seed, double amplitude) {
+    return run(made, seed, amplitude);
+  });
+  auto judged = [&](llvm::function_ref<void(rt::KeptSequence &)> damage) {
+    rt::KeptSequence got = rows;
+    damage(got);
+    test::Faults found;
+    rt::KeptSequence tokens = test::tokensOf(made, got, want, found);
+    if (found.empty())
+      found = test::judge(made, tokens, want, margin);
+    return found.empty() ? std::string() : found.get().front();
+  };
+  EXPECT_EQ(judged([](rt::KeptSequence &) {}), "");
+  EXPECT_TRUE(contains(
+      judged([](rt::KeptSequence &got) { ++got.positions[2]; }), "row"));
+  EXPECT_TRUE(contains(
+      judged([](rt::KeptSequence &got) { got.indices[0] = 40; }), "row 40 of"));
+  EXPECT_TRUE(contains(judged([](rt::KeptSequence &got) { --got.past; }),
+                       "are ranked"));
+  EXPECT_TRUE(
+      contains(judged([](rt::KeptSequence &got) { got.scores.pop_back(); }),
+               "are ranked"));
+  EXPECT_TRUE(
+      contains(judged([](rt::KeptSequence &got) { got.scores[1] *= 2; }),
+               "the score of token"));
+  // As a prompt's, the rows of other tokens are read.
+  EXPECT_TRUE(contains(judged([&](rt::KeptSequence &got) {
+                         for (size_t i = 0; i < got.indices.size(); ++i)
+                           if (got.k[i * 64] != std::byte(0))
+                             return void(got.k[i * 64] ^= std::byte(1));
+                       }),
+                       "is not the key"));
 }
 
 TEST(Ranking, IsThatOfTheKernelsOwnScores) {

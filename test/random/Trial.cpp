@@ -4,6 +4,7 @@
 
 #include "runtime/base/Failure.h"
 #include "test/matrix/Eviction.h"
+#include "test/matrix/HeldRows.h"
 #include "test/random/Noise.h"
 #include "test/random/Spread.h"
 #include "tools/kvc-opt/Register.h"
@@ -67,6 +68,7 @@ public:
   Verdict run() {
     say("compile");
     CompileOptions wanted{.shape = c.shape,
+                          .cache = c.cache,
                           .library = libraryPath(""),
                           .ptx = options.ptx,
                           .ptxas = options.ptxas,
@@ -87,6 +89,8 @@ public:
       verdict.message = compiled.refused;
       return verdict;
     }
+    if (c.cache != KVC_DENSE)
+      verdict.cells.runOnRows();
     Listener listener(context);
     module = parseSourceString<ModuleOp>(text, &context, "policy.mlir");
     policy = *module->getOps<PolicyOp>().begin();
@@ -171,7 +175,7 @@ private:
     target.kind = options.target;
     target.seed = seed;
     target.threads = 1;
-    return test::openEvictor(library, target, c.shape, c.sequences);
+    return test::openEvictor(library, target, c.shape, c.sequences, c.cache);
   }
 
   /// The reference, disturbed, with the scores that the kernels show.
@@ -201,10 +205,13 @@ private:
         side = side == &layer.k   ? &problem.layer.k
                : side == &layer.v ? &problem.layer.v
                                   : &problem.layer.kRaw;
-    if (kept->past && ranked) {
-      for (size_t g = 0; g < kept->scores.size(); ++g)
-        kept->scores[g].assign(ranked->data.begin() + g * kept->past,
-                               ranked->data.begin() + (g + 1) * kept->past);
+    for (size_t g = 0; kept->past && ranked && g < kept->scores.size(); ++g) {
+      std::vector<double> &scores = kept->scores[g];
+      scores.assign(ranked->data.begin() + g * kept->past,
+                    ranked->data.begin() + (g + 1) * kept->past);
+      for (int64_t t = 0; t < kept->past && !problem.layer.rows.empty(); ++t)
+        if (!kept->ranked[g][t])
+          scores[t] = NAN;
     }
     return kept;
   }
@@ -240,6 +247,9 @@ private:
         // Every other time nobody says what is new, and nothing was carried.
         if (!stateNames.empty() && (c.data + s) % 2)
           problems.back().carry(stateNames, c.data + 31 * s);
+        if (c.cache != KVC_DENSE)
+          problems.back().hold(
+              test::drawRows(made, c.data + 101 * s + 13 * layer));
       }
       verdict.judgeSeconds += clock();
       say("run");
@@ -277,8 +287,10 @@ private:
           judge(problems[s], withLse.sequences[s], *want, margin,
                 which + "log-sum-exp given: ");
         verdict.disturbedRuns += margin.runsMade();
-        for (int32_t t : std::set<int32_t>(first.sequences[s].indices.begin(),
-                                           first.sequences[s].indices.end()))
+        const rt::KeptSequence &kept = first.sequences[s];
+        const std::vector<int32_t> &tokens =
+            c.cache == KVC_DENSE ? kept.indices : kept.positions;
+        for (int32_t t : std::set<int32_t>(tokens.begin(), tokens.end()))
           ++keptLayers[s][t];
       }
       verdict.judgeSeconds += clock();
@@ -286,15 +298,22 @@ private:
   }
 
   /// What is kept are the best by the scores that the kernels show.
-  void judgeRanking(const rt::KeptSequence &got, test::Faults &faults) const {
+  void judgeRanking(const rt::KeptSequence &got, const reference::Kept &want,
+                    test::Faults &faults) const {
     size_t at = 0;
+    auto from = got.scores.begin();
     for (size_t g = 0; g < got.counts.size(); ++g) {
+      // The first rows, or tokens, of a head.
+      long ranked = got.past;
+      if (c.cache != KVC_DENSE)
+        ranked = std::count(want.ranked[g].begin(), want.ranked[g].end(), true);
       std::vector<int64_t> marked;
       for (int32_t i = 0; i < got.counts[g]; ++i, ++at)
-        if (uint32_t(got.indices[at]) < got.past)
+        if (got.indices[at] < ranked)
           marked.push_back(got.indices[at]);
-      auto from = got.scores.begin() + long(g * got.past);
-      faults.append(test::judgeRanking({from, from + got.past}, marked),
+      std::vector<float> scores(from, from + ranked);
+      from += ranked;
+      faults.append(test::judgeRanking(scores, marked),
                     "head " + std::to_string(g) +
                         ", by the kernels' own scores: ");
     }
@@ -306,11 +325,16 @@ private:
     // What is not finite, and how near an overflow sums came, no tolerance tells.
     reference::Kept judged = want;
     rt::KeptSequence shown = got;
+    test::Faults faults;
+    if (c.cache != KVC_DENSE)
+      shown = test::tokensOf(problem, got, want, faults);
     if (c.special != test::Special::None)
       judged.carried.clear(), shown.states.clear();
-    test::Faults faults = test::judge(problem, shown, judged, margin);
-    if (ranksAlone && got.past)
-      judgeRanking(got, faults);
+    if (faults.empty()) {
+      faults = test::judge(problem, shown, judged, margin);
+      if (ranksAlone && got.past)
+        judgeRanking(got, want, faults);
+    }
     // The kind of the first line: what is wrong of tokens is so of scores too.
     bool scores = !faults.empty();
     for (const std::string &line : faults.get())

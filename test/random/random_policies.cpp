@@ -30,10 +30,18 @@ struct Options {
   int64_t count = 1;
   unsigned jobs = 1;
   double seconds = 60;
-  std::string save, file, caseText, replay, ptxas, target = "host";
+  std::string save, file, caseText, replay, ptxas, target = "host", cache;
   bool coverage = false, shrink = false, print = false, verbose = false;
   std::vector<std::string> only;
 };
+
+/// The seed's, on the cache that is asked for.
+Case caseOf(const Options &options, uint64_t seed, const std::string &policy) {
+  Case c = makeCase(seed);
+  if (!options.cache.empty())
+    c.cache = Case::parse("cache=" + options.cache).cache;
+  return fitted(c, policy);
+}
 
 /// A folder for libraries that is gone when we are.
 class Folder {
@@ -121,7 +129,7 @@ public:
             return false;
           task.seed = options.seed + uint64_t(given++);
           task.policy = Generator(task.seed).make();
-          task.c = makeCase(task.seed);
+          task.c = caseOf(options, task.seed, task.policy);
           return true;
         },
         [&](const Children::Task &task, const Verdict &verdict) {
@@ -237,6 +245,8 @@ int main(int argc, char **argv) {
   app.add_option("--case", options.caseText, "What the file is run on");
   app.add_option("--replay", options.replay,
                  "A folder of policies with their cases in their first lines");
+  app.add_option("--cache", options.cache,
+                 "What seeds run on: dense, ragged or paged; each its own");
   app.add_option("--ptxas", options.ptxas, "Assemble PTX with this program");
   app.add_option("--target", options.target, "host, cuda or ptx");
   app.add_flag("--coverage", options.coverage, "Print what was covered");
@@ -247,9 +257,12 @@ int main(int argc, char **argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     if (options.print) {
-      for (int64_t i = 0; i < options.count; ++i)
-        std::cout << "// " << makeCase(options.seed + i).text() << "\n"
-                  << Generator(options.seed + i).make();
+      for (uint64_t seed = options.seed;
+           seed < options.seed + uint64_t(options.count); ++seed) {
+        std::string policy = Generator(seed).make();
+        std::cout << "// " << caseOf(options, seed, policy).text() << "\n"
+                  << policy;
+      }
       return 0;
     }
     Run run(options);
