@@ -94,8 +94,9 @@ private:
     return k.load(indices, {sequence, head, row}).toIndex();
   }
 
-  /// Runs over the kept rows, `rows` for each step of `count` at once: load(row, token)
-  /// of all of them comes before store(row, token, loaded) of any, and of later ones.
+  /// Runs over the kept rows in tiles of `rows` * `count`, the thread over row `mine` of
+  /// each `rows`: load(row, token) of a whole tile comes before store(row, token,
+  /// loaded) of any of its rows, and that before the next tile's.
   void
   move(Expr fromLast, Expr mine, int64_t rows, int64_t count,
        llvm::function_ref<Values(Expr row, Expr token)> load,

@@ -14,6 +14,7 @@ KVC_FUZZ_TARGET(table) {
                    2,
                    KVC_F32,
                    KVC_DENSE,
+                   KVC_DENSE,
                    4,
                    {{"k", "rows", rt::Phase::Score, 32, {}, {table}, false}}}};
     return m;
