@@ -45,8 +45,9 @@ def KVC_Dialect : Dialect {
     every number, and raises a bit of the status word. Ties go to the smaller
     token, then to the smaller head. A number of tokens below 0 counts as 0. An
     integer division by 0 divides by 1. Integers wrap around. A float becomes an
-    integer toward zero, the nearest one that exists where it is too large, and 0
-    where it is NaN; NaN has no sign, `math.copysign` takes it for positive.
+    integer toward zero, where it is outside their range the outermost float in it
+    (of i32 -2^31 and 2^31 - 128, without a sign 0 and 2^32 - 256), and 0 where it
+    is NaN; NaN has no sign, `math.copysign` takes it for positive.
 
     Levels. At level `policy` the ops below up to `kvc.keep` appear. Level
     `fused` has `kvc.kernel` regions, one launch each, with the ops of

@@ -18,9 +18,9 @@ using namespace kvc;
 using Values = KernelBuilder::Values;
 
 /// Gives a policy's op a result where the target would trap or have none: an
-/// integer division by 0 divides by 1; a float that no integer holds becomes
-/// the nearest one that exists, NaN 0. NaN has no sign, so that which NaN an op
-/// makes does not matter.
+/// integer division by 0 divides by 1; a float outside the integers' range
+/// becomes the outermost float in it, NaN 0. NaN has no sign, so that which NaN
+/// an op makes does not matter.
 static void guardOperands(KernelBuilder &k, Operation *op) {
   OpBuilder::InsertionGuard guard(k.b);
   k.b.setInsertionPoint(op);
