@@ -356,6 +356,8 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member,
   for (int64_t e = 0; e < width; ++e) {
     Point at = point;
     at.channel = first + e;
+    at.access = first;
+    at.element = e;
     LeafReader reader = [&](Value value, const Point &p) {
       std::optional<Expr> known = leaf(value, p);
       auto vectors = value.getDefiningOp<VectorsOp>();

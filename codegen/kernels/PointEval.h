@@ -53,6 +53,10 @@ struct Point {
   Expr token;
   Expr channel = {}; // of a vector, for values with that axis
   Expr laneMember = {};
+  /// Where vectors are evaluated an access at a time: its first channel, and which of
+  /// its channels this is.
+  Expr access = {};
+  int64_t element = 0;
 };
 
 /// Reads a value that is in memory or in registers.

@@ -82,6 +82,15 @@ bool kvc::ignoresZeros(ReduceKind kind) {
   llvm_unreachable("all kinds are listed");
 }
 
+Expr kvc::varianceOfAll(KernelBuilder &k, Expr count, WalkValues walk) {
+  Expr mean = walk(ReduceKind::Sum, [](Expr x) { return x; }) / count;
+  Expr squares = walk(ReduceKind::Sum, [&](Expr x) {
+    Expr distance = x - mean;
+    return distance * distance;
+  });
+  return squares / count;
+}
+
 Expr kvc::reduceAll(KernelBuilder &k, ReduceKind kind, Expr count,
                     WalkValues walk) {
   auto same = [](Expr x) { return x; };
@@ -91,14 +100,8 @@ Expr kvc::reduceAll(KernelBuilder &k, ReduceKind kind, Expr count,
   case ReduceKind::Sum:
   case ReduceKind::Mean:
     return reductionEnd(kind, walk(kind, same), count);
-  case ReduceKind::Std: {
-    Expr mean = walk(ReduceKind::Sum, same) / count;
-    Expr squares = walk(ReduceKind::Sum, [&](Expr x) {
-      Expr distance = x - mean;
-      return distance * distance;
-    });
-    return k.sqrt(squares / count);
-  }
+  case ReduceKind::Std:
+    return k.sqrt(varianceOfAll(k, count, walk));
   }
   llvm_unreachable("all kinds are listed");
 }

@@ -31,6 +31,8 @@ bool ignoresZeros(ReduceKind kind);
 /// a loop whose bounds they share.
 using WalkValues = llvm::function_ref<Expr(
     ReduceKind fold, llvm::function_ref<Expr(Expr x)> value)>;
+/// What reductions of kind Std are the root of, f32.
+Expr varianceOfAll(KernelBuilder &k, Expr count, WalkValues walk);
 /// A reduction of any kind over `count` values, f32.
 Expr reduceAll(KernelBuilder &k, ReduceKind kind, Expr count, WalkValues walk);
 

@@ -14,7 +14,7 @@ int64_t RowBlock::members(Value value) const {
 void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
                          llvm::function_ref<void(Expr, ArrayRef<Expr>)> use) {
   k.stream(
-      begin + k.thread(), end, threads, {}, make,
+      begin + k.thread(), end, block.threads, {}, make,
       [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
         use(token, made);
         return Values();
@@ -25,7 +25,7 @@ void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
 Expr RowBlock::overTokens(ReduceKind kind,
                           llvm::function_ref<Expr(Expr)> value) {
   Expr mine = k.stream(
-      begin + k.thread(), end, threads, {reductionStart(k, kind)},
+      begin + k.thread(), end, block.threads, {reductionStart(k, kind)},
       [&](Expr token) { return Values{value(token)}; },
       [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
         return Values{reductionStep(kind, sum[0], made[0])};

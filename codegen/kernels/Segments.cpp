@@ -1,19 +1,26 @@
 //===- Segments.cpp - what is set against a segment of the past -----------===//
 //
-// grid (ceildiv(T, length), Hkv, batch), 512 threads: one block per segment of
-// a KV head, the first one also has what lies in front of the others. Walks the
-// body in order: statistics of the segment, or of the next one, are loops of
-// the whole block; one per channel lies in shared memory. What is computed for
-// each token is pulled in where it is needed, as in a rows kernel.
+// grid (ceildiv(T, length) + 1 or more, Hkv, batch), 128 threads: one block per
+// segment of a KV head, the first one has what lies in front of the others. Walks
+// the body in order.
 //
-// Statistics over channels read K and V twice from memory: as the next segment
-// and as the own one.
+// Statistics of the segment, or of the next one, are loops of the whole block: of
+// scores a thread per token, of vectors whole rows per warp (SegmentChannels.h).
+// What is computed for each token is pulled in where it is needed, a thread per
+// token, as in a rows kernel; reductions over channels and keys to rank by are in
+// shared memory by then (StagedReductions.h, SegmentRanks.h).
+//
+// Shared memory: for each kvc.segment on vectors 4 d bytes, 12 d for a range; for
+// all 32 d, or 64 d; 8 KiB for reductions over channels, and as much for each rank.
+// Reads K and V twice: as the next segment, and as the own one, which is in L2 by
+// then.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/PolicyKernel.h"
-#include "codegen/kernels/RadixSelect.h"
-#include "codegen/kernels/TokenReductions.h"
+#include "codegen/kernels/SegmentChannels.h"
+#include "codegen/kernels/SegmentRanks.h"
+#include "codegen/kernels/StagedReductions.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -26,35 +33,45 @@ SegmentOp cutOf(KernelOp kernel) {
 }
 
 class SegmentsBuilder : PolicyKernel {
-  static constexpr int64_t threads = RowBlock::threads;
+  static constexpr int64_t threads = 128;
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
     spec.blockSize = threads;
     int64_t length = constantOf(cutOf(kernel).getLength());
-    spec.grid = {"ceildiv(tokens," + std::to_string(length) + ")", "kv_heads",
-                 "batch"};
+    // One more, at least: what lies in front is a segment too. No block has two, or
+    // what they share would be kept in registers from one to the next.
+    spec.grid = {"ceildiv(ceildiv(tokens," + std::to_string(length) +
+                     ")*257,256)",
+                 "kv_heads", "batch"};
     return spec;
   }
 
 public:
   SegmentsBuilder(KernelOp kernel, const KernelSite &site)
       : PolicyKernel(kernel, site, launchOf(kernel, site)), cut(cutOf(kernel)),
-        length(constantOf(cut.getLength())), block(k, threads) {}
+        length(constantOf(cut.getLength())), block(k, threads),
+        walk(k, threads), channels(k, walk, segmentsOfVectors()),
+        reductions(k, walk, mostReductions()), ranks(k) {}
 
   void build() {
-    makeShared();
+    // While a block waits at a barrier, others work. Where rows lie takes registers.
+    int blocks = k.shape.hasRows() ? 3 : 4;
+    k.func->setAttr("nvvm.minctasm", k.b.getI32IntegerAttr(blocks));
+    for (auto op : kernel.getBody().getOps<SegmentOp>())
+      if (op.getKind() == SegmentKind::Rank)
+        addRank(op);
     s = openHead(k, k.block(gpu::Dimension::z), yield);
     clearBuffers(k, kernel, s.sequence);
     Expr from = evalScalar(k, s, cut.getFrom()).max(k.index(0)).min(s.past);
     k.when(s.length.above(s.budget), [&] {
       Expr behind = s.past - from;
       Expr count = (behind + (length - 1)) / length + 1;
-      Expr blocks = (k.arg("max_tokens") + (length - 1)) / length;
-      k.loop(k.block(gpu::Dimension::x), count, blocks, [&](Expr segment) {
+      Expr segment = k.block(gpu::Dimension::x);
+      k.when(segment < count, [&] {
         Expr end = from + segment * length;
         Expr begin = (segment == 0).select(k.index(0), end - length);
-        runSegment(begin, end);
+        runTokens(begin, end);
       });
     });
   }
@@ -63,58 +80,53 @@ private:
   SegmentOp cut;
   int64_t length;
   ThreadBlock block;
-  Buffer channelRuns;
+  LaneWalk walk;
+  SegmentChannels channels;
+  StagedReductions reductions;
+  SegmentRanks ranks;
   std::optional<RowBlock> row, ahead;
 
-  /// What is known of a segment, for each member of the group where it is of
-  /// query heads: for vectors in shared memory, a number per channel; for scores
-  /// a number.
-  struct Statistics {
-    llvm::SmallDenseMap<ReduceKind, Buffer> channels;
-    llvm::DenseMap<std::pair<ReduceKind, int>, Expr> scores;
-  };
-  llvm::MapVector<Operation *, Statistics> statistics;
+  /// What is known of a segment's scores, for each member of the group where they
+  /// are of query heads.
+  llvm::DenseMap<std::tuple<Operation *, ReduceKind, int>, Expr> statistics;
 
   static bool ofVectors(SegmentOp op) {
     return axesOf(op.getType()).size() == 3;
   }
 
-  /// The reductions over the segment that an op is made from.
-  static SmallVector<ReduceKind> reductionsOf(SegmentKind kind) {
-    switch (kind) {
-    case SegmentKind::Max:
-      return {ReduceKind::Max};
-    case SegmentKind::Min:
-      return {ReduceKind::Min};
-    case SegmentKind::Sum:
-    case SegmentKind::Mean:
-      return {ReduceKind::Sum};
-    case SegmentKind::MinMax:
-      return {ReduceKind::Min, ReduceKind::Max};
-    case SegmentKind::Softmax:
-      return {ReduceKind::Max, ReduceKind::Sum};
-    case SegmentKind::Rank:
-      return {};
-    }
-    return {};
+  SmallVector<SegmentOp> segmentsOfVectors() {
+    return llvm::filter_to_vector(kernel.getBody().getOps<SegmentOp>(),
+                                  ofVectors);
   }
 
-  void makeShared() {
-    for (auto op : kernel.getBody().getOps<SegmentOp>()) {
-      if (!ofVectors(op))
-        continue;
-      if (!channelRuns.memref)
-        channelRuns = k.shared(k.b.getF32Type(), threads);
-      int64_t members =
-          headsOf(op.getType()) == Axis::QueryHeads ? k.shape.group : 1;
-      for (ReduceKind kind : reductionsOf(op.getKind()))
-        statistics[op].channels[kind] =
-            k.shared(k.b.getF32Type(), members * k.shape.headDim,
-                     {k.index(k.shape.headDim)});
-    }
+  /// What warps make of tokens' vectors for `values`: nothing of what is stored; of
+  /// segments what is set against them, if anything.
+  LaneNeeds needsOfLanes(ValueRange values) {
+    return laneNeeds(kernel, k.shape.group, values, [](Value value) {
+      auto op = value.getDefiningOp<SegmentOp>();
+      bool own = !op || op.getKind() == SegmentKind::MinMax ||
+                 op.getKind() == SegmentKind::Softmax ||
+                 op.getKind() == SegmentKind::Rank;
+      return own && !value.getDefiningOp<StoreOp>();
+    });
   }
 
-  void runSegment(Expr begin, Expr end) {
+  int64_t mostReductions() {
+    size_t most = needsOfLanes(yield.getValues()).reductions.size();
+    for (auto store : kernel.getBody().getOps<StoreOp>())
+      most = std::max(most, needsOfLanes(store.getValue()).reductions.size());
+    return int64_t(most);
+  }
+
+  void addRank(SegmentOp op) {
+    // What lies in front of the first segment is one too, of any length.
+    bool known =
+        op.getNext() || op.getFrom().getDefiningOp<arith::ConstantOp>();
+    int64_t front = op.getNext() || !known ? 0 : constantOf(op.getFrom());
+    ranks.add(op, std::max(length, front), known);
+  }
+
+  void runTokens(Expr begin, Expr end) {
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
     head = k.block(gpu::Dimension::y);
     row.emplace(
@@ -126,29 +138,24 @@ private:
     for (Operation &op : kernel.getBody().front()) {
       k.b.setLoc(op.getLoc());
       if (auto store = dyn_cast<StoreOp>(&op))
-        row->runStore(store);
+        reductions.run(*row, needsOfLanes(store.getValue()),
+                       [&](RowBlock &tokens) { tokens.runStore(store); });
       if (auto segment = dyn_cast<SegmentOp>(&op))
-        ofVectors(segment) ? runVectors(segment) : runScores(segment);
+        runSegment(segment);
     }
-    row->storeOutputs();
-    k.barrier(); // the next segment overwrites what is shared
+    reductions.run(*row, needsOfLanes(yield.getValues()),
+                   [](RowBlock &tokens) { tokens.storeOutputs(); });
   }
 
   RowBlock &tokensOf(SegmentOp op) { return op.getNext() ? *ahead : *row; }
 
-  void runVectors(SegmentOp op) {
-    for (ReduceKind kind : reductionsOf(op.getKind()))
-      for (int member = 0; member < row->members(op); ++member) {
-        Expr result = overChannelTokens(
-            tokensOf(op), kind, channelRuns, [&](Expr token, Expr channel) {
-              return row->at(token, channel)(op.getValue(), member);
-            });
-        k.when(k.thread() < k.shape.headDim, [&] {
-          k.store(result, statistics[op].channels.lookup(kind),
-                  {k.index(member), k.thread()});
-        });
-      }
-    k.barrier(); // the block may read all channels
+  void runSegment(SegmentOp op) {
+    if (ofVectors(op))
+      channels.run(op, tokensOf(op), needsOfLanes(op.getValue()));
+    else if (op.getKind() == SegmentKind::Rank)
+      ranks.run(op, tokensOf(op));
+    else
+      runScores(op);
   }
 
   void runScores(SegmentOp op) {
@@ -164,35 +171,35 @@ private:
                               .unary<math::ExpOp>()
                         : x;
         });
-        statistics[op].scores[{kind, member}] = result;
+        statistics[{op, kind, member}] = result;
       }
     }
   }
 
   Expr known(SegmentOp op, ReduceKind kind, int member) {
-    return statistics[op].scores.lookup({kind, member});
+    return statistics.lookup({op, kind, member});
   }
 
   std::optional<Expr> leaf(Value value, const Point &p) {
+    if (std::optional<Expr> known = walk.find(value, p))
+      return known;
     if (std::optional<Expr> operand = input(value, p))
       return operand;
     if (auto store = value.getDefiningOp<StoreOp>())
       return row->loadStored(store, p);
     if (auto op = value.getDefiningOp<SegmentOp>())
       return against(op, p);
-    return std::nullopt;
+    return reductions.find(value, p);
   }
 
   /// The value at a point, set against its segment.
   Expr against(SegmentOp op, const Point &p) {
-    auto over = [&](ReduceKind kind) {
-      return ofVectors(op) ? k.load(statistics[op].channels.lookup(kind),
-                                    {k.index(std::max(p.member, 0)), p.channel})
-                           : known(op, kind, p.member);
-    };
+    auto over = [&](ReduceKind kind) { return known(op, kind, p.member); };
     auto own = [&] {
       return PointEval(k, s, row->leaf, p)(op.getValue(), p.member);
     };
+    if (ofVectors(op))
+      return channels.against(op, p, own);
     switch (op.getKind()) {
     case SegmentKind::Max:
       return over(ReduceKind::Max);
@@ -215,26 +222,9 @@ private:
       return op.getNext() ? (sum == k.f32(0)).select(k.f32(NAN), share) : share;
     }
     case SegmentKind::Rank:
-      return rank(op, own(), p);
+      return ranks.at(op, tokensOf(op), p, own());
     }
     llvm_unreachable("all kinds are listed");
-  }
-
-  /// How many of the segment's tokens kvc.topk would mark after this one.
-  Expr rank(SegmentOp op, Expr value, const Point &p) {
-    RowBlock &tokens = tokensOf(op);
-    Expr key = orderedKey(k, value);
-    Expr behind = k.fold(
-        tokens.begin, tokens.end, 1, k.i32(0), [&](Expr token, Expr acc) {
-          Point other = p;
-          other.token = token;
-          Expr theirs = orderedKey(
-              k, PointEval(k, s, row->leaf, other)(op.getValue(), p.member));
-          Expr after =
-              key.above(theirs) | ((key == theirs) & (p.token < token));
-          return acc + after.toI32();
-        });
-    return behind.toFloat();
   }
 };
 

@@ -76,12 +76,6 @@ static Expr overChannelItems(RowBlock &r, ReduceKind kind, Expr begin, Expr end,
   });
 }
 
-Expr kvc::overChannelTokens(RowBlock &r, ReduceKind kind,
-                            const Buffer &channelRuns,
-                            llvm::function_ref<Expr(Expr, Expr)> value) {
-  return overChannelItems(r, kind, r.begin, r.end, channelRuns, value);
-}
-
 /// Writes a channel's result, which all its threads have.
 static void storeChannel(RowBlock &r, Value result, Expr value) {
   KernelBuilder &k = r.k;
@@ -108,8 +102,9 @@ void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
   Expr total =
       reduceAll(r.k, reduce.getKind(), r.count(),
                 [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-                  return overChannelTokens(
-                      r, kind, channelRuns, [&](Expr token, Expr channel) {
+                  return overChannelItems(
+                      r, kind, r.begin, r.end, channelRuns,
+                      [&](Expr token, Expr channel) {
                         return value(r.at(token, channel)(reduce.getValue()));
                       });
                 });

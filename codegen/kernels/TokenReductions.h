@@ -13,12 +13,8 @@ namespace kvc {
 
 /// kvc.reduce over the tokens of one head, f32.
 Expr tokenStatistic(RowBlock &row, ReduceOp reduce, int member);
-/// `value(token, channel)` over the block's tokens for the thread's channel,
-/// thread % d. `channelRuns` is shared, one f32 per thread.
-Expr overChannelTokens(RowBlock &row, ReduceKind kind,
-                       const Buffer &channelRuns,
-                       llvm::function_ref<Expr(Expr, Expr)> value);
 /// kvc.reduce over tokens of vectors: writes a value per channel.
+/// `channelRuns` is shared, one f32 per thread.
 void channelStatistic(RowBlock &row, ReduceOp reduce,
                       const Buffer &channelRuns);
 /// kvc.combine_parts of what the kernel has as `input`: a value per channel.

@@ -18,8 +18,9 @@ struct Round {
   /// many tokens that are alike but for rounding, any one may be the best.
   bool apart;
 };
-constexpr Round rounds[] = {
-    {8, fewUnits, false}, {80, 4 * fewUnits, false}, {400, 4 * fewUnits, true}};
+constexpr Round rounds[] = {{8, fewUnits, false},
+                            {80, 4 * fewUnits, false},
+                            {1200, 4 * fewUnits, true}};
 } // namespace
 
 void Spread::makeRuns(size_t round) {

@@ -1,0 +1,156 @@
+//===- SegmentChannels.cpp - vectors set against a segment, per channel ---===//
+
+#include "codegen/kernels/SegmentChannels.h"
+
+#include "codegen/kernels/Reductions.h"
+
+using namespace mlir;
+using namespace kvc;
+
+using Values = KernelBuilder::Values;
+
+SmallVector<ReduceKind> kvc::reductionsOf(SegmentKind kind) {
+  switch (kind) {
+  case SegmentKind::Max:
+    return {ReduceKind::Max};
+  case SegmentKind::Min:
+    return {ReduceKind::Min};
+  case SegmentKind::Sum:
+  case SegmentKind::Mean:
+    return {ReduceKind::Sum};
+  case SegmentKind::MinMax:
+    return {ReduceKind::Min, ReduceKind::Max};
+  case SegmentKind::Softmax:
+    return {ReduceKind::Max, ReduceKind::Sum};
+  case SegmentKind::Rank:
+    return {};
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+/// What is known of a range: each channel is divided by once, each element is
+/// multiplied with. Of a range far below 1 the inverse may be no number; so it is made
+/// larger first, with all that is divided by it, by a power of two.
+enum RangeNumber { Scale, Shift, Inverse, rangeNumbers };
+
+static int64_t numbersOf(SegmentKind kind) {
+  return kind == SegmentKind::MinMax ? rangeNumbers : 1;
+}
+
+static int64_t membersOf(SegmentOp op, const Shape &shape) {
+  return headsOf(op.getType()) == Axis::QueryHeads ? shape.group : 1;
+}
+
+SegmentChannels::SegmentChannels(KernelBuilder &k, LaneWalk &walk,
+                                 ArrayRef<SegmentOp> ops)
+    : k(k), walk(walk) {
+  int64_t d = k.shape.headDim;
+  size_t most = 0;
+  for (SegmentOp op : ops) {
+    int64_t row = membersOf(op, k.shape) * d;
+    numbers[op] = k.shared(k.b.getF32Type(), numbersOf(op.getKind()) * row,
+                           {k.index(row), k.index(d)});
+    most = std::max(most, reductionsOf(op.getKind()).size());
+  }
+  if (most)
+    parts = k.shared(k.b.getF32Type(), int64_t(most) * walk.warps * d,
+                     {k.index(walk.warps * d), k.index(d)});
+}
+
+void SegmentChannels::run(SegmentOp op, const RowBlock &tokens,
+                          const LaneNeeds &needs) {
+  SmallVector<ReduceKind> kinds = reductionsOf(op.getKind());
+  int64_t mine = walk.rows.accesses * walk.rows.width;
+  int64_t members = membersOf(op, k.shape);
+  for (int64_t member = 0; member < members; ++member) {
+    Values start;
+    for (ReduceKind kind : kinds)
+      start.append(mine, reductionStart(k, kind));
+    Values sums = walk.walk(
+        tokens, start, needs, 8,
+        [&](const LaneToken &token) {
+          return token.channels(op.getValue(), members > 1 ? int(member) : -1);
+        },
+        [&](Expr, Expr exists, ArrayRef<Expr> made, ArrayRef<Expr> before) {
+          Values next;
+          for (auto [n, kind] : llvm::enumerate(kinds))
+            for (int64_t i = 0; i < mine; ++i) {
+              Expr sum = before[n * mine + i];
+              Expr more = reductionStep(kind, sum, made[i]);
+              // The last token once more changes a sum alone.
+              bool once = kind == ReduceKind::Sum && walk.rows.perWarp() > 1;
+              next.push_back(once ? exists.select(more, sum) : more);
+            }
+          return next;
+        });
+    combineWarps(kinds, sums);
+    k.loop(k.thread(), k.shape.headDim, tokens.block.threads,
+           [&](Expr channel) { storeChannel(op, tokens, member, channel); });
+  }
+  k.barrier(); // the block may read all channels
+}
+
+/// Puts what each warp has where all can read it.
+void SegmentChannels::combineWarps(ArrayRef<ReduceKind> kinds,
+                                   ArrayRef<Expr> sums) {
+  const LaneRows &rows = walk.rows;
+  int64_t mine = rows.accesses * rows.width;
+  Values whole;
+  for (auto [n, kind] : llvm::enumerate(kinds))
+    for (int64_t i = 0; i < mine; ++i) {
+      Expr sum = sums[n * mine + i];
+      for (int64_t mask = rows.lanes; mask < warpSize; mask *= 2)
+        sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
+      whole.push_back(sum);
+    }
+  k.barrier(); // earlier ones have been read
+  for (int64_t access = 0; access < rows.accesses; ++access) {
+    Expr own = rows.isOwn(access), first = rows.row() == 0;
+    k.when(own.valid() ? own & first : first, [&] {
+      for (size_t n = 0; n < kinds.size(); ++n)
+        for (int64_t e = 0; e < rows.width; ++e)
+          k.store(whole[n * mine + access * rows.width + e], parts,
+                  {k.index(int64_t(n)), k.warp(), rows.first(access) + e});
+    });
+  }
+  k.barrier();
+}
+
+/// Of a channel, what against() reads.
+void SegmentChannels::storeChannel(SegmentOp op, const RowBlock &tokens,
+                                   int64_t member, Expr channel) {
+  Values results;
+  for (auto [n, kind] : llvm::enumerate(reductionsOf(op.getKind()))) {
+    Expr result = reductionStart(k, kind);
+    for (int64_t warp = 0; warp < walk.warps; ++warp)
+      result = reductionStep(
+          kind, result,
+          k.load(parts, {k.index(int64_t(n)), k.index(warp), channel}));
+    results.push_back(result);
+  }
+  auto put = [&](int64_t number, Expr value) {
+    k.store(value, numbers[op], {k.index(number), k.index(member), channel});
+  };
+  if (op.getKind() == SegmentKind::Mean)
+    return put(0, results[0] / tokens.count());
+  if (op.getKind() != SegmentKind::MinMax)
+    return put(0, results[0]);
+  Expr least = results[0], range = results[1] - least;
+  Expr divisor = (range == k.f32(0)).select(k.f32(1), range);
+  Expr scale = (divisor < k.f32(0x1p-64)).select(k.f32(0x1p64), k.f32(1));
+  put(Scale, scale);
+  put(Shift, k.f32(0) - least * scale);
+  put(Inverse, k.f32(1) / (divisor * scale));
+}
+
+Expr SegmentChannels::against(SegmentOp op, const Point &point,
+                              llvm::function_ref<Expr()> own) const {
+  auto number = [&](int64_t n) {
+    return k.load(
+        numbers.lookup(op),
+        {k.index(n), k.index(std::max(point.member, 0)), point.channel});
+  };
+  if (op.getKind() != SegmentKind::MinMax)
+    return number(0);
+  return own().multiplyAdd(number(Scale), number(Shift)) * number(Inverse);
+}
