@@ -11,7 +11,7 @@ static constexpr int64_t keyBits = 32;
 static constexpr int64_t digitBits = 11;
 static constexpr int64_t bins = digitBins;
 static_assert(bins == 1 << digitBits);
-/// Items that are ranked among each other, a thread each.
+/// Items that are ranked among each other, two threads each.
 static constexpr int64_t few = 256;
 
 Expr Selection::contains(Expr key, Expr item) const {
@@ -36,12 +36,12 @@ Expr RadixSelect::Place::isBelow(Expr key) const {
 }
 
 RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
-    : k(k), block(block) {
+    : k(k), block(block), most(k.shape.hasRows() ? 1024 : 3072) {
   Type i32 = k.b.getI32Type();
   histogram = k.shared(i32, bins);
   found = k.shared(i32, 4);
-  fewKeys = k.shared(i32, few);
-  fewItems = k.shared(i32, few);
+  leftKeys = k.shared(i32, most);
+  leftItems = k.shared(i32, most);
 }
 
 RadixSelect::Place RadixSelect::start(Expr wanted) const {
@@ -150,13 +150,9 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
   while (place.known < keyBits) {
     clear();
     walk([&](Expr value) {
-      auto count = [&] {
+      k.when(place.has(value), [&] {
         k.atomicAdd(k.i32(1), histogram, {digitOf(place, value)});
-      };
-      if (place.known == 0)
-        count();
-      else
-        k.when(place.has(value), count);
+      });
     });
     k.barrier(); // the histogram is full
     place = find(place);
@@ -174,44 +170,66 @@ Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
     return Values{s.threshold, s.lastTie};
   };
   Values result = k.choose(
-      place.sharing <= k.i32(few),
-      [&] { return values(rank(place, walk, chosen)); },
+      place.sharing <= k.i32(most),
+      [&] {
+        gather(place, walk);
+        return k.choose(
+            place.sharing <= k.i32(few),
+            [&] { return values(rank(place, chosen)); },
+            [&] {
+              auto left = [&](Visit visit) { walkLeft(place, visit); };
+              return values(finishMany(place, items, left, chosen));
+            });
+      },
       [&] { return values(finishMany(place, items, walk, chosen)); });
   return {result[0], result[1]};
 }
 
-/// Few items are left: each thread counts how many come before its own. They are
-/// gathered in any order, and their ranks do not depend on it.
-Selection RadixSelect::rank(const Place &place, WalkItems walk,
-                            llvm::function_ref<void(Expr)> chosen) {
-  Expr zero = k.index(0), last = k.index(3);
+/// What is left, in any order, into shared memory: it is looked at several times, and
+/// what comes of it does not depend on the order.
+void RadixSelect::gather(const Place &place, WalkItems walk) {
+  Expr last = k.index(3);
   k.barrier(); // what was found has been read
   k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {last}); });
   k.barrier(); // there are none yet
   walk([&](Expr key, llvm::function_ref<Expr()> item) {
     k.when(place.has(key), [&] {
       Expr slot = k.atomicAdd(k.i32(1), found, {last}).toIndex();
-      k.store(key, fewKeys, {slot});
-      k.store(item().toI32(), fewItems, {slot});
+      k.store(key, leftKeys, {slot});
+      k.store(item().toI32(), leftItems, {slot});
     });
   });
   k.barrier(); // all are there
-  Expr count = place.sharing.toIndex();
-  k.when(k.thread() < count, [&] {
-    Expr key = k.load(fewKeys, {k.thread()});
-    Expr item = k.load(fewItems, {k.thread()});
-    // Eight are in flight together: alone, each would wait for the last.
-    Expr before = k.stream(
-        zero, count, 1, {k.i32(0)},
-        [&](Expr other) {
-          return Values{k.load(fewKeys, {other}), k.load(fewItems, {other})};
-        },
-        [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
-          Expr earlier =
-              theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
-          return Values{sum[0] + earlier.toI32()};
-        },
-        /*together=*/8)[0];
+}
+
+void RadixSelect::walkLeft(const Place &place, Visit visit) {
+  k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
+    visit(k.load(leftKeys, {i}),
+          [&] { return k.load(leftItems, {i}).toIndex(); });
+  });
+}
+
+/// Few items are left: how many come before each? Two threads count halves.
+Selection RadixSelect::rank(const Place &place,
+                            llvm::function_ref<void(Expr)> chosen) {
+  constexpr int64_t halves = 2;
+  Expr zero = k.index(0), count = place.sharing.toIndex();
+  Expr own = k.thread() / halves, mine = own.min(count - 1);
+  Expr key = k.load(leftKeys, {mine}), item = k.load(leftItems, {mine});
+  // Eight are in flight together: alone, each would wait for the last.
+  Expr before = k.stream(
+      k.thread() % halves, count, halves, {k.i32(0)},
+      [&](Expr other) {
+        return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
+      },
+      [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
+        Expr earlier =
+            theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
+        return Values{sum[0] + earlier.toI32()};
+      },
+      /*together=*/8)[0];
+  before = before + k.shuffleXor(before, 1);
+  k.when((own < count) & (k.thread() % halves == 0), [&] {
     k.when(before + 1 == place.remaining, [&] {
       k.store(key, found, {zero});
       k.store(item, found, {k.index(1)});
@@ -229,20 +247,10 @@ Selection RadixSelect::finishMany(const Place &place, Expr items,
   Place key = refine(place, [&](Count count) {
     walk([&](Expr key, llvm::function_ref<Expr()>) { count(key); });
   });
-  // Of more ties than are wanted the smaller items are selected: those whose
-  // complement is largest.
+  // Of more ties than are wanted the smaller items are selected.
   Expr last = k.choose(
       key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
-      [&] {
-        Place first = start(key.remaining);
-        Place tie = refine(first, [&](Count count) {
-          walk([&](Expr other, llvm::function_ref<Expr()> item) {
-            k.when(other == key.prefix,
-                   [&] { count(item().toI32() ^ k.i32(-1)); });
-          });
-        });
-        return Values{tie.prefix ^ k.i32(-1)};
-      })[0];
+      [&] { return Values{lastTieOf(key, items, walk)}; })[0];
   Selection selection{key.prefix, last};
   if (chosen)
     walk([&](Expr key, llvm::function_ref<Expr()> item) {
@@ -252,4 +260,34 @@ Selection RadixSelect::finishMany(const Place &place, Expr items,
       });
     });
   return selection;
+}
+
+/// Of the items with a key the `remaining`-th: the complement of its number is the
+/// so manyth largest, digit by digit. So many digits as numbers below `items` have.
+Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk) {
+  Expr digits = k.index(1);
+  for (int64_t bits = digitBits; bits < keyBits; bits += digitBits)
+    digits = digits + (items > (int64_t(1) << bits)).toI32().toIndex();
+  Expr all = (digits * digitBits).toI32();
+  Expr ones =
+      (all < keyBits)
+          .select((k.i32(1) << all.min(k.i32(keyBits - 1))) - 1, k.i32(-1));
+  Values found = k.loop(
+      0, digits, 1, {k.i32(0), key.remaining},
+      [&](Expr digit, ArrayRef<Expr> carried) {
+        Expr behind = ((digits - 1 - digit) * digitBits).toI32();
+        clear();
+        walk([&](Expr other, llvm::function_ref<Expr()> item) {
+          k.when(other == key.prefix, [&] {
+            Expr rest = (item().toI32() ^ ones) >> behind;
+            k.when((rest >> digitBits) == carried[0], [&] {
+              k.atomicAdd(k.i32(1), histogram, {(rest & (bins - 1)).toIndex()});
+            });
+          });
+        });
+        k.barrier(); // the histogram is full
+        Place place = find({carried[0], carried[1], {}, 0});
+        return Values{place.prefix, place.remaining};
+      });
+  return found[0] ^ ones;
 }

@@ -41,7 +41,7 @@ Expr RowLists::listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
     return r.block.warpSums(
         walkMarked(k, RowBlock::threads, from, to, k.i32(0), isMember));
   };
-  Expr front = count(k.index(0), r.begin).second;
+  Expr front = countMarked(k, r.block, k.index(0), r.begin, isMember);
   auto [before, total] = count(r.begin, end);
   walkMarked(k, RowBlock::threads, r.begin, end, front + before, isMember,
              [&](Expr token, Expr listed, Expr number) {

@@ -12,8 +12,8 @@
 //
 // Of what another block has computed in the same kernel, a span's block knows
 // nothing: values of other tokens it computes again, but for selections, which
-// it has for every token (Candidates.h). Shared memory: 10 KiB where something is
-// selected (RadixSelect.h), and two numbers a warp.
+// it has for every token (Candidates.h). Shared memory: 8 to 32 KiB where something
+// is selected (RadixSelect.h), and two numbers a warp.
 //
 // A sequence with T <= B, or a head with as few rows, keeps everything: nothing is
 // computed.

@@ -28,18 +28,22 @@ Expr ThreadBlock::reduce(ReduceKind kind, Expr value) {
   return value;
 }
 
-std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value) {
+std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value, int64_t lane) {
   k.barrier();
-  k.when(k.lane() == 0, [&] { k.store(value, integers, {k.warp()}); });
+  k.when(k.lane() == lane, [&] { k.store(value, integers, {k.warp()}); });
   k.barrier();
-  auto sums =
-      k.loop(0, threads / warpSize, 1, {k.i32(0), k.i32(0)},
-             [&](Expr w, ArrayRef<Expr> carried) {
-               Expr n = k.load(integers, {w});
-               Expr front = (w < k.warp()).select(n, k.i32(0));
-               return KernelBuilder::Values{carried[0] + front, carried[1] + n};
-             });
-  return {sums[0], sums[1]};
+  // One by one, each would wait for its load.
+  constexpr int64_t width = 4;
+  Expr front = k.i32(0), all = k.i32(0);
+  for (int64_t first = 0; first < threads / warpSize; first += width) {
+    Expr four = k.loadVector(integers, {k.index(first)}, width);
+    for (int64_t i = 0; i < std::min(width, threads / warpSize - first); ++i) {
+      Expr n = k.element(four, i);
+      front = front + (k.warp() > k.index(first + i)).select(n, k.i32(0));
+      all = all + n;
+    }
+  }
+  return {front, all};
 }
 
 Expr ThreadBlock::exclusiveSum(Expr value) {
@@ -48,13 +52,8 @@ Expr ThreadBlock::exclusiveSum(Expr value) {
     Expr below = k.shuffleUp(inclusive, distance);
     inclusive = (lane >= distance).select(inclusive + below, inclusive);
   }
-  // Lane 0 of each warp publishes the warp's total.
-  Expr total = inclusive;
-  for (int64_t mask = warpSize / 2; mask; mask /= 2) {
-    Expr other = k.shuffleXor(total, mask);
-    total = total.max(other); // inclusive sums ascend: the last is the largest
-  }
-  return warpSums(total).first + inclusive - value;
+  // The last lane has its warp's total.
+  return warpSums(inclusive, warpSize - 1).first + inclusive - value;
 }
 
 Expr ThreadBlock::fromLastThread(llvm::function_ref<Expr()> make) {
@@ -85,6 +84,20 @@ Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
           visit(base + k.lane(), mark[0], number[0] + bitsBelow(k, bits));
         return KernelBuilder::Values{number[0] + k.popcount(bits)};
       })[0];
+}
+
+Expr kvc::countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,
+                      llvm::function_ref<Expr(Expr)> isMarked) {
+  Expr count = k.stream(
+      from + k.thread(), to, block.threads, {k.i32(0)},
+      [&](Expr item) { return KernelBuilder::Values{isMarked(item)}; },
+      [&](Expr, ArrayRef<Expr> mark, ArrayRef<Expr> sum) {
+        return KernelBuilder::Values{sum[0] + mark[0].toI32()};
+      },
+      /*together=*/16)[0];
+  for (int64_t mask = warpSize / 2; mask; mask /= 2)
+    count = count + k.shuffleXor(count, mask);
+  return block.warpSums(count).second;
 }
 
 Expr kvc::bitsBelow(KernelBuilder &k, Expr ballot) {

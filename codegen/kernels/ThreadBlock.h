@@ -22,8 +22,9 @@ public:
   Expr exclusiveSum(Expr value);
   /// What the last thread makes, i32; the others do not.
   Expr fromLastThread(llvm::function_ref<Expr()> make);
-  /// Sums of one i32 per warp (its lane 0's): of the warps in front, of all.
-  std::pair<Expr, Expr> warpSums(Expr value);
+  /// Sums of one i32 per warp, which this lane of it has: of the warps in front, of
+  /// all.
+  std::pair<Expr, Expr> warpSums(Expr value, int64_t lane = 0);
 
 private:
   KernelBuilder &k;
@@ -38,6 +39,11 @@ Expr walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
                 Expr start, llvm::function_ref<Expr(Expr item)> isMarked,
                 llvm::function_ref<void(Expr item, Expr marked, Expr number)>
                     visit = nullptr);
+
+/// How many of the items `from` to `to` are marked, i32: the same, where nobody asks
+/// which. No lane waits for others, so that many items of a thread are in flight.
+Expr countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,
+                 llvm::function_ref<Expr(Expr item)> isMarked);
 
 /// The number of set bits of lower lanes.
 Expr bitsBelow(KernelBuilder &k, Expr ballot);
