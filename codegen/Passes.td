@@ -50,6 +50,24 @@ def SIMTToNVVM : Pass<"convert-simt-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::memref::MemRefDialect"];
 }
 
+def GPUToWarps : Pass<"convert-gpu-to-warps", "::mlir::ModuleOp"> {
+  let summary = "build beside each gpu.func a function that a warp runs";
+  let description = [{
+    What is the same in all lanes stays a scalar, what differs becomes vectors of
+    32; branches and loops in which lanes part are masked. `@k.warp(ptr thread,
+    ptr args)` has the attribute `kvc.warp_of`, and `kvc.barriers` where it meets
+    the other warps. A kernel with an op that has no such form is left out, with a
+    remark that names the op. [The host target](host.md) has the rules.
+
+    Example: test/codegen/convert-gpu-to-warps.mlir
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
 def GPUToHost : Pass<"convert-gpu-to-host", "::mlir::ModuleOp"> {
   let summary = "turn gpu.func into functions that a fiber per thread runs";
   let description = [{

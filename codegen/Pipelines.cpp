@@ -62,6 +62,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
 
 void kvc::buildHostPipeline(OpPassManager &manager) {
   manager.nest<gpu::GPUModuleOp>().addPass(createExpandMath());
+  manager.addPass(createGPUToWarps());
   manager.addPass(createGPUToHost());
   addCommonLowering(manager);
   manager.addPass(createConvertVectorToLLVMPass());

@@ -3,46 +3,27 @@
 #include "emulator/Emulator.h"
 
 #include "emulator/Blocks.h"
-
-#include "runtime/base/Failure.h"
+#include "emulator/Fiber.h"
+#include "emulator/Functions.h"
 #include "emulator/Mma.h"
-
-#include <boost/context/detail/fcontext.hpp>
+#include "emulator/Stacks.h"
+#include "runtime/base/Failure.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
 #include <vector>
 
-#include <sys/mman.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define KVC_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define KVC_ASAN 1
-#endif
-#endif
-#ifdef KVC_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 using namespace kvc::rt;
-namespace fibers = boost::context::detail;
 
 namespace {
 
 constexpr uint32_t warpSize = 32;
 /// A kernel's, and what it calls of the emulation and the mathematical library.
 constexpr size_t stackBytes = KVC_SIMT_STACK_BYTES + 32 * 1024;
-/// From stack to stack. All threads of a warp are in the same frames: a power of two
-/// would put these into the same few sets of the cache, where they push each other out.
-constexpr size_t stackPitch = stackBytes + 9 * 64;
 
 /// Where a thread waits. The names are for the report of a divergence.
 enum class Call { None, Barrier, SyncWarp, ShuffleXor, ShuffleUp, Ballot, Mma };
@@ -62,9 +43,7 @@ struct Thread {
   kvc_simt_thread context;
   class BlockRunner *runner;
   Warp *warp;
-  fibers::fcontext_t fiber;
-  void *stack;
-  void *fakeStack = nullptr;
+  Fiber fiber;
   bool done = true, runnable = false;
   Call call = Call::None;
   // Operands and result of the call it waits in.
@@ -73,45 +52,11 @@ struct Thread {
   float *c = nullptr;
 };
 
-/// Stacks of the threads of one block.
-class StackPool {
-public:
-  explicit StackPool(size_t count) : count(count), bytes(count * stackPitch) {
-    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-      throw fail(KVC_INTERNAL_ERROR, "cannot map {} bytes of stacks", bytes);
-  }
-  ~StackPool() { munmap(memory, bytes); }
-  StackPool(const StackPool &) = delete;
-  StackPool &operator=(const StackPool &) = delete;
-  void *stack(size_t i) const {
-    return static_cast<char *>(memory) + i * stackPitch;
-  }
-
-  const size_t count;
-
-private:
-  void *memory;
-  size_t bytes;
-};
-
-/// The running operating-system thread's, kept for its lifetime: new ones at every
-/// launch would be pages that the system has to clear.
-const StackPool &stacksFor(size_t count) {
-  static thread_local std::optional<StackPool> pool;
-  if (!pool || pool->count < count) {
-    pool.reset();
-    pool.emplace(count);
-  }
-  return *pool;
-}
-
 class BlockRunner {
 public:
   BlockRunner(const HostLaunch &launch, const uint64_t *args, uint64_t seed)
       : launch(launch), args(args), seed(seed),
-        pool(stacksFor(launch.blockSize)), threads(launch.blockSize),
+        pool(stacksFor(launch.blockSize, stackBytes)), threads(launch.blockSize),
         warps(launch.blockSize / warpSize), warpOrder(warps.size()) {
     size_t words = (launch.sharedBytes + 15) / 16 * 16;
     shared.reset(static_cast<char *>(
@@ -119,7 +64,6 @@ public:
     for (uint32_t i = 0; i < launch.blockSize; ++i) {
       threads[i].runner = this;
       threads[i].warp = &warps[i / warpSize];
-      threads[i].stack = pool.stack(i);
       warps[i / warpSize].lanes[i % warpSize] = &threads[i];
     }
     for (size_t i = 0; i < warps.size(); ++i)
@@ -205,46 +149,31 @@ private:
   };
   std::unique_ptr<char, FreeDeleter> shared;
   std::mt19937_64 random;
-  fibers::fcontext_t scheduler = nullptr;
   uint32_t alive = 0, atBarrier = 0;
   std::optional<Failure> mismatch;
-#ifdef KVC_ASAN
-  void *schedulerFake = nullptr;
-  const void *schedulerStack = nullptr;
-  size_t schedulerBytes = 0;
-#endif
 
   static const kvc_simt_ops &table();
 
   void start(Thread &thread, uint32_t index, uint32_t x, uint32_t y,
              uint32_t z) {
-#ifdef KVC_ASAN
-    __asan_unpoison_memory_region(thread.stack, stackBytes);
-#endif
     thread.context = {index, {x, y, z}, shared.get(), &table()};
     thread.done = false;
     thread.runnable = true;
     thread.call = Call::None;
     thread.warp->arrived = 0;
-    thread.fiber = fibers::make_fcontext(
-        static_cast<char *>(thread.stack) + stackBytes, stackBytes, enter);
+    thread.fiber.start(pool.stack(index), stackBytes, enter, &thread);
   }
 
-  static void enter(fibers::transfer_t from) {
-    Thread &thread = *static_cast<Thread *>(from.data);
+  static void enter(void *argument) {
+    Thread &thread = *static_cast<Thread *>(argument);
     BlockRunner &runner = *thread.runner;
-    runner.scheduler = from.fctx;
-#ifdef KVC_ASAN
-    __sanitizer_finish_switch_fiber(nullptr, &runner.schedulerStack,
-                                    &runner.schedulerBytes);
-#endif
     runner.launch.entry(&thread.context, runner.args);
     thread.done = true;
     --runner.alive;
     // Threads that have left no longer count at a barrier.
     if (runner.alive && runner.atBarrier == runner.alive)
       runner.releaseBarrier();
-    runner.leave(thread, /*forGood=*/true);
+    thread.fiber.leave(/*forGood=*/true);
   }
 
   void releaseBarrier() {
@@ -266,42 +195,16 @@ private:
       if (thread.done || !thread.runnable)
         continue;
       ran = true;
-      resume(thread);
+      thread.fiber.resume();
       if (mismatch)
         throw *mismatch;
     }
     return ran;
   }
 
-  void resume(Thread &thread) {
-#ifdef KVC_ASAN
-    __sanitizer_start_switch_fiber(&schedulerFake, thread.stack, stackBytes);
-#endif
-    fibers::transfer_t back = fibers::jump_fcontext(thread.fiber, &thread);
-#ifdef KVC_ASAN
-    __sanitizer_finish_switch_fiber(schedulerFake, nullptr, nullptr);
-#endif
-    thread.fiber = back.fctx;
-  }
-
   void wait(Thread &thread) {
     thread.runnable = false;
-    leave(thread, /*forGood=*/false);
-  }
-
-  /// Back to the scheduler.
-  void leave(Thread &thread, bool forGood) {
-#ifdef KVC_ASAN
-    __sanitizer_start_switch_fiber(forGood ? nullptr : &thread.fakeStack,
-                                   schedulerStack, schedulerBytes);
-#endif
-    fibers::transfer_t again = fibers::jump_fcontext(scheduler, nullptr);
-#ifdef KVC_ASAN
-    __sanitizer_finish_switch_fiber(thread.fakeStack, &schedulerStack,
-                                    &schedulerBytes);
-#endif
-    scheduler = again.fctx;
-    (void)forGood;
+    thread.fiber.leave(/*forGood=*/false);
   }
 
   /// What a warp does together once all lanes are there.
@@ -389,12 +292,7 @@ const kvc_simt_ops &BlockRunner::table() {
         thread.c = c;
         exchange(t, Call::Mma, steps, bf16);
       },
-      [](float x) {
-        // As a GPU has it: no numbers below the smallest normal one.
-        float y = std::exp2(x);
-        return y < std::numeric_limits<float>::min() ? 0 : y;
-      },
-      [](float x) { return std::log2(x); },
+      exp2OfGPU, log2OfGPU, multiplyWarp,
   };
   return ops;
 }

@@ -1,6 +1,7 @@
 //===- HostDevice.cpp - kernels on the CPU --------------------------------===//
 
 #include "emulator/Emulator.h"
+#include "emulator/Warps.h"
 #include "kvc/host.h"
 #include "runtime/base/Failure.h"
 #include "runtime/device/Targets.h"
@@ -33,6 +34,11 @@ public:
 
   void launch(const Launch &launch, void *) override {
     const kvc_host_entry &entry = *kernels[launch.kernel];
+    // Orders of threads are for their emulation.
+    if (!seed && entry.warp && hasProcessor(entry.warp_processor))
+      return runWarps({entry.name, entry.warp, launch.grid, launch.block,
+                       entry.shared_bytes},
+                      launch.args.data(), threads);
     emulate({entry.name, entry.entry, launch.grid, launch.block,
              entry.shared_bytes},
             launch.args.data(), threads, seed);

@@ -38,3 +38,27 @@ void kvc::rt::warpMma(const uint32_t *const a[32], const uint32_t *const b[32],
                       float *const c[32], uint32_t steps, bool bf16) {
   bf16 ? run<fromBF16>(a, b, c, steps) : run<fromF16>(a, b, c, steps);
 }
+
+void kvc::rt::multiplyWarp(const uint32_t *a, const uint32_t *b, float *c,
+                           uint32_t steps, uint32_t bf16) {
+  // First as the lanes have it.
+  uint32_t left[32][64], right[32][32];
+  float sums[32][4];
+  const uint32_t *lefts[32], *rights[32];
+  float *all[32];
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t r = 0; r < 4 * steps; ++r)
+      left[lane][r] = a[r * 32 + lane];
+    for (uint32_t r = 0; r < 2 * steps; ++r)
+      right[lane][r] = b[r * 32 + lane];
+    for (uint32_t r = 0; r < 4; ++r)
+      sums[lane][r] = c[r * 32 + lane];
+    lefts[lane] = left[lane];
+    rights[lane] = right[lane];
+    all[lane] = sums[lane];
+  }
+  warpMma(lefts, rights, all, steps, bf16 != 0);
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t r = 0; r < 4; ++r)
+      c[r * 32 + lane] = sums[lane][r];
+}

@@ -13,6 +13,10 @@ namespace kvc::rt {
 void warpMma(const uint32_t *const a[32], const uint32_t *const b[32],
              float *const c[32], uint32_t steps, bool bf16);
 
+/// The same with register r of lane l at [r * 32 + l].
+void multiplyWarp(const uint32_t *a, const uint32_t *b, float *c,
+                  uint32_t steps, uint32_t bf16);
+
 } // namespace kvc::rt
 
 #endif // KVC_EMULATOR_MMA_H

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/TargetSelect.h"
@@ -34,13 +35,26 @@ std::string kvc::manifestOf(ModuleOp module) {
 
 namespace {
 
-/// The host kernels as LLVM IR, with the shared bytes of each.
+/// A host kernel, the functions of its two forms.
+struct HostKernel {
+  std::string thread, warp; // warp: empty where there is none
+  int64_t sharedBytes = 0;
+  bool barriers = false;
+};
+
+/// The host kernels as LLVM IR.
 struct HostModule {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
   std::unique_ptr<llvm::TargetMachine> machine;
-  SmallVector<std::pair<std::string, int64_t>> kernels;
+  SmallVector<HostKernel> kernels;
+  /// What warps' functions need of the processor.
+  kvc_host_processor processor = KVC_ANY_PROCESSOR;
 };
+
+/// Of x86 that nobody has named: warps are for its third level, where vectors have
+/// eight lanes and a multiply-add is an instruction.
+constexpr const char *warpCPU = "x86-64-v3";
 
 llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
                       HostModule &host) {
@@ -50,10 +64,20 @@ llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
   buildHostPipeline(manager);
   if (failed(manager.run(*copy)))
     return llvm::createStringError("lowering to the host failed");
+  llvm::StringMap<Operation *> warps;
   for (Operation &op : copy->getOps())
-    if (auto bytes = op.getAttrOfType<IntegerAttr>("kvc.shared_bytes"))
-      host.kernels.push_back(
-          {SymbolTable::getSymbolName(&op).str(), bytes.getInt()});
+    if (auto of = op.getAttrOfType<StringAttr>("kvc.warp_of"))
+      warps[of.getValue()] = &op;
+  for (Operation &op : copy->getOps())
+    if (auto bytes = op.getAttrOfType<IntegerAttr>("kvc.shared_bytes")) {
+      HostKernel kernel{SymbolTable::getSymbolName(&op).str(), "",
+                        bytes.getInt()};
+      if (Operation *warp = warps.lookup(kernel.thread)) {
+        kernel.warp = SymbolTable::getSymbolName(warp).str();
+        kernel.barriers = warp->hasAttr("kvc.barriers");
+      }
+      host.kernels.push_back(kernel);
+    }
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
@@ -77,6 +101,18 @@ llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
     return llvm::createStringError("translation to LLVM IR failed");
   host.module->setTargetTriple(triple);
   host.module->setDataLayout(host.machine->createDataLayout());
+  bool named = options.hostCPU != "generic" || !triple.isX86();
+  host.processor = named ? KVC_ANY_PROCESSOR : KVC_X86_64_V3;
+  llvm::StringSet<> threads;
+  for (const HostKernel &kernel : host.kernels)
+    threads.insert(kernel.thread);
+  for (llvm::Function &function : *host.module) {
+    if (function.isDeclaration() || threads.contains(function.getName()))
+      continue;
+    function.setLinkage(llvm::GlobalValue::InternalLinkage);
+    if (!named)
+      function.addFnAttr("target-cpu", warpCPU);
+  }
   return llvm::Error::success();
 }
 
@@ -92,6 +128,7 @@ public:
   llvm::Constant *text(StringRef string) {
     return constant(llvm::ConstantDataArray::getString(context, string));
   }
+  llvm::Constant *none() { return llvm::ConstantPointerNull::get(pointer); }
   llvm::Constant *number(uint64_t n) { return llvm::ConstantInt::get(i64, n); }
   llvm::Constant *structure(ArrayRef<llvm::Constant *> fields) {
     return llvm::ConstantStruct::getAnon(context, fields);
@@ -160,12 +197,21 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
     images.push_back(builder.structure(
         {builder.text(chip), builder.text(*ptx), builder.number(ptx->size())}));
   }
-  for (auto &[name, bytes] : host.kernels) {
-    llvm::Function *kernel = host.module->getFunction(name);
-    kernel->setLinkage(llvm::GlobalValue::InternalLinkage);
-    kernel->addFnAttr("warn-stack-size", std::to_string(KVC_SIMT_STACK_BYTES));
-    kernels.push_back(
-        builder.structure({builder.text(name), kernel, builder.number(bytes)}));
+  for (const HostKernel &kernel : host.kernels) {
+    auto function = [&](StringRef name, int64_t bytes) -> llvm::Constant * {
+      if (name.empty())
+        return builder.none();
+      llvm::Function *entry = host.module->getFunction(name);
+      entry->setLinkage(llvm::GlobalValue::InternalLinkage);
+      entry->addFnAttr("warn-stack-size", std::to_string(bytes));
+      return entry;
+    };
+    kernels.push_back(builder.structure(
+        {builder.text(kernel.thread),
+         function(kernel.thread, KVC_SIMT_STACK_BYTES),
+         builder.number(kernel.sharedBytes),
+         function(kernel.warp, KVC_SIMT_WARP_STACK_BYTES),
+         builder.number(host.processor)}));
   }
   std::string symbol = ("kvc_policy_" + targetOf(module).getName()).str();
   llvm::GlobalVariable *artifact =

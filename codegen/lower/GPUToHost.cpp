@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/lower/HostFrame.h"
 #include "codegen/Passes.h"
 #include "kvc/simt.h"
 
@@ -14,7 +15,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <cstddef>
 
@@ -32,27 +32,45 @@ namespace {
 // Half precision without library calls
 //===----------------------------------------------------------------------===//
 
+/// `element`, or as many of it as `like` has.
+static Type typeLike(Type like, Type element) {
+  auto vector = dyn_cast<VectorType>(like);
+  return vector ? VectorType::get(vector.getShape(), element) : element;
+}
+
+static Value constantLike(ImplicitLocOpBuilder &b, Type like, TypedAttr number) {
+  auto vector = dyn_cast<VectorType>(typeLike(like, number.getType()));
+  return arith::ConstantOp::create(
+      b, vector ? TypedAttr(DenseElementsAttr::get(vector, number)) : number);
+}
+
+static bool isOf(Type type, bool (Type::*is)() const) {
+  return (getElementTypeOrSelf(type).*is)();
+}
+
 /// f16 -> f32 by bits: widen the exponent, then scale to restore the bias; the
 /// multiplication makes subnormals right.
 struct ExpandExtF16 : public OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ExtFOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.getIn().getType().isF16() || !op.getType().isF32())
+    Type f32 = op.getType();
+    if (!isOf(op.getIn().getType(), &Type::isF16) || !isOf(f32, &Type::isF32))
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type i32 = b.getI32Type(), f32 = b.getF32Type();
+    Type i32 = typeLike(f32, b.getI32Type());
     auto constant = [&](int64_t n) -> Value {
-      return arith::ConstantIntOp::create(b, n, 32);
+      return constantLike(b, f32, b.getI32IntegerAttr(int32_t(n)));
     };
     Value half = arith::ExtUIOp::create(
-        b, i32, arith::BitcastOp::create(b, b.getI16Type(), op.getIn()));
+        b, i32,
+        arith::BitcastOp::create(b, typeLike(f32, b.getI16Type()), op.getIn()));
     Value magnitude = arith::ShLIOp::create(
         b, arith::AndIOp::create(b, half, constant(0x7fff)), constant(13));
     Value sign = arith::ShLIOp::create(
         b, arith::AndIOp::create(b, half, constant(0x8000)), constant(16));
-    Value scale =
-        arith::ConstantOp::create(b, b.getFloatAttr(f32, std::ldexp(1.0, 112)));
+    Value scale = constantLike(
+        b, f32, b.getF32FloatAttr(float(std::ldexp(1.0, 112))));
     Value scaled = arith::BitcastOp::create(
         b, i32,
         arith::MulFOp::create(b, arith::BitcastOp::create(b, f32, magnitude),
@@ -74,10 +92,11 @@ struct ExpandExtBF16 : public OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ExtFOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.getIn().getType().isBF16() || !op.getType().isF32())
+    if (!isOf(op.getIn().getType(), &Type::isBF16) ||
+        !isOf(op.getType(), &Type::isF32))
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type i16 = b.getI16Type(), i32 = b.getI32Type();
+    Type i16 = b.getI16Type(), i32 = typeLike(op.getType(), b.getI32Type());
     Value from = op.getIn(), bits;
     auto element = from.getDefiningOp<vector::ExtractOp>();
     if (element && !element.hasDynamicPosition() &&
@@ -91,12 +110,13 @@ struct ExpandExtBF16 : public OpRewritePattern<arith::ExtFOp> {
                                        element.getStaticPosition().front());
     } else {
       b.setInsertionPointAfterValue(from);
-      bits = arith::BitcastOp::create(b, i16, from);
+      bits = arith::BitcastOp::create(b, typeLike(op.getType(), i16), from);
     }
     b.setInsertionPoint(op);
-    Value high = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i32, bits),
-                                       arith::ConstantIntOp::create(b, 16, 32));
-    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, b.getF32Type(), high);
+    Value high = arith::ShLIOp::create(
+        b, arith::ExtUIOp::create(b, i32, bits),
+        constantLike(b, op.getType(), b.getI32IntegerAttr(16)));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), high);
     return success();
   }
 };
@@ -107,12 +127,13 @@ struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::TruncFOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.getType().isF16() || !op.getIn().getType().isF32())
+    Type f32 = op.getIn().getType();
+    if (!isOf(op.getType(), &Type::isF16) || !isOf(f32, &Type::isF32))
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type i32 = b.getI32Type(), f32 = b.getF32Type();
+    Type i32 = typeLike(f32, b.getI32Type());
     auto constant = [&](int64_t n) -> Value {
-      return arith::ConstantIntOp::create(b, n, 32);
+      return constantLike(b, f32, b.getI32IntegerAttr(int32_t(n)));
     };
     Value bits = arith::BitcastOp::create(b, i32, op.getIn());
     Value sign = arith::AndIOp::create(b, bits, constant(INT32_MIN));
@@ -125,7 +146,7 @@ struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
                               constant(0xfff - (int64_t(112) << 23)));
     Value normal = arith::ShRUIOp::create(b, rounded, constant(13));
     // Subnormal results: let an addition at the right scale round.
-    Value magic = arith::ConstantOp::create(b, b.getFloatAttr(f32, 0.5));
+    Value magic = constantLike(b, f32, b.getF32FloatAttr(0.5));
     Value shifted = arith::AddFOp::create(
         b, arith::BitcastOp::create(b, f32, magnitude), magic);
     Value subnormal = arith::SubIOp::create(
@@ -145,7 +166,8 @@ struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
     half = arith::OrIOp::create(b, half,
                                 arith::ShRUIOp::create(b, sign, constant(16)));
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(
-        op, op.getType(), arith::TruncIOp::create(b, b.getI16Type(), half));
+        op, op.getType(),
+        arith::TruncIOp::create(b, typeLike(f32, b.getI16Type()), half));
     return success();
   }
 };
@@ -154,13 +176,10 @@ struct ExpandTruncF16 : public OpRewritePattern<arith::TruncFOp> {
 // One kernel
 //===----------------------------------------------------------------------===//
 
-class HostKernel {
+class HostKernel : HostFrame {
 public:
-  HostKernel(gpu::GPUFuncOp kernel, ModuleOp module)
-      : kernel(kernel), b(kernel.getLoc(), kernel),
-        pointer(LLVM::LLVMPointerType::get(kernel.getContext())) {
-    b.setInsertionPointToEnd(module.getBody());
-  }
+  HostKernel(gpu::GPUFuncOp kernel, ImplicitLocOpBuilder &builder)
+      : HostFrame(builder), kernel(kernel) {}
 
   void convert() {
     auto func = func::FuncOp::create(b, kernel.getName(),
@@ -172,34 +191,21 @@ public:
     Value args = entry.insertArgument(1u, pointer, b.getLoc());
     b.setInsertionPointToStart(&entry);
     for (unsigned i = 0; i < arguments; ++i)
-      replaceArgument(entry.getArgument(2 + i), args, i * 8);
+      replaceArgument(entry.getArgument(2 + i), args, i);
     Value shared = field(pointer, offsetof(kvc_simt_thread, shared));
-    int64_t offset = 0;
-    for (unsigned i = 2 + arguments; i < entry.getNumArguments(); ++i) {
-      BlockArgument memory = entry.getArgument(i);
-      auto type = cast<MemRefType>(memory.getType());
-      memory.replaceAllUsesWith(memoryAt(type, at(shared, offset)));
-      offset += llvm::alignTo(
-          type.getNumElements() * type.getElementTypeBitWidth() / 8, 16);
-    }
+    int64_t bytes = placeShared(
+        entry.getArguments().drop_front(2 + arguments),
+        [&](BlockArgument memory, int64_t offset) {
+          memory.replaceAllUsesWith(memoryAt(
+              cast<MemRefType>(memory.getType()), at(shared, offset)));
+        });
     entry.eraseArguments(2, entry.getNumArguments() - 2);
-    func->setAttr("kvc.shared_bytes", b.getI64IntegerAttr(offset));
+    func->setAttr("kvc.shared_bytes", b.getI64IntegerAttr(bytes));
     func.walk([&](Operation *op) { replace(op); });
   }
 
 private:
   gpu::GPUFuncOp kernel;
-  ImplicitLocOpBuilder b;
-  Type pointer;
-  Value context;
-
-  Value at(Value base, int64_t bytes) {
-    return LLVM::GEPOp::create(b, pointer, b.getI8Type(), base,
-                               ArrayRef<LLVM::GEPArg>{int32_t(bytes)});
-  }
-  Value field(Type type, int64_t offset) {
-    return LLVM::LoadOp::create(b, type, at(context, offset));
-  }
 
   /// A memref of static shape at an address.
   Value memoryAt(MemRefType type, Value address) {
@@ -209,27 +215,10 @@ private:
     return UnrealizedConversionCastOp::create(b, type, descriptor).getResult(0);
   }
 
-  void replaceArgument(BlockArgument argument, Value args, int64_t offset) {
-    auto memref = dyn_cast<MemRefType>(argument.getType());
-    Value value = LLVM::LoadOp::create(b, memref ? pointer : argument.getType(),
-                                       at(args, offset));
-    argument.replaceAllUsesWith(memref ? memoryAt(memref, value) : value);
-  }
-
-  /// Calls entry `offset` of the context's table.
-  Value call(int64_t offset, Type result, ValueRange operands,
-             bool withContext = true) {
-    Value table = field(pointer, offsetof(kvc_simt_thread, ops));
-    Value function = LLVM::LoadOp::create(b, pointer, at(table, offset));
-    SmallVector<Value> all{function};
-    if (withContext)
-      all.push_back(context);
-    all.append(operands.begin(), operands.end());
-    auto type = LLVM::LLVMFunctionType::get(
-        result ? result : LLVM::LLVMVoidType::get(b.getContext()),
-        SmallVector<Type>(ValueRange(all).drop_front().getTypes()));
-    auto op = LLVM::CallOp::create(b, type, all);
-    return result ? op.getResult() : Value();
+  void replaceArgument(BlockArgument value, Value args, unsigned index) {
+    auto memref = dyn_cast<MemRefType>(value.getType());
+    Value slot = argument(args, index, value.getType());
+    value.replaceAllUsesWith(memref ? memoryAt(memref, slot) : slot);
   }
 
   Value coordinate(int64_t offset) {
@@ -353,7 +342,9 @@ struct GPUToHostPass : public kvc::impl::GPUToHostBase<GPUToHostPass> {
                                           /*replaceTypes=*/true);
       for (auto kernel :
            llvm::make_early_inc_range(target.getOps<gpu::GPUFuncOp>())) {
-        HostKernel(kernel, module).convert();
+        ImplicitLocOpBuilder builder(kernel.getLoc(), kernel);
+        builder.setInsertionPointToEnd(module.getBody());
+        HostKernel(kernel, builder).convert();
         kernel.erase();
       }
       target.erase();

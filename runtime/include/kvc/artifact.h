@@ -13,7 +13,7 @@
 #include "kvc/simt.h"
 
 #define KVC_ARTIFACT_MAGIC "kvc-art"
-#define KVC_ARTIFACT_VERSION 2u
+#define KVC_ARTIFACT_VERSION 3u
 
 /* Kernels keep a word of block memory for each KV head in places. */
 #define KVC_MAX_KV_HEADS 1024
@@ -42,10 +42,18 @@ typedef struct kvc_image {
   uint64_t size;    /* without the zero */
 } kvc_image;
 
+/* What code needs of the processor that runs it. */
+typedef enum kvc_host_processor {
+  KVC_ANY_PROCESSOR = 0, /* any of its kind, or the one that the compiler was told */
+  KVC_X86_64_V3 = 1      /* AVX2, FMA and what else the third level has */
+} kvc_host_processor;
+
 typedef struct kvc_host_entry {
   const char *name; /* as in the manifest */
   kvc_host_kernel entry;
   uint64_t shared_bytes;
+  kvc_host_kernel warp;    /* the same for a warp at a time; may be null */
+  uint64_t warp_processor; /* kvc_host_processor */
 } kvc_host_entry;
 
 typedef struct kvc_artifact {

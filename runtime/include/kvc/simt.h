@@ -34,6 +34,9 @@ typedef struct kvc_simt_ops {
               float *c, uint32_t steps, uint32_t bf16);
   float (*exp2)(float);
   float (*log2)(float);
+  /* The same of a whole warp: register r of lane l is at [r * 32 + l]. */
+  void (*warp_mma)(const uint32_t *a, const uint32_t *b, float *c,
+                   uint32_t steps, uint32_t bf16);
 } kvc_simt_ops;
 
 typedef struct kvc_simt_thread {
@@ -46,7 +49,10 @@ typedef struct kvc_simt_thread {
 /* The most that one call of a kernel may take of its thread's stack. */
 #define KVC_SIMT_STACK_BYTES (96 * 1024)
 
-/* One thread of a kernel. Every argument fills one 64-bit slot: a pointer, an
+/* The same of a warp's. */
+#define KVC_SIMT_WARP_STACK_BYTES (480 * 1024)
+
+/* One thread of a kernel, or a warp: `thread` is its first then. Every argument fills one 64-bit slot: a pointer, an
  * int64 or, in its low half, a float. */
 typedef void (*kvc_host_kernel)(kvc_simt_thread *, const uint64_t *args);
 

@@ -1,0 +1,188 @@
+//===- Uniformity.cpp -----------------------------------------------------===//
+
+#include "codegen/lower/Uniformity.h"
+
+#include "codegen/simt/SIMT.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static constexpr int64_t warpSize = 32;
+
+static LaneForm uniform(int64_t multiple = 1) {
+  return {LaneForm::Uniform, 0, multiple};
+}
+static LaneForm linear(int64_t stride, int64_t multiple) {
+  return stride ? LaneForm{LaneForm::Linear, stride, multiple}
+                : uniform(multiple);
+}
+static const LaneForm varying{LaneForm::Varying, 0, 1};
+
+static int64_t multipleOf(int64_t number) {
+  if (number % LaneForm::maxMultiple == 0)
+    return LaneForm::maxMultiple;
+  return int64_t(1) << llvm::countr_zero(uint64_t(number));
+}
+
+/// What is known of a value that is one or the other, the same one in all lanes.
+static LaneForm join(LaneForm a, LaneForm b) {
+  if (a.kind == LaneForm::Varying || a.kind != b.kind || a.stride != b.stride)
+    return varying;
+  a.multiple = std::min(a.multiple, b.multiple);
+  return a;
+}
+
+static std::optional<int64_t> constantOf(Value value) {
+  APInt number;
+  if (matchPattern(value, m_ConstantInt(&number)) &&
+      number.getSignificantBits() <= 64)
+    return number.getSExtValue();
+  return std::nullopt;
+}
+
+Uniformity::Uniformity(gpu::GPUFuncOp kernel) {
+  for (BlockArgument argument : kernel.getBody().getArguments())
+    forms[argument] = uniform();
+  visit(kernel.getBody().front());
+}
+
+bool Uniformity::diverges(Operation *op) const {
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return !of(branch.getCondition()).isUniform();
+  auto loop = cast<scf::ForOp>(op);
+  return !of(loop.getLowerBound()).isUniform() ||
+         !of(loop.getUpperBound()).isUniform() ||
+         !of(loop.getStep()).isUniform();
+}
+
+void Uniformity::visit(Block &block) {
+  for (Operation &op : block)
+    visit(op);
+}
+
+void Uniformity::visit(Operation &op) {
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return visit(branch);
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return visit(loop);
+  for (Value result : op.getResults())
+    forms[result] = resultOf(op);
+}
+
+void Uniformity::visit(scf::IfOp op) {
+  visit(*op.thenBlock());
+  if (op.elseBlock())
+    visit(*op.elseBlock());
+  for (unsigned i = 0; i < op.getNumResults(); ++i)
+    forms[op.getResult(i)] = diverges(op)
+                                 ? varying
+                                 : join(of(op.thenYield().getOperand(i)),
+                                        of(op.elseYield().getOperand(i)));
+}
+
+void Uniformity::visit(scf::ForOp op) {
+  LaneForm from = of(op.getLowerBound()), step = of(op.getStep());
+  bool together = !diverges(op);
+  forms[op.getInductionVar()] =
+      step.isUniform() && from.kind != LaneForm::Varying
+          ? linear(from.stride, std::min(from.multiple, step.multiple))
+          : varying;
+  // Lanes leave a loop that diverges one after another, so what it carries differs.
+  for (auto [argument, start] :
+       llvm::zip(op.getRegionIterArgs(), op.getInitArgs()))
+    forms[argument] = together ? of(start) : varying;
+  for (bool changed = true; changed;) {
+    changed = false;
+    visit(*op.getBody());
+    for (auto [argument, next] :
+         llvm::zip(op.getRegionIterArgs(), op.getYieldedValues())) {
+      LaneForm joined = join(of(argument), of(next));
+      changed |= !(joined == of(argument));
+      forms[argument] = joined;
+    }
+  }
+  for (auto [result, argument] :
+       llvm::zip(op.getResults(), op.getRegionIterArgs()))
+    forms[result] = of(argument);
+}
+
+LaneForm Uniformity::productOf(Operation &op) const {
+  LaneForm a = of(op.getOperand(0)), b = of(op.getOperand(1));
+  int64_t multiple =
+      std::min(a.multiple * b.multiple, LaneForm::maxMultiple);
+  if (a.isUniform() && b.isUniform())
+    return uniform(multiple);
+  for (auto [form, factor] : {std::pair{a, constantOf(op.getOperand(1))},
+                              std::pair{b, constantOf(op.getOperand(0))}})
+    if (form.kind == LaneForm::Linear && factor &&
+        std::abs(*factor) < (int64_t(1) << 20))
+      return linear(form.stride * *factor, multiple);
+  return varying;
+}
+
+/// Of (base + lane) by a constant, where no lane carries into the base.
+LaneForm Uniformity::quotientOf(Operation &op, bool remainder) const {
+  LaneForm a = of(op.getOperand(0)), b = of(op.getOperand(1));
+  if (a.isUniform() && b.isUniform())
+    return uniform();
+  std::optional<int64_t> divisor = constantOf(op.getOperand(1));
+  if (a.kind != LaneForm::Linear || a.stride != 1 || a.multiple < warpSize ||
+      !divisor || *divisor <= 0 || *divisor % warpSize)
+    return varying;
+  return remainder ? linear(1, warpSize) : uniform();
+}
+
+LaneForm Uniformity::resultOf(Operation &op) const {
+  if (isa<gpu::ThreadIdOp>(op))
+    return linear(1, warpSize);
+  if (isa<gpu::BlockIdOp, simt::BallotOp>(op))
+    return uniform();
+  if (isa<memref::AtomicRMWOp, simt::MmaOp>(op))
+    return varying;
+  if (op.hasTrait<OpTrait::ConstantLike>()) {
+    std::optional<int64_t> number = constantOf(op.getResult(0));
+    return uniform(number ? multipleOf(*number) : 1);
+  }
+  if (isa<arith::AddIOp, arith::SubIOp>(op)) {
+    LaneForm a = of(op.getOperand(0)), b = of(op.getOperand(1));
+    if (a.kind == LaneForm::Varying || b.kind == LaneForm::Varying)
+      return varying;
+    return linear(isa<arith::AddIOp>(op) ? a.stride + b.stride
+                                         : a.stride - b.stride,
+                  std::min(a.multiple, b.multiple));
+  }
+  if (isa<arith::MulIOp>(op))
+    return productOf(op);
+  if (isa<arith::DivUIOp, arith::RemUIOp>(op))
+    return quotientOf(op, isa<arith::RemUIOp>(op));
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::TruncIOp>(op)) {
+    // Narrowing keeps the form, as the arithmetic is that of the type; widening
+    // would have to know that no lane wraps.
+    LaneForm a = of(op.getOperand(0));
+    auto width = [](Value value) {
+      Type type = value.getType();
+      return type.isIndex() ? 64u
+             : isa<IntegerType>(type) ? type.getIntOrFloatBitWidth()
+                                      : 0u;
+    };
+    unsigned to = width(op.getResult(0)), from = width(op.getOperand(0));
+    if (a.isUniform() || (to && from && to <= from && to >= 32))
+      return a;
+    return varying;
+  }
+  if (auto select = dyn_cast<arith::SelectOp>(op))
+    return of(select.getCondition()).isUniform()
+               ? join(of(select.getTrueValue()), of(select.getFalseValue()))
+               : varying;
+  // All others, reads of memory among them, give the same for the same operands.
+  for (Value operand : op.getOperands())
+    if (!of(operand).isUniform())
+      return varying;
+  return uniform();
+}

@@ -1,0 +1,240 @@
+//===- WarpControl.cpp - branches and loops of a warp ----------------------===//
+
+#include "codegen/lower/WarpKernel.h"
+
+using namespace mlir;
+using namespace kvc;
+
+/// The 32 bits of a mask.
+Value WarpKernel::bitsOf(Value mask) {
+  Value word = vector::BitCastOp::create(
+      b, VectorType::get({1}, b.getI32Type()), mask);
+  return vector::ExtractOp::create(b, word, 0);
+}
+
+/// The active lanes for which `condition` holds.
+Value WarpKernel::masked(Value condition) {
+  return maskVector ? arith::AndIOp::create(b, maskVector, condition).getResult()
+                    : condition;
+}
+
+Value WarpKernel::activeBits() {
+  return maskBits ? maskBits : number(b.getI32Type(), -1);
+}
+
+/// What control flow hands on of values: scalars of those that are uniform or linear in
+/// `like`, 32 lanes of the others.
+SmallVector<Value> WarpKernel::pack(ValueRange values, ValueRange like) {
+  SmallVector<Value> parts;
+  for (auto [value, form] : llvm::zip(values, like))
+    if (forms.of(form).kind != LaneForm::Varying)
+      parts.push_back(base(value));
+    else if (isa<VectorType>(value.getType()))
+      parts.append(wordsOf(value));
+    else
+      parts.push_back(vector(value));
+  return parts;
+}
+
+void WarpKernel::unpack(ValueRange values, ValueRange parts) {
+  for (Value value : values) {
+    auto type = dyn_cast<VectorType>(value.getType());
+    if (forms.of(value).kind != LaneForm::Varying) {
+      defineScalar(value, parts.front());
+      parts = parts.drop_front();
+    } else if (type) {
+      size_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;
+      Lanes lanes;
+      lanes.words.assign(parts.begin(), parts.begin() + count);
+      define(value, std::move(lanes));
+      parts = parts.drop_front(count);
+    } else {
+      defineVector(value, parts.front());
+      parts = parts.drop_front();
+    }
+  }
+}
+
+LogicalResult WarpKernel::branch(scf::IfOp op) {
+  if (forms.diverges(op))
+    return divergent(op);
+  // The types of the results are known when the branches are.
+  auto draft = scf::IfOp::create(b, TypeRange(), base(op.getCondition()),
+                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
+  SmallVector<Value> yields[2];
+  for (bool otherwise : {false, true}) {
+    Block *from = otherwise ? op.elseBlock() : op.thenBlock();
+    Block *to = otherwise ? draft.elseBlock() : draft.thenBlock();
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(to);
+    if (from) {
+      if (failed(translate(*from)))
+        return failure();
+      yields[otherwise] =
+          pack(from->getTerminator()->getOperands(), op.getResults());
+    }
+    scf::YieldOp::create(b, yields[otherwise]);
+  }
+  auto made = scf::IfOp::create(b, ValueRange(yields[0]).getTypes(),
+                                draft.getCondition(), /*addThenBlock=*/false,
+                                /*addElseBlock=*/false);
+  made.getThenRegion().takeBody(draft.getThenRegion());
+  if (op.elseBlock())
+    made.getElseRegion().takeBody(draft.getElseRegion());
+  draft.erase();
+  unpack(op.getResults(), made.getResults());
+  return success();
+}
+
+/// True for a few ops that all lanes may compute, whether or not they are to.
+static bool isCheap(Block *block) {
+  unsigned count = 0;
+  for (Operation &op : block->without_terminator())
+    if (!isa<arith::ArithDialect, math::MathDialect>(op.getDialect()) ||
+        isa<arith::DivUIOp, arith::RemUIOp, arith::DivSIOp, arith::RemSIOp>(
+            op) ||
+        ++count > 8)
+      return false;
+  return true;
+}
+
+/// Both branches one after the other, each if any lane takes it.
+LogicalResult WarpKernel::divergent(scf::IfOp op) {
+  ++counts.masked;
+  Value condition = vector(op.getCondition());
+  SmallVector<Value> results[2];
+  Value outerVector = maskVector, outerBits = maskBits;
+  for (bool otherwise : {false, true}) {
+    Block *block = otherwise ? op.elseBlock() : op.thenBlock();
+    if (!block)
+      continue;
+    ValueRange yields = block->getTerminator()->getOperands();
+    if (block->without_terminator().empty() || isCheap(block)) {
+      if (failed(translate(*block)))
+        return failure();
+      results[otherwise] = pack(yields, op.getResults());
+      continue;
+    }
+    Value takes = condition;
+    if (otherwise)
+      takes = arith::XOrIOp::create(b, condition,
+                                    splat(number(b.getI1Type(), 1)));
+    Value mask = masked(takes), bits = bitsOf(mask);
+    Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
+                                      number(b.getI32Type(), 0));
+    auto draft = scf::IfOp::create(b, TypeRange(), any, true, true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(draft.thenBlock());
+      maskVector = mask;
+      maskBits = bits;
+      if (failed(translate(*block)))
+        return failure();
+      results[otherwise] = pack(yields, op.getResults());
+      scf::YieldOp::create(b, results[otherwise]);
+      maskVector = outerVector;
+      maskBits = outerBits;
+      b.setInsertionPointToEnd(draft.elseBlock());
+      SmallVector<Value> nothing;
+      for (Value value : results[otherwise])
+        nothing.push_back(zeros(cast<VectorType>(value.getType())));
+      scf::YieldOp::create(b, nothing);
+    }
+    auto made = scf::IfOp::create(
+        b, ValueRange(results[otherwise]).getTypes(), any, false, false);
+    made.getThenRegion().takeBody(draft.getThenRegion());
+    if (!results[otherwise].empty())
+      made.getElseRegion().takeBody(draft.getElseRegion());
+    draft.erase();
+    results[otherwise].assign(made.result_begin(), made.result_end());
+  }
+  SmallVector<Value> chosen;
+  for (auto [yes, no] : llvm::zip(results[0], results[1]))
+    chosen.push_back(arith::SelectOp::create(b, condition, yes, no));
+  unpack(op.getResults(), chosen);
+  return success();
+}
+
+LogicalResult WarpKernel::loop(scf::ForOp op) {
+  if (op.getUnsignedCmp())
+    return fail(op, "must compare signed numbers");
+  if (forms.diverges(op))
+    return divergent(op);
+  auto made = scf::ForOp::create(
+      b, base(op.getLowerBound()), base(op.getUpperBound()), base(op.getStep()),
+      pack(op.getInitArgs(), op.getRegionIterArgs()));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *body = made.getBody();
+    if (!body->empty())
+      body->back().erase();
+    b.setInsertionPointToStart(body);
+    defineScalar(op.getInductionVar(), made.getInductionVar());
+    unpack(op.getRegionIterArgs(), made.getRegionIterArgs());
+    if (failed(translate(*op.getBody())))
+      return failure();
+    scf::YieldOp::create(b,
+                         pack(op.getYieldedValues(), op.getRegionIterArgs()));
+  }
+  unpack(op.getResults(), made.getResults());
+  return success();
+}
+
+/// Goes on while any lane does. What lanes that have left carry stays.
+LogicalResult WarpKernel::divergent(scf::ForOp op) {
+  ++counts.masked;
+  if (!isUniform(op.getStep()))
+    return fail(op, "must have the same step in all lanes");
+  Value counter = op.getInductionVar();
+  bool byBase = forms.of(counter).kind != LaneForm::Varying;
+  SmallVector<Value> starts{byBase ? base(op.getLowerBound())
+                                   : vector(op.getLowerBound())};
+  starts.append(pack(op.getInitArgs(), op.getRegionIterArgs()));
+  Value last = vector(op.getUpperBound()), step = base(op.getStep());
+  SmallVector<Type> types(ValueRange(starts).getTypes());
+  SmallVector<Type> passed = types;
+  passed.append({VectorType::get({32}, b.getI1Type()), b.getI32Type()});
+  SmallVector<Location> locs(passed.size(), op.getLoc());
+  Value outerVector = maskVector, outerBits = maskBits;
+  auto made = scf::WhileOp::create(b, passed, starts);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *before = b.createBlock(&made.getBefore(), {}, types,
+                                  ArrayRef(locs).take_front(types.size()));
+    Lanes now;
+    (byBase ? now.base : now.vector) = before->getArgument(0);
+    now.stride = byBase ? forms.of(counter).stride : 0;
+    now.block = before;
+    Value mask = masked(arith::CmpIOp::create(
+        b, arith::CmpIPredicate::slt, vectorOf(now, counter.getType()), last));
+    Value bits = bitsOf(mask);
+    Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
+                                      number(b.getI32Type(), 0));
+    SmallVector<Value> state(before->getArguments());
+    state.append({mask, bits});
+    scf::ConditionOp::create(b, any, state);
+
+    Block *body = b.createBlock(&made.getAfter(), {}, passed, locs);
+    ValueRange carried = body->getArguments().slice(1, types.size() - 1);
+    maskVector = body->getArgument(types.size());
+    maskBits = body->getArgument(types.size() + 1);
+    if (byBase)
+      defineScalar(counter, body->getArgument(0));
+    else
+      defineVector(counter, body->getArgument(0));
+    unpack(op.getRegionIterArgs(), carried);
+    if (failed(translate(*op.getBody())))
+      return failure();
+    SmallVector<Value> next{arith::AddIOp::create(
+        b, body->getArgument(0), byBase ? step : splat(step))};
+    for (auto [value, old] : llvm::zip(
+             pack(op.getYieldedValues(), op.getRegionIterArgs()), carried))
+      next.push_back(arith::SelectOp::create(b, maskVector, value, old));
+    scf::YieldOp::create(b, next);
+    maskVector = outerVector;
+    maskBits = outerBits;
+  }
+  unpack(op.getResults(),
+         made.getResults().slice(1, types.size() - 1));
+  return success();
+}

@@ -1,0 +1,483 @@
+//===- WarpKernel.cpp - the function, op by op -----------------------------===//
+
+#include "codegen/lower/WarpKernel.h"
+
+#include "kvc/simt.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace kvc;
+
+static constexpr int64_t warpSize = 32;
+
+//===----------------------------------------------------------------------===//
+// Types and constants
+//===----------------------------------------------------------------------===//
+
+/// Addresses and sizes are 64 bits.
+Type WarpKernel::scalarOf(Type type) {
+  return type.isIndex() ? Type(b.getI64Type()) : type;
+}
+
+/// 16-bit floats are kept as their bits: LLVM would round what goes from block to block
+/// by functions of a library.
+Type WarpKernel::elementOf(Type type) {
+  return type.isF16() || type.isBF16() ? Type(b.getI16Type()) : scalarOf(type);
+}
+
+VectorType WarpKernel::lanesOf(Type type) {
+  return VectorType::get({warpSize}, elementOf(type));
+}
+
+Value WarpKernel::number(Type type, int64_t n) {
+  return arith::ConstantOp::create(
+      b, isa<FloatType>(type) ? TypedAttr(b.getFloatAttr(type, double(n)))
+                              : TypedAttr(b.getIntegerAttr(type, n)));
+}
+
+Value WarpKernel::zeros(VectorType type) {
+  return arith::ConstantOp::create(b, b.getZeroAttr(type));
+}
+
+Value WarpKernel::iota(Type element, int64_t stride) {
+  SmallVector<Attribute> numbers;
+  for (int64_t lane = 0; lane < warpSize; ++lane)
+    numbers.push_back(b.getIntegerAttr(
+        element, APInt(element.getIntOrFloatBitWidth(), uint64_t(lane * stride),
+                       /*isSigned=*/true, /*implicitTrunc=*/true)));
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(VectorType::get({warpSize}, element), numbers));
+}
+
+Value WarpKernel::splat(Value scalar) {
+  if (scalar.getType().isF16() || scalar.getType().isBF16())
+    scalar = arith::BitcastOp::create(b, b.getI16Type(), scalar);
+  return vector::BroadcastOp::create(
+      b, VectorType::get({warpSize}, scalar.getType()), scalar);
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+void WarpKernel::define(Value value, Lanes lanes) {
+  lanes.block = b.getInsertionBlock();
+  Block::iterator at = b.getInsertionPoint();
+  lanes.after = at == lanes.block->begin() ? nullptr : &*std::prev(at);
+  LaneForm::Kind kind = forms.of(value).kind;
+  ++(kind == LaneForm::Uniform  ? counts.uniform
+     : kind == LaneForm::Linear ? counts.linear
+                                : counts.varying);
+  values[value] = std::move(lanes);
+}
+
+void WarpKernel::defineScalar(Value value, Value scalar) {
+  Lanes lanes;
+  lanes.base = scalar;
+  lanes.stride = forms.of(value).stride;
+  define(value, std::move(lanes));
+}
+
+void WarpKernel::defineVector(Value value, Value vector) {
+  Lanes lanes;
+  lanes.vector = lanes.full = vector;
+  define(value, std::move(lanes));
+}
+
+void WarpKernel::insertWhereKnown(const Lanes &lanes) {
+  if (lanes.after)
+    b.setInsertionPointAfter(lanes.after);
+  else
+    b.setInsertionPointToStart(lanes.block);
+}
+
+Value WarpKernel::baseOf(Lanes &lanes, Type type) {
+  if (!lanes.base) {
+    OpBuilder::InsertionGuard guard(b);
+    insertWhereKnown(lanes);
+    lanes.base = number(scalarOf(type), 0);
+  }
+  return lanes.base;
+}
+
+Value WarpKernel::base(Value value) {
+  return baseOf(values[value], value.getType());
+}
+
+Value WarpKernel::vector(Value value) {
+  return vectorOf(values[value], value.getType());
+}
+
+Value WarpKernel::vectorOf(Lanes &lanes, Type type) {
+  if (lanes.full)
+    return lanes.full;
+  OpBuilder::InsertionGuard guard(b);
+  insertWhereKnown(lanes);
+  Value sum = lanes.vector;
+  auto add = [&](Value part) {
+    sum = sum ? arith::AddIOp::create(b, sum, part).getResult() : part;
+  };
+  if (lanes.stride)
+    add(iota(scalarOf(type), lanes.stride));
+  if (lanes.base)
+    add(splat(lanes.base));
+  return lanes.full = sum ? sum : zeros(lanesOf(type));
+}
+
+SmallVector<Value> WarpKernel::wordsOf(Value value) {
+  Lanes &lanes = values[value];
+  if (!lanes.words.empty())
+    return lanes.words;
+  auto type = cast<VectorType>(value.getType());
+  int64_t count =
+      type.getNumElements() * type.getElementTypeBitWidth() / 32;
+  OpBuilder::InsertionGuard guard(b);
+  insertWhereKnown(lanes);
+  Value words = vector::BitCastOp::create(
+      b, VectorType::get({count}, b.getI32Type()), lanes.base);
+  for (int64_t i = 0; i < count; ++i)
+    lanes.words.push_back(splat(vector::ExtractOp::create(b, words, i)));
+  return lanes.words;
+}
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+LogicalResult WarpKernel::build(StringRef name) {
+  func = func::FuncOp::create(b, name,
+                              b.getFunctionType({pointer, pointer}, {}));
+  func.setPrivate();
+  Block *entry = func.addEntryBlock();
+  b.setInsertionPointToStart(entry);
+  context = entry->getArgument(0);
+  unsigned arguments = kernel.getFunctionType().getNumInputs();
+  for (unsigned i = 0; i < arguments; ++i) {
+    BlockArgument value = kernel.getBody().getArgument(i);
+    Value slot = argument(entry->getArgument(1), i, value.getType());
+    if (isa<MemRefType>(value.getType()))
+      addresses[value] = slot;
+    else
+      defineScalar(value, slot);
+  }
+  shared = field(pointer, offsetof(kvc_simt_thread, shared));
+  placeShared(kernel.getWorkgroupAttributions(),
+              [&](BlockArgument memory, int64_t offset) {
+                addresses[memory] = at(shared, offset);
+              });
+  if (failed(translate(kernel.getBody().front())))
+    return failure();
+  func::ReturnOp::create(b);
+  func->setAttr("kvc.warp_of", b.getStringAttr(kernel.getName()));
+  if (barriers)
+    func->setAttr("kvc.barriers", b.getUnitAttr());
+  return success();
+}
+
+LogicalResult WarpKernel::translate(Block &block) {
+  for (Operation &op : block) {
+    if (isa<gpu::ReturnOp, scf::YieldOp>(op))
+      continue;
+    b.setLoc(op.getLoc());
+    if (failed(translate(op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult WarpKernel::translate(Operation &op) {
+  bool together = isa<gpu::BarrierOp, gpu::ShuffleOp, simt::BallotOp,
+                      simt::MmaOp, simt::SyncWarpOp>(op);
+  if (together && maskVector)
+    return fail(&op, "is reached by some lanes only");
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return this->branch(branch);
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return this->loop(loop);
+  if (auto id = dyn_cast<gpu::ThreadIdOp>(op)) {
+    if (id.getDimension() != gpu::Dimension::x)
+      return fail(&op, "has one dimension on the host");
+    Value first = field(b.getI32Type(), offsetof(kvc_simt_thread, thread));
+    defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), first));
+  } else if (auto id = dyn_cast<gpu::BlockIdOp>(op)) {
+    Value number =
+        field(b.getI32Type(), offsetof(kvc_simt_thread, block) +
+                                  4 * int64_t(id.getDimension()));
+    defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), number));
+  } else if (isa<gpu::BarrierOp>(op)) {
+    barriers = true;
+    call(offsetof(kvc_simt_ops, barrier), {}, {});
+  } else if (isa<simt::SyncWarpOp, simt::AsyncCommitOp, simt::AsyncWaitOp>(op)) {
+    // The lanes are in step, and copies are there at once.
+  } else if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op)) {
+    return this->shuffle(shuffle);
+  } else if (auto ballot = dyn_cast<simt::BallotOp>(op)) {
+    defineScalar(ballot, bitsOf(vector(ballot.getBit())));
+  } else if (isa<simt::Exp2Op>(op)) {
+    function(op, offsetof(kvc_simt_ops, exp2));
+  } else if (isa<simt::Log2Op>(op)) {
+    function(op, offsetof(kvc_simt_ops, log2));
+  } else if (auto mma = dyn_cast<simt::MmaOp>(op)) {
+    multiply(mma);
+  } else if (auto copy = dyn_cast<simt::AsyncCopyOp>(op)) {
+    this->copy(copy);
+  } else if (auto view = dyn_cast<memref::ReinterpretCastOp>(op)) {
+    if (llvm::any_of(view.getStaticOffsets(),
+                     [](int64_t offset) { return offset != 0; }) ||
+        llvm::any_of(view.getStaticStrides(),
+                     [](int64_t stride) { return stride != 1; }))
+      return fail(&op, "must be the whole memory");
+    addresses[view] = addresses.lookup(view.getSource());
+  } else if (auto view = dyn_cast<memref::CastOp>(op)) {
+    addresses[view] = addresses.lookup(view.getSource());
+  } else if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    this->load(load);
+  } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
+    this->store(store);
+  } else if (auto load = dyn_cast<vector::LoadOp>(op)) {
+    this->load(load);
+  } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
+    this->store(store);
+  } else if (auto atomic = dyn_cast<memref::AtomicRMWOp>(op)) {
+    return this->atomic(atomic);
+  } else if (isa<arith::ArithDialect, math::MathDialect, vector::VectorDialect>(
+                 op.getDialect())) {
+    return elementwise(op);
+  } else {
+    return fail(&op, "is not known");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+bool WarpKernel::sum(Operation &op) {
+  Value result = op.getResult(0);
+  Type type = scalarOf(result.getType());
+  Lanes a = values[op.getOperand(0)], c = values[op.getOperand(1)];
+  auto add = [&](Value x, Value y) -> Value {
+    if (!y)
+      return x;
+    if (isa<arith::AddIOp>(op))
+      return x ? arith::AddIOp::create(b, x, y).getResult() : y;
+    if (!x)
+      x = isa<VectorType>(y.getType()) ? zeros(lanesOf(type))
+                                       : number(type, 0);
+    return arith::SubIOp::create(b, x, y);
+  };
+  Lanes lanes;
+  lanes.base = add(a.base, c.base);
+  lanes.stride =
+      isa<arith::AddIOp>(op) ? a.stride + c.stride : a.stride - c.stride;
+  lanes.vector = add(a.vector, c.vector);
+  define(result, std::move(lanes));
+  return true;
+}
+
+bool WarpKernel::product(Operation &op) {
+  Value x = op.getOperand(0), y = op.getOperand(1);
+  if (isUniform(x))
+    std::swap(x, y);
+  if (!isUniform(y))
+    return false;
+  Value factor = base(y);
+  Lanes a = values[x], lanes;
+  APInt constant;
+  bool known = matchPattern(y, m_ConstantInt(&constant)) &&
+               constant.getSignificantBits() <= 20;
+  if (a.base)
+    lanes.base = arith::MulIOp::create(b, a.base, factor);
+  Value rest = a.vector;
+  if (known) {
+    lanes.stride = a.stride * constant.getSExtValue();
+  } else if (a.stride) {
+    Value steps = iota(scalarOf(x.getType()), a.stride);
+    rest = rest ? arith::AddIOp::create(b, rest, steps).getResult() : steps;
+  }
+  if (rest)
+    lanes.vector = arith::MulIOp::create(b, rest, splat(factor));
+  define(op.getResult(0), std::move(lanes));
+  return true;
+}
+
+/// (base + lane) by a constant power of two, where no lane carries into the base.
+bool WarpKernel::quotient(Operation &op) {
+  LaneForm form = forms.of(op.getOperand(0));
+  APInt constant;
+  if (form.kind != LaneForm::Linear || form.stride != 1 ||
+      !matchPattern(op.getOperand(1), m_ConstantInt(&constant)) ||
+      constant.getSignificantBits() > 32 || !constant.isPowerOf2())
+    return false;
+  int64_t divisor = constant.getSExtValue();
+  if (form.multiple < warpSize)
+    return false;
+  Type type = scalarOf(op.getResult(0).getType());
+  Value first = base(op.getOperand(0)), by = base(op.getOperand(1));
+  bool remainder = isa<arith::RemUIOp>(op);
+  Lanes lanes;
+  if (divisor >= warpSize) {
+    lanes.stride = remainder;
+    lanes.base = remainder ? arith::RemUIOp::create(b, first, by).getResult()
+                           : arith::DivUIOp::create(b, first, by).getResult();
+  } else {
+    SmallVector<Attribute> numbers;
+    for (int64_t lane = 0; lane < warpSize; ++lane)
+      numbers.push_back(b.getIntegerAttr(
+          type, remainder ? lane % divisor : lane / divisor));
+    lanes.vector = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(VectorType::get({warpSize}, type), numbers));
+    if (!remainder)
+      lanes.base = arith::DivUIOp::create(b, first, by);
+  }
+  define(op.getResult(0), std::move(lanes));
+  return true;
+}
+
+Value WarpKernel::resized(Value value, Type type, bool isSigned) {
+  Type from = value.getType(), to = type;
+  if (auto lanes = dyn_cast<VectorType>(from))
+    to = VectorType::get(lanes.getShape(), type);
+  unsigned wide = type.getIntOrFloatBitWidth(),
+           narrow = getElementTypeOrSelf(from).getIntOrFloatBitWidth();
+  if (wide == narrow)
+    return value;
+  if (wide < narrow)
+    return arith::TruncIOp::create(b, to, value);
+  return isSigned ? arith::ExtSIOp::create(b, to, value).getResult()
+                  : arith::ExtUIOp::create(b, to, value).getResult();
+}
+
+/// Casts of integers, index among them. Narrowing keeps the parts.
+void WarpKernel::cast(Operation &op) {
+  Value from = op.getOperand(0), to = op.getResult(0);
+  Type type = scalarOf(to.getType());
+  bool isSigned = isa<arith::IndexCastOp>(op);
+  if (isUniform(from))
+    return defineScalar(to, resized(base(from), type, isSigned));
+  Lanes lanes = values[from];
+  bool narrows = type.getIntOrFloatBitWidth() <=
+                 scalarOf(from.getType()).getIntOrFloatBitWidth();
+  if (!narrows || type.isInteger(1))
+    return defineVector(to, resized(vector(from), type, isSigned));
+  if (lanes.base)
+    lanes.base = resized(lanes.base, type, isSigned);
+  if (lanes.vector)
+    lanes.vector = resized(lanes.vector, type, isSigned);
+  lanes.full = lanes.offsets = {};
+  define(to, std::move(lanes));
+}
+
+/// An element of a value that is a vector in each lane.
+void WarpKernel::element(vector::ExtractOp op) {
+  SmallVector<Value> words = wordsOf(op.getSource());
+  int64_t i = op.getStaticPosition().front();
+  Type type = op.getType();
+  if (type.getIntOrFloatBitWidth() == 32) {
+    Value word = words[i];
+    return defineVector(
+        op, type.isF32()
+                ? arith::BitcastOp::create(b, lanesOf(type), word).getResult()
+                : word);
+  }
+  Value word = words[i / 2];
+  if (i % 2)
+    word = arith::ShRUIOp::create(b, word,
+                                  splat(number(b.getI32Type(), 16)));
+  defineVector(op, arith::TruncIOp::create(b, lanesOf(type), word));
+}
+
+LogicalResult WarpKernel::elementwise(Operation &op) {
+  if (op.getNumResults() != 1 || op.getNumRegions())
+    return fail(&op, "is not known");
+  Value result = op.getResult(0);
+  Type type = result.getType();
+  bool whole = forms.of(result).isUniform();
+  if (!isa<VectorType>(type)) {
+    if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::TruncIOp>(op)) {
+      cast(op);
+      return success();
+    }
+    if (!whole && (isa<arith::AddIOp, arith::SubIOp>(op) && !type.isInteger(1)
+                       ? sum(op)
+                   : isa<arith::MulIOp>(op) ? product(op)
+                                            : false))
+      return success();
+    if (isa<arith::DivUIOp, arith::RemUIOp>(op) && quotient(op))
+      return success();
+  }
+  if (whole) {
+    // Constants and all else as they are, index as 64 bits.
+    OperationState state(op.getLoc(), op.getName());
+    for (Value operand : op.getOperands())
+      state.addOperands(base(operand));
+    state.addTypes(scalarOf(type));
+    state.addAttributes(op.getAttrs());
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      defineScalar(result, type.isIndex()
+                               ? number(b.getI64Type(),
+                                        ::llvm::cast<IntegerAttr>(
+                                            constant.getValue())
+                                            .getInt())
+                               : b.clone(op)->getResult(0));
+      return success();
+    }
+    defineScalar(result, b.create(state)->getResult(0));
+    return success();
+  }
+  if (auto extract = dyn_cast<vector::ExtractOp>(op)) {
+    if (extract.hasDynamicPosition() ||
+        extract.getStaticPosition().size() != 1)
+      return fail(&op, "must have a constant position");
+    element(extract);
+    return success();
+  }
+  if (auto bits = dyn_cast<vector::BitCastOp>(op)) {
+    Lanes lanes;
+    lanes.words = wordsOf(bits.getSource());
+    define(bits, std::move(lanes));
+    return success();
+  }
+  if (isa<vector::VectorDialect>(op.getDialect()) || isa<VectorType>(type))
+    return fail(&op, "differs by lane and is a vector in each");
+  if (auto select = dyn_cast<arith::SelectOp>(op);
+      select && forms.of(result).kind == LaneForm::Linear) {
+    defineScalar(result, arith::SelectOp::create(b, base(op.getOperand(0)),
+                                                 base(op.getOperand(1)),
+                                                 base(op.getOperand(2))));
+    return success();
+  }
+  // 16-bit floats are their bits but for the op itself.
+  auto float16 = [&](Type type) -> Type {
+    return type.isF16() || type.isBF16() ? VectorType::get({warpSize}, type)
+                                         : Type();
+  };
+  SmallVector<Value> operands;
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+    if (i == 0 && isa<arith::SelectOp>(op) && isUniform(operand)) {
+      operands.push_back(base(operand));
+      continue;
+    }
+    Value lanes = vector(operand);
+    if (Type real = float16(operand.getType()))
+      lanes = arith::BitcastOp::create(b, real, lanes);
+    operands.push_back(lanes);
+  }
+  // What inactive lanes divide by does not matter but must not be 0.
+  if (isa<arith::DivUIOp, arith::RemUIOp, arith::DivSIOp, arith::RemSIOp>(op) &&
+      maskVector && !isUniform(op.getOperand(1)))
+    operands[1] = arith::SelectOp::create(
+        b, maskVector, operands[1], splat(number(elementOf(type), 1)));
+  Type real = float16(type);
+  OperationState state(op.getLoc(), op.getName(), operands,
+                       {real ? real : Type(lanesOf(type))}, op.getAttrs());
+  Value made = b.create(state)->getResult(0);
+  if (real)
+    made = arith::BitcastOp::create(b, lanesOf(type), made);
+  defineVector(result, made);
+  return success();
+}

@@ -1,0 +1,160 @@
+//===- WarpKernel.h - a kernel as the code of a warp -----------------------===//
+//
+// Builds, beside a gpu.func, the function that runs it for a warp: what is the same in
+// all lanes stays a scalar, the rest is vectors of 32. docs/host.md has the rules.
+//
+//   WarpVectors.cpp   the pass
+//   WarpKernel.cpp    the function, op by op
+//   WarpControl.cpp   branches and loops, under masks where lanes part
+//   WarpMemory.cpp    reads and writes
+//   WarpTogether.cpp  what the lanes do together
+//   WarpHelpers.cpp   functions that are called rather than written out
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_LOWER_WARPKERNEL_H
+#define KVC_CODEGEN_LOWER_WARPKERNEL_H
+
+#include "codegen/lower/HostFrame.h"
+#include "codegen/lower/Uniformity.h"
+#include "codegen/simt/SIMT.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace kvc {
+
+/// A value of the kernel in all lanes: base + stride * lane + vector. Of numbers that
+/// are no integers, and of those that are uniform, there is one part only.
+struct Lanes {
+  mlir::Value base;    // a scalar; null: 0
+  int64_t stride = 0;
+  mlir::Value vector;  // null: 0
+  /// Of a value that is itself a vector and differs by lane: 32 lanes of each of its
+  /// words of 32 bits.
+  llvm::SmallVector<mlir::Value> words;
+
+  // Where it became known, and what has been made of it there.
+  mlir::Block *block = nullptr;
+  mlir::Operation *after = nullptr; // null: the block's begin
+  mlir::Value full, offsets;
+};
+
+class WarpKernel : HostFrame {
+public:
+  WarpKernel(mlir::gpu::GPUFuncOp kernel, mlir::ModuleOp module,
+             mlir::ImplicitLocOpBuilder &builder)
+      : HostFrame(builder), kernel(kernel), module(module), forms(kernel) {}
+
+  /// Builds the function `name`, for the attribute kvc.warp_of of which the emitter
+  /// looks. Fails at an op that has no form for a warp, which is in `unknown` then; the
+  /// function must be erased by the caller.
+  mlir::LogicalResult build(mlir::StringRef name);
+
+  mlir::func::FuncOp func;
+  mlir::Operation *unknown = nullptr;
+  const char *reason = nullptr;
+  /// What was built, for the remark.
+  struct Counts {
+    unsigned uniform = 0, linear = 0, varying = 0, masked = 0, contiguous = 0,
+             scattered = 0;
+  } counts;
+
+private:
+  mlir::gpu::GPUFuncOp kernel;
+  mlir::ModuleOp module;
+  Uniformity forms;
+  llvm::DenseMap<mlir::Value, Lanes> values;
+  llvm::DenseMap<mlir::Value, mlir::Value> addresses, tables;
+  llvm::DenseMap<std::pair<int64_t, int>, mlir::Value> scratches;
+  mlir::Value shared;
+  bool barriers = false;
+  /// Which lanes are active; both null where all are.
+  mlir::Value maskVector, maskBits;
+
+  mlir::LogicalResult fail(mlir::Operation *op, const char *why) {
+    unknown = op;
+    reason = why;
+    return mlir::failure();
+  }
+
+  //===--- types and constants (WarpKernel.cpp) ---------------------------===//
+  mlir::Type scalarOf(mlir::Type type);
+  mlir::Type elementOf(mlir::Type type);
+  mlir::VectorType lanesOf(mlir::Type type);
+  mlir::Value number(mlir::Type type, int64_t n);
+  mlir::Value zeros(mlir::VectorType type);
+  /// stride * lane.
+  mlir::Value iota(mlir::Type element, int64_t stride);
+  mlir::Value splat(mlir::Value scalar);
+
+  //===--- values (WarpKernel.cpp) ----------------------------------------===//
+  void define(mlir::Value value, Lanes lanes);
+  void defineScalar(mlir::Value value, mlir::Value scalar);
+  void defineVector(mlir::Value value, mlir::Value vector);
+  bool isUniform(mlir::Value value) const { return forms.of(value).isUniform(); }
+  /// The base of what is uniform or linear.
+  mlir::Value base(mlir::Value value);
+  mlir::Value baseOf(Lanes &lanes, mlir::Type type);
+  /// The value as 32 numbers.
+  mlir::Value vector(mlir::Value value);
+  mlir::Value vectorOf(Lanes &lanes, mlir::Type type);
+  llvm::SmallVector<mlir::Value> wordsOf(mlir::Value value);
+  void insertWhereKnown(const Lanes &lanes);
+
+  //===--- ops (WarpKernel.cpp) -------------------------------------------===//
+  mlir::LogicalResult translate(mlir::Block &block);
+  mlir::LogicalResult translate(mlir::Operation &op);
+  mlir::LogicalResult elementwise(mlir::Operation &op);
+  bool sum(mlir::Operation &op);
+  bool product(mlir::Operation &op);
+  bool quotient(mlir::Operation &op);
+  void cast(mlir::Operation &op);
+  void element(mlir::vector::ExtractOp op);
+  mlir::Value resized(mlir::Value value, mlir::Type type, bool isSigned);
+
+  //===--- control (WarpControl.cpp) --------------------------------------===//
+  mlir::LogicalResult branch(mlir::scf::IfOp op);
+  mlir::LogicalResult divergent(mlir::scf::IfOp op);
+  mlir::LogicalResult loop(mlir::scf::ForOp op);
+  mlir::LogicalResult divergent(mlir::scf::ForOp op);
+  llvm::SmallVector<mlir::Value> pack(mlir::ValueRange values,
+                                      mlir::ValueRange like);
+  void unpack(mlir::ValueRange values, mlir::ValueRange parts);
+  mlir::Value bitsOf(mlir::Value mask);
+  mlir::Value masked(mlir::Value condition);
+  mlir::Value activeBits();
+
+  //===--- memory (WarpMemory.cpp) ----------------------------------------===//
+  mlir::Value element(mlir::Value memref, mlir::Value index);
+  mlir::Value indexBase(mlir::Value memref, mlir::OperandRange indices);
+  /// Memory with the offset of each lane's element from the address of the base.
+  mlir::Value table(mlir::OperandRange indices);
+  mlir::Value scratch(int64_t bytes, int use);
+  bool isContiguous(mlir::OperandRange indices, int64_t stride = 1);
+  bool isUniform(mlir::OperandRange indices) const;
+  void load(mlir::memref::LoadOp op);
+  void store(mlir::memref::StoreOp op);
+  void load(mlir::vector::LoadOp op);
+  void store(mlir::vector::StoreOp op);
+  void copy(simt::AsyncCopyOp op);
+  mlir::LogicalResult atomic(mlir::memref::AtomicRMWOp op);
+
+  //===--- lanes together (WarpTogether.cpp) ------------------------------===//
+  mlir::LogicalResult shuffle(mlir::gpu::ShuffleOp op);
+  void multiply(simt::MmaOp op);
+  void function(mlir::Operation &op, int64_t entry);
+
+  /// Calls a function of WarpHelpers.cpp, which is put into the module with it.
+  mlir::Value helper(mlir::StringRef name, mlir::ValueRange operands);
+};
+
+/// Puts the function `name` into `module` unless it is there.
+mlir::func::FuncOp warpHelper(mlir::ModuleOp module, mlir::StringRef name);
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_LOWER_WARPKERNEL_H
