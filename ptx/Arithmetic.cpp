@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "emulator/Functions.h"
 #include "ptx/Lanewise.h"
 #include "ptx/Opcodes.h"
 
@@ -243,7 +244,7 @@ Body findFloat(std::string_view name, Parts modes) {
     return lanewise<float, [](float a) { return std::exp2(a); }>();
   if (is({"approx", "ftz"}) && name == "ex2")
     return lanewise<float,
-                    [](float a) { return flushed(std::exp2(flushed(a))); }>();
+                    [](float a) { return kvc::rt::exp2OfGPU(flushed(a)); }>();
   if (is({"approx"}) && name == "lg2")
     return lanewise<float, [](float a) { return std::log2(a); }>();
   if (Body body = findExtreme<float>(name, modes))

@@ -186,11 +186,13 @@ LogicalResult WarpKernel::divergent(scf::ForOp op) {
   if (!isUniform(op.getStep()))
     return fail(op, "must have the same step in all lanes");
   Value counter = op.getInductionVar();
-  bool byBase = forms.of(counter).kind != LaneForm::Varying;
+  // Where only the base moves, the lanes' distances from it are as they begin.
+  Lanes first = values[op.getLowerBound()];
+  bool byBase = !first.vector;
   SmallVector<Value> starts{byBase ? base(op.getLowerBound())
                                    : vector(op.getLowerBound())};
   starts.append(pack(op.getInitArgs(), op.getRegionIterArgs()));
-  Value last = vector(op.getUpperBound()), step = base(op.getStep());
+  Value step = base(op.getStep());
   SmallVector<Type> types(ValueRange(starts).getTypes());
   SmallVector<Type> passed = types;
   passed.append({VectorType::get({32}, b.getI1Type()), b.getI32Type()});
@@ -201,12 +203,27 @@ LogicalResult WarpKernel::divergent(scf::ForOp op) {
     OpBuilder::InsertionGuard guard(b);
     Block *before = b.createBlock(&made.getBefore(), {}, types,
                                   ArrayRef(locs).take_front(types.size()));
-    Lanes now;
-    (byBase ? now.base : now.vector) = before->getArgument(0);
-    now.stride = byBase ? forms.of(counter).stride : 0;
-    now.block = before;
-    Value mask = masked(arith::CmpIOp::create(
-        b, arith::CmpIPredicate::slt, vectorOf(now, counter.getType()), last));
+    auto counted = [&](Value value) {
+      Lanes lanes;
+      (byBase ? lanes.base : lanes.vector) = value;
+      if (!byBase)
+        lanes.full = value;
+      lanes.stride = byBase ? first.stride : 0;
+      lanes.low = first.low;
+      lanes.high = first.high;
+      lanes.block = b.getInsertionBlock();
+      return lanes;
+    };
+    Lanes now = counted(before->getArgument(0));
+    Value mask = counter.getType().isIndex()
+                     ? compare(arith::CmpIPredicate::slt, now,
+                               values[op.getUpperBound()])
+                     : Value();
+    if (!mask)
+      mask = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                   vectorOf(now, counter.getType()),
+                                   vector(op.getUpperBound()));
+    mask = masked(mask);
     Value bits = bitsOf(mask);
     Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
                                       number(b.getI32Type(), 0));
@@ -218,10 +235,7 @@ LogicalResult WarpKernel::divergent(scf::ForOp op) {
     ValueRange carried = body->getArguments().slice(1, types.size() - 1);
     maskVector = body->getArgument(types.size());
     maskBits = body->getArgument(types.size() + 1);
-    if (byBase)
-      defineScalar(counter, body->getArgument(0));
-    else
-      defineVector(counter, body->getArgument(0));
+    define(counter, counted(body->getArgument(0)));
     unpack(op.getRegionIterArgs(), carried);
     if (failed(translate(*op.getBody())))
       return failure();

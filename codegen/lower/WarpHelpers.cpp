@@ -33,19 +33,28 @@ static const char *const eachLane = R"(
   }
 )";
 
-/// True where all lanes are active and follow each other from `%first` on.
+/// True where the active lanes, of which there is one at least (@ENOUGH: 0) or that are
+/// all (-1), follow each other; lane 0 would be at `%first`.
 static const char *const inARow = R"(
   %all = llvm.load %table {alignment = 64 : i64} : !llvm.ptr -> vector<32xi64>
-  %first = vector.extract %all[0] : i64 from vector<32xi64>
+  %lane32 = math.cttz %bits : i32
+  %lane = arith.extui %lane32 : i32 to i64
+  %lanep = llvm.getelementptr %table[%lane] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %lane_at = llvm.load %lanep : !llvm.ptr -> i64
+  %first = arith.subi %lane_at, %lane : i64
   %firsts = vector.broadcast %first : i64 to vector<32xi64>
   %lanes = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31]> : vector<32xi64>
   %row = arith.addi %firsts, %lanes : vector<32xi64>
-  %same = arith.cmpi eq, %row, %all : vector<32xi64>
-  %sames = vector.bitcast %same : vector<32xi1> to vector<1xi32>
-  %ones = vector.extract %sames[0] : i32 from vector<1xi32>
-  %both = arith.andi %ones, %bits : i32
-  %none = arith.constant -1 : i32
-  %whole = arith.cmpi eq, %both, %none : i32
+  %differ = arith.cmpi ne, %row, %all : vector<32xi64>
+  %differs = vector.bitcast %differ : vector<32xi1> to vector<1xi32>
+  %others = vector.extract %differs[0] : i32 from vector<1xi32>
+  %both = arith.andi %others, %bits : i32
+  %none = arith.constant 0 : i32
+  %follow = arith.cmpi eq, %both, %none : i32
+  %least = arith.constant @ENOUGH : i32
+  %enough = arith.andi %bits, %least : i32
+  %many = arith.cmpi eq, %enough, %least : i32
+  %whole = arith.andi %follow, %many : i1
 )";
 
 static const char *const gather = R"(
@@ -55,7 +64,7 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32) -> vect
   @INAROW
   %result = scf.if %whole -> vector<32x@T> {
     %p = llvm.getelementptr %base[%first] : (!llvm.ptr, i64) -> !llvm.ptr, @T
-    %v = llvm.load %p {alignment = @A : i64} : !llvm.ptr -> vector<32x@T>
+    @ROW
     scf.yield %v : vector<32x@T>
   } else {
     %nothing = arith.constant dense<0> : vector<32x@T>
@@ -66,6 +75,16 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32) -> vect
   }
   return %result : vector<32x@T>
 }
+)";
+static const char *const maskedRow = R"(
+    %onesplat = vector.broadcast %bits : i32 to vector<1xi32>
+    %on = vector.bitcast %onesplat : vector<1xi32> to vector<32xi1>
+    %off = arith.constant dense<0> : vector<32x@T>
+    %v = llvm.intr.masked.load %p, %on, %off {alignment = @A : i32} : (!llvm.ptr, vector<32xi1>, vector<32x@T>) -> vector<32x@T>
+)";
+/// There are no masks for bytes and halves.
+static const char *const wholeRow = R"(
+    %v = llvm.load %p {alignment = @A : i64} : !llvm.ptr -> vector<32x@T>
 )";
 static const char *const gatherBody = R"(
       %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
@@ -222,6 +241,52 @@ func.func private @NAME(%f: !llvm.ptr, %v: vector<32xf32>) -> vector<32xf32> {
 }
 )";
 
+/// As emulator/Functions.cpp has it.
+static const char *const exp2Lanes = R"(
+func.func private @NAME(%x: vector<32xf32>) -> vector<32xf32> {
+  %least = arith.constant dense<-126.0> : vector<32xf32>
+  %most = arith.constant dense<128.0> : vector<32xf32>
+  %magic = arith.constant dense<12582912.0> : vector<32xf32>
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  %infinity = arith.constant dense<0x7F800000> : vector<32xf32>
+  %k23 = arith.constant dense<23> : vector<32xi32>
+  %c0 = arith.constant dense<0x3F317218> : vector<32xf32>
+  %c1 = arith.constant dense<0x3E75FDF0> : vector<32xf32>
+  %c2 = arith.constant dense<0x3D6357B6> : vector<32xf32>
+  %c3 = arith.constant dense<0x3C1D952A> : vector<32xf32>
+  %c4 = arith.constant dense<0x3AAF8448> : vector<32xf32>
+  %c5 = arith.constant dense<0x392209C5> : vector<32xf32>
+  %one = arith.constant dense<1.0> : vector<32xf32>
+  %shifted = arith.addf %x, %magic : vector<32xf32>
+  %n = arith.subf %shifted, %magic : vector<32xf32>
+  %f = arith.subf %x, %n : vector<32xf32>
+  %m4 = arith.mulf %c5, %f : vector<32xf32>
+  %p4 = arith.addf %m4, %c4 : vector<32xf32>
+  %m3 = arith.mulf %p4, %f : vector<32xf32>
+  %p3 = arith.addf %m3, %c3 : vector<32xf32>
+  %m2 = arith.mulf %p3, %f : vector<32xf32>
+  %p2 = arith.addf %m2, %c2 : vector<32xf32>
+  %m1 = arith.mulf %p2, %f : vector<32xf32>
+  %p1 = arith.addf %m1, %c1 : vector<32xf32>
+  %m0 = arith.mulf %p1, %f : vector<32xf32>
+  %p0 = arith.addf %m0, %c0 : vector<32xf32>
+  %m = arith.mulf %p0, %f : vector<32xf32>
+  %p = arith.addf %m, %one : vector<32xf32>
+  %pbits = arith.bitcast %p : vector<32xf32> to vector<32xi32>
+  %sbits = arith.bitcast %shifted : vector<32xf32> to vector<32xi32>
+  %scale = arith.shli %sbits, %k23 : vector<32xi32>
+  %ybits = arith.addi %pbits, %scale : vector<32xi32>
+  %y = arith.bitcast %ybits : vector<32xi32> to vector<32xf32>
+  %high = arith.cmpf oge, %x, %most : vector<32xf32>
+  %y1 = arith.select %high, %infinity, %y : vector<32xi1>, vector<32xf32>
+  %low = arith.cmpf olt, %x, %least : vector<32xf32>
+  %y2 = arith.select %low, %zero, %y1 : vector<32xi1>, vector<32xf32>
+  %nan = arith.cmpf uno, %x, %x : vector<32xf32>
+  %y3 = arith.select %nan, %x, %y2 : vector<32xi1>, vector<32xf32>
+  return %y3 : vector<32xf32>
+}
+)";
+
 static void replaceAll(std::string &text, StringRef from, StringRef to) {
   for (size_t at = 0; (at = text.find(from.str(), at)) != std::string::npos;
        at += to.size())
@@ -250,6 +315,10 @@ static std::string sourceOf(StringRef name) {
   if (kind == "gather") {
     text = gather;
     body = gatherBody;
+    replaceAll(text, "@INAROW", inARow);
+    bool masks = last == "i32" || last == "i64";
+    replaceAll(text, "@ROW", masks ? maskedRow : wholeRow);
+    replaceAll(text, "@ENOUGH", masks ? "0" : "-1");
   } else if (kind == "scatter") {
     text = scatter;
     body = scatterBody;
@@ -272,13 +341,14 @@ static std::string sourceOf(StringRef name) {
   } else if (kind == "copy") {
     text = copyWords;
     body = copyBody;
+  } else if (kind == "exp2") {
+    text = exp2Lanes;
   } else {
     text = map;
   }
   std::string loop = eachLane;
   replaceAll(loop, "@BODY", body);
   replaceAll(text, "@EACHLANE", loop);
-  replaceAll(text, "@INAROW", inARow);
   replaceAll(text, "@NAME", "@" + name.str());
   replaceAll(text, "@T", last);
   replaceAll(text, "@E", last);

@@ -120,7 +120,9 @@ Value WarpKernel::vectorOf(Lanes &lanes, Type type) {
   auto add = [&](Value part) {
     sum = sum ? arith::AddIOp::create(b, sum, part).getResult() : part;
   };
-  if (lanes.stride)
+  if (lanes.isLimited())
+    add(limited(lanes, scalarOf(type)));
+  else if (lanes.stride)
     add(iota(scalarOf(type), lanes.stride));
   if (lanes.base)
     add(splat(lanes.base));
@@ -260,10 +262,21 @@ bool WarpKernel::sum(Operation &op) {
   Value result = op.getResult(0);
   Type type = scalarOf(result.getType());
   Lanes a = values[op.getOperand(0)], c = values[op.getOperand(1)];
+  bool adds = isa<arith::AddIOp>(op);
+  // A limit stays where only the base moves.
+  if (adds && c.isLimited())
+    std::swap(a, c);
+  bool moves = !c.stride && !c.vector;
+  for (Lanes *one : {&a, &c})
+    if (one->isLimited() && !(one == &a && moves)) {
+      one->vector = limited(*one, type);
+      one->low = one->high = {};
+      one->stride = 0;
+    }
   auto add = [&](Value x, Value y) -> Value {
     if (!y)
       return x;
-    if (isa<arith::AddIOp>(op))
+    if (adds)
       return x ? arith::AddIOp::create(b, x, y).getResult() : y;
     if (!x)
       x = isa<VectorType>(y.getType()) ? zeros(lanesOf(type))
@@ -272,9 +285,10 @@ bool WarpKernel::sum(Operation &op) {
   };
   Lanes lanes;
   lanes.base = add(a.base, c.base);
-  lanes.stride =
-      isa<arith::AddIOp>(op) ? a.stride + c.stride : a.stride - c.stride;
+  lanes.stride = adds ? a.stride + c.stride : a.stride - c.stride;
   lanes.vector = add(a.vector, c.vector);
+  lanes.low = a.low;
+  lanes.high = a.high;
   define(result, std::move(lanes));
   return true;
 }
@@ -293,7 +307,9 @@ bool WarpKernel::product(Operation &op) {
   if (a.base)
     lanes.base = arith::MulIOp::create(b, a.base, factor);
   Value rest = a.vector;
-  if (known) {
+  if (a.isLimited()) {
+    rest = limited(a, scalarOf(x.getType()));
+  } else if (known) {
     lanes.stride = a.stride * constant.getSExtValue();
   } else if (a.stride) {
     Value steps = iota(scalarOf(x.getType()), a.stride);
@@ -301,6 +317,77 @@ bool WarpKernel::product(Operation &op) {
   }
   if (rest)
     lanes.vector = arith::MulIOp::create(b, rest, splat(factor));
+  define(op.getResult(0), std::move(lanes));
+  return true;
+}
+
+Value WarpKernel::clamped(Value number, int64_t low, int64_t high) {
+  Type i64 = b.getI64Type();
+  number = arith::MaxSIOp::create(b, number, this->number(i64, low));
+  number = arith::MinSIOp::create(b, number, this->number(i64, high));
+  return arith::TruncIOp::create(b, b.getI8Type(), number);
+}
+
+Value WarpKernel::laneBytes(const Lanes &lanes) {
+  Value bytes = iota(b.getI8Type(), 1);
+  if (!lanes.isLimited())
+    return bytes;
+  bytes = arith::MaxUIOp::create(b, bytes, splat(lanes.low));
+  return arith::MinUIOp::create(b, bytes, splat(lanes.high));
+}
+
+Value WarpKernel::limited(const Lanes &lanes, Type element) {
+  return resized(laneBytes(lanes), element, /*isSigned=*/false);
+}
+
+/// base + lane against what is uniform or the same, both indices, which do not wrap:
+/// bytes of lanes are compared instead of words.
+Value WarpKernel::compare(arith::CmpIPredicate predicate, Lanes &x, Lanes &y) {
+  using Predicate = arith::CmpIPredicate;
+  bool known = llvm::is_contained({Predicate::slt, Predicate::sle,
+                                   Predicate::sgt, Predicate::sge,
+                                   Predicate::eq, Predicate::ne},
+                                  predicate);
+  if (!known || (!isBase(x) && !isBaseAndLane(x)) ||
+      (!isBase(y) && !isBaseAndLane(y)))
+    return {};
+  Value distance = arith::SubIOp::create(b, baseOf(y, b.getIndexType()),
+                                         baseOf(x, b.getIndexType()));
+  Value bytes = isBase(x) ? zeros(lanesOf(b.getI8Type())) : laneBytes(x);
+  if (!isBase(y))
+    bytes = arith::SubIOp::create(b, bytes, laneBytes(y));
+  // The difference of two lanes' numbers is less than 32 either way.
+  return arith::CmpIOp::create(b, predicate, bytes,
+                               splat(clamped(distance, -warpSize, warpSize)));
+}
+
+/// The smaller or larger of base + lane and what is uniform, both indices.
+bool WarpKernel::clamp(Operation &op) {
+  Value x = op.getOperand(0), y = op.getOperand(1);
+  if (isUniform(x))
+    std::swap(x, y);
+  if (!x.getType().isIndex() || !isBaseAndLane(values[x]) || !isUniform(y))
+    return false;
+  bool smaller = isa<arith::MinSIOp>(op);
+  Value first = base(x), other = base(y);
+  Lanes from = values[x], lanes;
+  if (smaller)
+    lanes.base = arith::MinSIOp::create(b, first, other);
+  else // at least the last lane has what is uniform
+    lanes.base = arith::MaxSIOp::create(
+        b, first,
+        arith::SubIOp::create(b, other, number(b.getI64Type(), warpSize - 1)));
+  lanes.stride = 1;
+  Value limit = clamped(arith::SubIOp::create(b, other, lanes.base), 0,
+                        warpSize - 1);
+  auto within = [&](Value old, int64_t none) -> Value {
+    if (!old)
+      old = number(b.getI8Type(), none);
+    return smaller ? arith::MinUIOp::create(b, old, limit).getResult()
+                   : arith::MaxUIOp::create(b, old, limit).getResult();
+  };
+  lanes.low = within(from.low, 0);
+  lanes.high = within(from.high, warpSize - 1);
   define(op.getResult(0), std::move(lanes));
   return true;
 }
@@ -368,6 +455,7 @@ void WarpKernel::cast(Operation &op) {
     lanes.base = resized(lanes.base, type, isSigned);
   if (lanes.vector)
     lanes.vector = resized(lanes.vector, type, isSigned);
+  // The limit is of lanes, not of the type.
   lanes.full = lanes.offsets = {};
   define(to, std::move(lanes));
 }
@@ -408,6 +496,15 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
                                             : false))
       return success();
     if (isa<arith::DivUIOp, arith::RemUIOp>(op) && quotient(op))
+      return success();
+    if (auto cmp = dyn_cast<arith::CmpIOp>(op);
+        cmp && !whole && cmp.getLhs().getType().isIndex())
+      if (Value mask = compare(cmp.getPredicate(), values[cmp.getLhs()],
+                               values[cmp.getRhs()])) {
+        defineVector(result, mask);
+        return success();
+      }
+    if (isa<arith::MinSIOp, arith::MaxSIOp>(op) && !whole && clamp(op))
       return success();
   }
   if (whole) {

@@ -27,12 +27,15 @@
 
 namespace kvc {
 
-/// A value of the kernel in all lanes: base + stride * lane + vector. Of numbers that
-/// are no integers, and of those that are uniform, there is one part only.
+/// A value of the kernel in all lanes: base + stride * lane + vector, or with limits
+/// base + min(max(lane, low), high). Of numbers that are no integers, and of those that are
+/// uniform, there is one part only.
 struct Lanes {
   mlir::Value base;    // a scalar; null: 0
   int64_t stride = 0;
   mlir::Value vector;  // null: 0
+  mlir::Value low, high; // i8, 0 to 31; both or none
+  bool isLimited() const { return bool(high); }
   /// Of a value that is itself a vector and differs by lane: 32 lanes of each of its
   /// words of 32 bits.
   llvm::SmallVector<mlir::Value> words;
@@ -110,6 +113,22 @@ private:
   mlir::LogicalResult translate(mlir::Operation &op);
   mlir::LogicalResult elementwise(mlir::Operation &op);
   bool sum(mlir::Operation &op);
+  bool compare(mlir::arith::CmpIOp op);
+  /// Null where the lanes of one have no bytes for it.
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, Lanes &x, Lanes &y);
+  bool clamp(mlir::Operation &op);
+  mlir::Value clamped(mlir::Value number, int64_t low, int64_t high);
+  /// The lanes' numbers within their limits, as bytes.
+  mlir::Value laneBytes(const Lanes &lanes);
+  /// The lanes' numbers within their limits.
+  mlir::Value limited(const Lanes &lanes, mlir::Type element);
+  /// True for a base and the lane's number, within limits or not.
+  static bool isBaseAndLane(const Lanes &lanes) {
+    return !lanes.vector && lanes.stride == 1;
+  }
+  static bool isBase(const Lanes &lanes) {
+    return !lanes.vector && !lanes.stride && lanes.words.empty();
+  }
   bool product(mlir::Operation &op);
   bool quotient(mlir::Operation &op);
   void cast(mlir::Operation &op);

@@ -51,7 +51,7 @@ bool WarpKernel::isContiguous(OperandRange indices, int64_t stride) {
   if (indices.empty())
     return false;
   Lanes &lanes = values[indices.front()];
-  return !lanes.vector && lanes.stride == stride;
+  return !lanes.vector && !lanes.isLimited() && lanes.stride == stride;
 }
 
 /// Memory of the function, one for each use: what is in it is used at once.
@@ -70,7 +70,7 @@ Value WarpKernel::table(OperandRange indices) {
   Lanes *lanes =
       indices.empty() || isUniform(indices) ? nullptr : &values[indices.front()];
   OpBuilder::InsertionGuard guard(b);
-  if (!lanes || !lanes->vector) {
+  if (!lanes || (!lanes->vector && !lanes->isLimited())) {
     // Known when the function begins.
     int64_t stride = lanes ? lanes->stride : 0;
     Value &known = scratches[{stride, -1}];
@@ -85,7 +85,9 @@ Value WarpKernel::table(OperandRange indices) {
   insertWhereKnown(*lanes);
   if (!lanes->offsets) {
     lanes->offsets = lanes->vector;
-    if (lanes->stride)
+    if (lanes->isLimited())
+      lanes->offsets = limited(*lanes, b.getI64Type());
+    else if (lanes->stride)
       lanes->offsets = arith::AddIOp::create(
           b, lanes->vector, iota(b.getI64Type(), lanes->stride));
   }
@@ -129,6 +131,28 @@ void WarpKernel::load(memref::LoadOp op) {
                        .getResult()
                  : LLVM::LoadOp::create(b, lanes, address, bits / 8)
                        .getResult();
+  } else if (!maskVector && bits >= 32 &&
+             values[op.getIndices().front()].isLimited()) {
+    // In a row between two elements, which the lanes outside have.
+    ++counts.contiguous;
+    Lanes &limits = values[op.getIndices().front()];
+    Value numbers = iota(b.getI8Type(), 1);
+    auto element = [&](Value limit) {
+      Value offset = arith::ExtUIOp::create(b, b.getI64Type(), limit);
+      return splat(LLVM::LoadOp::create(
+          b, inMemory,
+          LLVM::GEPOp::create(b, pointer, b.getIntegerType(bits), address,
+                              ArrayRef<LLVM::GEPArg>{offset})));
+    };
+    Value above = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, numbers,
+                                        splat(limits.low));
+    Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, numbers,
+                                        splat(limits.high));
+    Value outside = arith::SelectOp::create(b, above, element(limits.high),
+                                            element(limits.low));
+    loaded = LLVM::MaskedLoadOp::create(b, lanes, address,
+                                        arith::AndIOp::create(b, above, below),
+                                        outside, bits / 8);
   } else {
     ++counts.scattered;
     loaded = helper(named("gather", type),

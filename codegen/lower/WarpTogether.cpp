@@ -64,5 +64,7 @@ void WarpKernel::function(Operation &op, int64_t entry) {
   if (isUniform(x))
     return defineScalar(y, call(entry, b.getF32Type(), base(x),
                                 /*withContext=*/false));
+  if (isa<simt::Exp2Op>(op))
+    return defineVector(y, helper("kvc_exp2", vector(x)));
   defineVector(y, helper("kvc_map_f32", {HostFrame::function(entry), vector(x)}));
 }

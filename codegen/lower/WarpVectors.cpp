@@ -27,13 +27,14 @@ struct GPUToWarpsPass : public kvc::impl::GPUToWarpsBase<GPUToWarpsPass> {
     WarpKernel warp(kernel, module, builder);
     if (failed(warp.build((kernel.getName() + ".warp").str()))) {
       warp.func.erase();
-      warp.unknown->emitRemark()
+      emitRemark(warp.unknown->getLoc())
           << "kernel " << kernel.getName() << " has no form for a warp: '"
           << warp.unknown->getName() << "' " << warp.reason;
       return;
     }
     const WarpKernel::Counts &counts = warp.counts;
-    kernel.emitRemark() << "kernel " << kernel.getName() << " for a warp: "
+    emitRemark(kernel.getLoc())
+        << "kernel " << kernel.getName() << " for a warp: "
                         << counts.uniform << " values are uniform, "
                         << counts.linear << " linear, " << counts.varying
                         << " vectors; " << counts.masked
