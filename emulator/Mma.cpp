@@ -4,6 +4,9 @@
 
 #include "runtime/base/Half.h"
 
+#include <algorithm>
+#include <cstring>
+
 using namespace kvc::rt;
 
 template <float (*widen)(uint16_t)>
@@ -39,26 +42,119 @@ void kvc::rt::warpMma(const uint32_t *const a[32], const uint32_t *const b[32],
   bf16 ? run<fromBF16>(a, b, c, steps) : run<fromF16>(a, b, c, steps);
 }
 
+//===----------------------------------------------------------------------===//
+// The same from vectors of lanes
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+typedef uint16_t Halves __attribute__((vector_size(16)));
+typedef uint32_t Words __attribute__((vector_size(32)));
+typedef float Floats __attribute__((vector_size(32)));
+
+#define KVC_INLINE inline __attribute__((always_inline))
+
+KVC_INLINE void widen(Halves halves, bool bf16, float *to) {
+  if (bf16) {
+    Words words = __builtin_convertvector(halves, Words) << 16;
+    std::memcpy(to, &words, sizeof words);
+    return;
+  }
+  for (int i = 0; i < 8; ++i)
+    to[i] = fromF16(halves[i]);
+}
+
+/// Rows of eight become columns.
+KVC_INLINE void transpose(Halves m[8]) {
+  Halves next[8];
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      next[2 * i] = __builtin_shufflevector(m[i], m[i + 4], 0, 8, 1, 9, 2, 10,
+                                            3, 11);
+      next[2 * i + 1] = __builtin_shufflevector(m[i], m[i + 4], 4, 12, 5, 13, 6,
+                                                14, 7, 15);
+    }
+    std::memcpy(m, next, sizeof next);
+  }
+}
+
+constexpr uint32_t stepsAtOnce = 8;
+
+/// Rows of the left side and columns of the right one are in a row in registers of
+/// lanes, eight elements at a time.
+KVC_INLINE void multiply(const uint32_t *a, const uint32_t *b, float *c,
+                         uint32_t steps, bool bf16) {
+  alignas(32) float left[16][16 * stepsAtOnce], right[16 * stepsAtOnce][8];
+  for (uint32_t step = 0; step < steps; ++step)
+    for (int half = 0; half < 2; ++half) {
+      uint32_t k = step * 16 + half * 8;
+      for (int row = 0; row < 16; ++row) {
+        Halves eight;
+        std::memcpy(&eight,
+                    a + (step * 4 + half * 2 + row / 8) * 32 + row % 8 * 4, 16);
+        widen(eight, bf16, left[row] + k);
+      }
+      Halves columns[8];
+      std::memcpy(columns, b + (step * 2 + half) * 32, sizeof columns);
+      transpose(columns);
+      for (int i = 0; i < 8; ++i)
+        widen(columns[i], bf16, right[k + i]);
+    }
+  for (int part = 0; part < 2; ++part) {
+    Floats sums[8];
+    for (int row = 0; row < 8; ++row)
+      for (int column = 0; column < 8; ++column)
+        sums[row][column] =
+            c[(part * 2 + column % 2) * 32 + row * 4 + column / 2];
+    for (uint32_t k = 0; k < steps * 16; ++k) {
+      Floats columns;
+      std::memcpy(&columns, right[k], sizeof columns);
+#pragma GCC unroll 8
+      for (int row = 0; row < 8; ++row)
+        sums[row] += left[part * 8 + row][k] * columns;
+    }
+    for (int row = 0; row < 8; ++row)
+      for (int column = 0; column < 8; ++column)
+        c[(part * 2 + column % 2) * 32 + row * 4 + column / 2] =
+            sums[row][column];
+  }
+}
+
+KVC_INLINE void multiplyAll(const uint32_t *a, const uint32_t *b, float *c,
+                            uint32_t steps, bool bf16) {
+  for (uint32_t done = 0; done < steps; done += stepsAtOnce) {
+    uint32_t count = std::min(steps - done, stepsAtOnce);
+    if (bf16)
+      multiply(a + done * 128, b + done * 64, c, count, true);
+    else
+      multiply(a + done * 128, b + done * 64, c, count, false);
+  }
+}
+
+void multiplyAnywhere(const uint32_t *a, const uint32_t *b, float *c,
+                      uint32_t steps, uint32_t bf16) {
+  multiplyAll(a, b, c, steps, bf16 != 0);
+}
+
+#if defined(__x86_64__)
+/// Eight lanes at a time.
+__attribute__((target("avx2"))) void multiplyAVX2(const uint32_t *a,
+                                                  const uint32_t *b, float *c,
+                                                  uint32_t steps,
+                                                  uint32_t bf16) {
+  multiplyAll(a, b, c, steps, bf16 != 0);
+}
+#endif
+
+} // namespace
+
 void kvc::rt::multiplyWarp(const uint32_t *a, const uint32_t *b, float *c,
                            uint32_t steps, uint32_t bf16) {
-  // First as the lanes have it.
-  uint32_t left[32][64], right[32][32];
-  float sums[32][4];
-  const uint32_t *lefts[32], *rights[32];
-  float *all[32];
-  for (uint32_t lane = 0; lane < 32; ++lane) {
-    for (uint32_t r = 0; r < 4 * steps; ++r)
-      left[lane][r] = a[r * 32 + lane];
-    for (uint32_t r = 0; r < 2 * steps; ++r)
-      right[lane][r] = b[r * 32 + lane];
-    for (uint32_t r = 0; r < 4; ++r)
-      sums[lane][r] = c[r * 32 + lane];
-    lefts[lane] = left[lane];
-    rights[lane] = right[lane];
-    all[lane] = sums[lane];
-  }
-  warpMma(lefts, rights, all, steps, bf16 != 0);
-  for (uint32_t lane = 0; lane < 32; ++lane)
-    for (uint32_t r = 0; r < 4; ++r)
-      c[r * 32 + lane] = sums[lane][r];
+#if defined(__x86_64__)
+  static const auto multiply =
+      __builtin_cpu_supports("avx2") ? multiplyAVX2 : multiplyAnywhere;
+  multiply(a, b, c, steps, bf16);
+#else
+  multiplyAnywhere(a, b, c, steps, bf16);
+#endif
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t warpSize = 32;
 /// A kernel's, and what it calls.
-constexpr size_t stackBytes = KVC_SIMT_WARP_STACK_BYTES + 32 * 1024;
+constexpr size_t stackBytes = KVC_SIMT_WARP_STACK_BYTES + 64 * 1024;
 
 /// One warp. The context comes first: kernels hand its address back.
 struct Warp {
