@@ -19,10 +19,16 @@ static LaneForm uniform(int64_t multiple = 1) {
   return {LaneForm::Uniform, 0, multiple};
 }
 static LaneForm linear(int64_t stride, int64_t multiple) {
-  return stride ? LaneForm{LaneForm::Linear, stride, multiple}
+  return stride ? LaneForm{LaneForm::Linear, stride, multiple, 0}
                 : uniform(multiple);
 }
-static const LaneForm varying{LaneForm::Varying, 0, 1};
+/// What pairs of lanes have in common only.
+static LaneForm among(unsigned exchanges) {
+  return exchanges == LaneForm::allExchanges
+             ? uniform()
+             : LaneForm{LaneForm::Varying, 0, 1, exchanges};
+}
+static const LaneForm varying = among(0);
 
 static int64_t multipleOf(int64_t number) {
   if (number % LaneForm::maxMultiple == 0)
@@ -33,7 +39,7 @@ static int64_t multipleOf(int64_t number) {
 /// What is known of a value that is one or the other, the same one in all lanes.
 static LaneForm join(LaneForm a, LaneForm b) {
   if (a.kind == LaneForm::Varying || a.kind != b.kind || a.stride != b.stride)
-    return varying;
+    return LaneForm{LaneForm::Varying, 0, 1, a.exchanges & b.exchanges};
   a.multiple = std::min(a.multiple, b.multiple);
   return a;
 }
@@ -79,11 +85,15 @@ void Uniformity::visit(scf::IfOp op) {
   visit(*op.thenBlock());
   if (op.elseBlock())
     visit(*op.elseBlock());
-  for (unsigned i = 0; i < op.getNumResults(); ++i)
-    forms[op.getResult(i)] = diverges(op)
-                                 ? varying
-                                 : join(of(op.thenYield().getOperand(i)),
-                                        of(op.elseYield().getOperand(i)));
+  LaneForm condition = of(op.getCondition());
+  for (unsigned i = 0; i < op.getNumResults(); ++i) {
+    LaneForm yes = of(op.thenYield().getOperand(i)),
+             no = of(op.elseYield().getOperand(i));
+    forms[op.getResult(i)] =
+        condition.isUniform()
+            ? join(yes, no)
+            : among(condition.exchanges & yes.exchanges & no.exchanges);
+  }
 }
 
 void Uniformity::visit(scf::ForOp op) {
@@ -123,7 +133,7 @@ LaneForm Uniformity::productOf(Operation &op) const {
     if (form.kind == LaneForm::Linear && factor &&
         std::abs(*factor) < (int64_t(1) << 20))
       return linear(form.stride * *factor, multiple);
-  return varying;
+  return amongOperands(op);
 }
 
 /// Of (base + lane) by a constant, where no lane carries into the base.
@@ -134,7 +144,7 @@ LaneForm Uniformity::quotientOf(Operation &op, bool remainder) const {
   std::optional<int64_t> divisor = constantOf(op.getOperand(1));
   if (a.kind != LaneForm::Linear || a.stride != 1 || a.multiple < warpSize ||
       !divisor || *divisor <= 0 || *divisor % warpSize)
-    return varying;
+    return amongOperands(op);
   return remainder ? linear(1, warpSize) : uniform();
 }
 
@@ -152,7 +162,7 @@ LaneForm Uniformity::resultOf(Operation &op) const {
   if (isa<arith::AddIOp, arith::SubIOp>(op)) {
     LaneForm a = of(op.getOperand(0)), b = of(op.getOperand(1));
     if (a.kind == LaneForm::Varying || b.kind == LaneForm::Varying)
-      return varying;
+      return amongOperands(op);
     return linear(isa<arith::AddIOp>(op) ? a.stride + b.stride
                                          : a.stride - b.stride,
                   std::min(a.multiple, b.multiple));
@@ -174,15 +184,41 @@ LaneForm Uniformity::resultOf(Operation &op) const {
     unsigned to = width(op.getResult(0)), from = width(op.getOperand(0));
     if (a.isUniform() || (to && from && to <= from && to >= 32))
       return a;
-    return varying;
+    return amongOperands(op);
   }
   if (auto select = dyn_cast<arith::SelectOp>(op))
     return of(select.getCondition()).isUniform()
                ? join(of(select.getTrueValue()), of(select.getFalseValue()))
+               : amongOperands(op);
+  if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op))
+    return shuffle.getMode() == gpu::ShuffleMode::XOR ||
+                   of(shuffle.getValue()).isUniform()
+               ? among(of(shuffle.getValue()).exchanges)
                : varying;
   // All others, reads of memory among them, give the same for the same operands.
+  return amongOperands(op);
+}
+
+LaneForm Uniformity::amongOperands(Operation &op) const {
+  unsigned exchanges = LaneForm::allExchanges;
   for (Value operand : op.getOperands())
-    if (!of(operand).isUniform())
-      return varying;
-  return uniform();
+    exchanges &= of(operand).exchanges;
+  return among(exchanges | exchangedBy(op));
+}
+
+/// What a lane and its partner make of their two values, in whichever order.
+unsigned Uniformity::exchangedBy(Operation &op) const {
+  if (!op.hasTrait<OpTrait::IsCommutative>() || op.getNumOperands() != 2)
+    return 0;
+  for (unsigned i : {0, 1}) {
+    Value mine = op.getOperand(i);
+    auto shuffle = op.getOperand(1 - i).getDefiningOp<gpu::ShuffleOp>();
+    if (!shuffle || shuffle.getMode() != gpu::ShuffleMode::XOR ||
+        shuffle.getValue() != mine)
+      continue;
+    if (std::optional<int64_t> mask = constantOf(shuffle.getOffset()))
+      if (*mask > 0 && *mask < warpSize && llvm::isPowerOf2_64(*mask))
+        return unsigned(*mask);
+  }
+  return 0;
 }

@@ -27,12 +27,15 @@ struct LaneForm {
   /// A power of two, at most `maxMultiple`, that divides the value, or the base of a
   /// linear one.
   int64_t multiple = 1;
+  /// Bit i: lanes l and l ^ (1 << i) have the same. All five: uniform.
+  unsigned exchanges = allExchanges;
 
   static constexpr int64_t maxMultiple = 64;
+  static constexpr unsigned allExchanges = 31;
   bool isUniform() const { return kind == Uniform; }
   bool operator==(const LaneForm &other) const {
     return kind == other.kind && stride == other.stride &&
-           multiple == other.multiple;
+           multiple == other.multiple && exchanges == other.exchanges;
   }
 };
 
@@ -54,6 +57,8 @@ private:
   void visit(mlir::scf::ForOp op);
   LaneForm resultOf(mlir::Operation &op) const;
   LaneForm quotientOf(mlir::Operation &op, bool remainder) const;
+  LaneForm amongOperands(mlir::Operation &op) const;
+  unsigned exchangedBy(mlir::Operation &op) const;
   LaneForm productOf(mlir::Operation &op) const;
 };
 

@@ -484,8 +484,16 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
     return fail(&op, "is not known");
   Value result = op.getResult(0);
   Type type = result.getType();
-  bool whole = forms.of(result).isUniform();
-  if (!isa<VectorType>(type)) {
+  // What lanes have made together may be the same in all.
+  bool same = forms.of(result).isUniform();
+  bool whole = same && llvm::all_of(op.getOperands(), [&](Value operand) {
+                 return isUniform(operand);
+               });
+  // ... by numbers that differ otherwise than from lane to lane.
+  bool exchanged = same && llvm::any_of(op.getOperands(), [&](Value operand) {
+                     return forms.of(operand).kind == LaneForm::Varying;
+                   });
+  if (!isa<VectorType>(type) && !exchanged) {
     if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::TruncIOp>(op)) {
       cast(op);
       return success();
@@ -573,6 +581,10 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
   OperationState state(op.getLoc(), op.getName(), operands,
                        {real ? real : Type(lanesOf(type))}, op.getAttrs());
   Value made = b.create(state)->getResult(0);
+  if (same) {
+    defineScalar(result, vector::ExtractOp::create(b, made, 0));
+    return success();
+  }
   if (real)
     made = arith::BitcastOp::create(b, lanesOf(type), made);
   defineVector(result, made);
