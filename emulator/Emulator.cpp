@@ -56,8 +56,9 @@ class BlockRunner {
 public:
   BlockRunner(const HostLaunch &launch, const uint64_t *args, uint64_t seed)
       : launch(launch), args(args), seed(seed),
-        pool(stacksFor(launch.blockSize, stackBytes)), threads(launch.blockSize),
-        warps(launch.blockSize / warpSize), warpOrder(warps.size()) {
+        pool(stacksFor(launch.blockSize, stackBytes)),
+        threads(launch.blockSize), warps(launch.blockSize / warpSize),
+        warpOrder(warps.size()) {
     size_t words = (launch.sharedBytes + 15) / 16 * 16;
     shared.reset(static_cast<char *>(
         std::aligned_alloc(128, (words + 127) / 128 * 128 + 128)));
@@ -292,7 +293,9 @@ const kvc_simt_ops &BlockRunner::table() {
         thread.c = c;
         exchange(t, Call::Mma, steps, bf16);
       },
-      exp2OfGPU, log2OfGPU, multiplyWarp,
+      exp2OfGPU,
+      log2OfGPU,
+      multiplyWarp,
   };
   return ops;
 }

@@ -25,8 +25,8 @@ void Fiber::start(void *onStack, size_t ofBytes, Function begin, void *with) {
 #ifdef KVC_ASAN
   __asan_unpoison_memory_region(stack, bytes);
 #endif
-  inside = fibers::make_fcontext(static_cast<char *>(stack) + bytes, bytes,
-                                 enter);
+  inside =
+      fibers::make_fcontext(static_cast<char *>(stack) + bytes, bytes, enter);
 }
 
 void Fiber::enter(fibers::transfer_t from) {

@@ -22,7 +22,9 @@ float kvc::rt::exp2OfGPU(float x) {
   float shifted = x + magic, f = x - (shifted - magic);
   // 2^f is 1 + f * q(f), q by interpolation at Chebyshev's points.
   float p = 0.00015453163359779865f;
-  for (float c : {0.0013390863314270973f, 0.009618083015084267f, 0.055503569543361664f, 0.24022650718688965f, 0.6931471824645996f, 1.0f})
+  for (float c :
+       {0.0013390863314270973f, 0.009618083015084267f, 0.055503569543361664f,
+        0.24022650718688965f, 0.6931471824645996f, 1.0f})
     p = p * f + c;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) +
                               (std::bit_cast<uint32_t>(shifted) << 23));

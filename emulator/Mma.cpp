@@ -69,10 +69,10 @@ KVC_INLINE void transpose(Halves m[8]) {
   Halves next[8];
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 4; ++i) {
-      next[2 * i] = __builtin_shufflevector(m[i], m[i + 4], 0, 8, 1, 9, 2, 10,
-                                            3, 11);
-      next[2 * i + 1] = __builtin_shufflevector(m[i], m[i + 4], 4, 12, 5, 13, 6,
-                                                14, 7, 15);
+      next[2 * i] =
+          __builtin_shufflevector(m[i], m[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+      next[2 * i + 1] =
+          __builtin_shufflevector(m[i], m[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
     }
     std::memcpy(m, next, sizeof next);
   }

@@ -45,7 +45,8 @@ public:
     size_t alive = warps.size();
     for (size_t i = 0; i < warps.size(); ++i) {
       Warp &warp = warps[i];
-      warp.context = {uint32_t(i) * warpSize, {x, y, z}, shared.get(), &table()};
+      warp.context = {
+          uint32_t(i) * warpSize, {x, y, z}, shared.get(), &table()};
       warp.block = this;
       warp.done = false;
       warp.fiber.start(stacks.stack(i), stacks.stackBytes, enter, &warp);

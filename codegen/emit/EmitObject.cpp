@@ -212,12 +212,12 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       for (auto attribute :
            {llvm::Attribute::OptimizeNone, llvm::Attribute::NoInline})
         host.module->getFunction(kernel.thread)->addFnAttr(attribute);
-    kernels.push_back(builder.structure(
-        {builder.text(kernel.thread),
-         function(kernel.thread, KVC_SIMT_STACK_BYTES),
-         builder.number(kernel.sharedBytes),
-         function(kernel.warp, KVC_SIMT_WARP_STACK_BYTES),
-         builder.number(host.processor)}));
+    kernels.push_back(
+        builder.structure({builder.text(kernel.thread),
+                           function(kernel.thread, KVC_SIMT_STACK_BYTES),
+                           builder.number(kernel.sharedBytes),
+                           function(kernel.warp, KVC_SIMT_WARP_STACK_BYTES),
+                           builder.number(host.processor)}));
   }
   std::string symbol = ("kvc_policy_" + targetOf(module).getName()).str();
   llvm::GlobalVariable *artifact =

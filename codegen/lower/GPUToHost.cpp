@@ -38,7 +38,8 @@ static Type typeLike(Type like, Type element) {
   return vector ? VectorType::get(vector.getShape(), element) : element;
 }
 
-static Value constantLike(ImplicitLocOpBuilder &b, Type like, TypedAttr number) {
+static Value constantLike(ImplicitLocOpBuilder &b, Type like,
+                          TypedAttr number) {
   auto vector = dyn_cast<VectorType>(typeLike(like, number.getType()));
   return arith::ConstantOp::create(
       b, vector ? TypedAttr(DenseElementsAttr::get(vector, number)) : number);
@@ -69,8 +70,8 @@ struct ExpandExtF16 : public OpRewritePattern<arith::ExtFOp> {
         b, arith::AndIOp::create(b, half, constant(0x7fff)), constant(13));
     Value sign = arith::ShLIOp::create(
         b, arith::AndIOp::create(b, half, constant(0x8000)), constant(16));
-    Value scale = constantLike(
-        b, f32, b.getF32FloatAttr(float(std::ldexp(1.0, 112))));
+    Value scale =
+        constantLike(b, f32, b.getF32FloatAttr(float(std::ldexp(1.0, 112))));
     Value scaled = arith::BitcastOp::create(
         b, i32,
         arith::MulFOp::create(b, arith::BitcastOp::create(b, f32, magnitude),
@@ -196,8 +197,8 @@ public:
     int64_t bytes = placeShared(
         entry.getArguments().drop_front(2 + arguments),
         [&](BlockArgument memory, int64_t offset) {
-          memory.replaceAllUsesWith(memoryAt(
-              cast<MemRefType>(memory.getType()), at(shared, offset)));
+          memory.replaceAllUsesWith(
+              memoryAt(cast<MemRefType>(memory.getType()), at(shared, offset)));
         });
     entry.eraseArguments(2, entry.getNumArguments() - 2);
     func->setAttr("kvc.shared_bytes", b.getI64IntegerAttr(bytes));

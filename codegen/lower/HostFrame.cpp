@@ -43,9 +43,9 @@ Value HostFrame::argument(Value args, unsigned index, Type type) {
                               at(args, index * 8));
 }
 
-int64_t HostFrame::placeShared(
-    ArrayRef<BlockArgument> memories,
-    llvm::function_ref<void(BlockArgument, int64_t)> place) {
+int64_t
+HostFrame::placeShared(ArrayRef<BlockArgument> memories,
+                       llvm::function_ref<void(BlockArgument, int64_t)> place) {
   int64_t offset = 0;
   for (BlockArgument memory : memories) {
     place(memory, offset);

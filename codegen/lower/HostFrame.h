@@ -35,9 +35,9 @@ public:
   mlir::Value argument(mlir::Value args, unsigned index, mlir::Type type);
   /// Calls `place(memory, offset)` for each of the kernel's buffers in block memory,
   /// where it lies in it. Returns the bytes of all.
-  static int64_t placeShared(
-      llvm::ArrayRef<mlir::BlockArgument> memories,
-      llvm::function_ref<void(mlir::BlockArgument, int64_t)> place);
+  static int64_t
+  placeShared(llvm::ArrayRef<mlir::BlockArgument> memories,
+              llvm::function_ref<void(mlir::BlockArgument, int64_t)> place);
 };
 
 } // namespace kvc

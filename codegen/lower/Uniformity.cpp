@@ -124,8 +124,7 @@ void Uniformity::visit(scf::ForOp op) {
 
 LaneForm Uniformity::productOf(Operation &op) const {
   LaneForm a = of(op.getOperand(0)), b = of(op.getOperand(1));
-  int64_t multiple =
-      std::min(a.multiple * b.multiple, LaneForm::maxMultiple);
+  int64_t multiple = std::min(a.multiple * b.multiple, LaneForm::maxMultiple);
   if (a.isUniform() && b.isUniform())
     return uniform(multiple);
   for (auto [form, factor] : {std::pair{a, constantOf(op.getOperand(1))},
@@ -177,7 +176,7 @@ LaneForm Uniformity::resultOf(Operation &op) const {
     LaneForm a = of(op.getOperand(0));
     auto width = [](Value value) {
       Type type = value.getType();
-      return type.isIndex() ? 64u
+      return type.isIndex()           ? 64u
              : isa<IntegerType>(type) ? type.getIntOrFloatBitWidth()
                                       : 0u;
     };

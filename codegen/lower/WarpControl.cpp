@@ -7,15 +7,16 @@ using namespace kvc;
 
 /// The 32 bits of a mask.
 Value WarpKernel::bitsOf(Value mask) {
-  Value word = vector::BitCastOp::create(
-      b, VectorType::get({1}, b.getI32Type()), mask);
+  Value word =
+      vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), mask);
   return vector::ExtractOp::create(b, word, 0);
 }
 
 /// The active lanes for which `condition` holds.
 Value WarpKernel::masked(Value condition) {
-  return maskVector ? arith::AndIOp::create(b, maskVector, condition).getResult()
-                    : condition;
+  return maskVector
+             ? arith::AndIOp::create(b, maskVector, condition).getResult()
+             : condition;
 }
 
 Value WarpKernel::activeBits() {
@@ -117,8 +118,8 @@ LogicalResult WarpKernel::divergent(scf::IfOp op) {
     }
     Value takes = condition;
     if (otherwise)
-      takes = arith::XOrIOp::create(b, condition,
-                                    splat(number(b.getI1Type(), 1)));
+      takes =
+          arith::XOrIOp::create(b, condition, splat(number(b.getI1Type(), 1)));
     Value mask = masked(takes), bits = bitsOf(mask);
     Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
                                       number(b.getI32Type(), 0));
@@ -140,8 +141,8 @@ LogicalResult WarpKernel::divergent(scf::IfOp op) {
         nothing.push_back(zeros(cast<VectorType>(value.getType())));
       scf::YieldOp::create(b, nothing);
     }
-    auto made = scf::IfOp::create(
-        b, ValueRange(results[otherwise]).getTypes(), any, false, false);
+    auto made = scf::IfOp::create(b, ValueRange(results[otherwise]).getTypes(),
+                                  any, false, false);
     made.getThenRegion().takeBody(draft.getThenRegion());
     if (!results[otherwise].empty())
       made.getElseRegion().takeBody(draft.getElseRegion());
@@ -239,8 +240,8 @@ LogicalResult WarpKernel::divergent(scf::ForOp op) {
     unpack(op.getRegionIterArgs(), carried);
     if (failed(translate(*op.getBody())))
       return failure();
-    SmallVector<Value> next{arith::AddIOp::create(
-        b, body->getArgument(0), byBase ? step : splat(step))};
+    SmallVector<Value> next{arith::AddIOp::create(b, body->getArgument(0),
+                                                  byBase ? step : splat(step))};
     for (auto [value, old] : llvm::zip(
              pack(op.getYieldedValues(), op.getRegionIterArgs()), carried))
       next.push_back(arith::SelectOp::create(b, maskVector, value, old));
@@ -248,7 +249,6 @@ LogicalResult WarpKernel::divergent(scf::ForOp op) {
     maskVector = outerVector;
     maskBits = outerBits;
   }
-  unpack(op.getResults(),
-         made.getResults().slice(1, types.size() - 1));
+  unpack(op.getResults(), made.getResults().slice(1, types.size() - 1));
   return success();
 }

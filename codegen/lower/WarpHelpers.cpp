@@ -325,8 +325,8 @@ static std::string sourceOf(StringRef name) {
   } else if (kind == "atomic" || kind == "plain") {
     text = atomic;
     body = kind == "plain" ? plainBody : atomicBody;
-    replaceAll(body, "@OP", kind == "atomic" && parts[2] == "or" ? "_or"
-                                                                 : parts[2]);
+    replaceAll(body, "@OP",
+               kind == "atomic" && parts[2] == "or" ? "_or" : parts[2]);
   } else if (kind == "read" || kind == "write") {
     text = readWords;
     body = kind == "read" ? readWordsBody : writeWordsBody;

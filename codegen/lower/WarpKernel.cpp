@@ -134,8 +134,7 @@ SmallVector<Value> WarpKernel::wordsOf(Value value) {
   if (!lanes.words.empty())
     return lanes.words;
   auto type = cast<VectorType>(value.getType());
-  int64_t count =
-      type.getNumElements() * type.getElementTypeBitWidth() / 32;
+  int64_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;
   OpBuilder::InsertionGuard guard(b);
   insertWhereKnown(lanes);
   Value words = vector::BitCastOp::create(
@@ -150,8 +149,8 @@ SmallVector<Value> WarpKernel::wordsOf(Value value) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult WarpKernel::build(StringRef name) {
-  func = func::FuncOp::create(b, name,
-                              b.getFunctionType({pointer, pointer}, {}));
+  func =
+      func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer}, {}));
   func.setPrivate();
   Block *entry = func.addEntryBlock();
   b.setInsertionPointToStart(entry);
@@ -205,14 +204,14 @@ LogicalResult WarpKernel::translate(Operation &op) {
     Value first = field(b.getI32Type(), offsetof(kvc_simt_thread, thread));
     defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), first));
   } else if (auto id = dyn_cast<gpu::BlockIdOp>(op)) {
-    Value number =
-        field(b.getI32Type(), offsetof(kvc_simt_thread, block) +
-                                  4 * int64_t(id.getDimension()));
+    Value number = field(b.getI32Type(), offsetof(kvc_simt_thread, block) +
+                                             4 * int64_t(id.getDimension()));
     defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), number));
   } else if (isa<gpu::BarrierOp>(op)) {
     barriers = true;
     call(offsetof(kvc_simt_ops, barrier), {}, {});
-  } else if (isa<simt::SyncWarpOp, simt::AsyncCommitOp, simt::AsyncWaitOp>(op)) {
+  } else if (isa<simt::SyncWarpOp, simt::AsyncCommitOp, simt::AsyncWaitOp>(
+                 op)) {
     // The lanes are in step, and copies are there at once.
   } else if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op)) {
     return this->shuffle(shuffle);
@@ -279,8 +278,7 @@ bool WarpKernel::sum(Operation &op) {
     if (adds)
       return x ? arith::AddIOp::create(b, x, y).getResult() : y;
     if (!x)
-      x = isa<VectorType>(y.getType()) ? zeros(lanesOf(type))
-                                       : number(type, 0);
+      x = isa<VectorType>(y.getType()) ? zeros(lanesOf(type)) : number(type, 0);
     return arith::SubIOp::create(b, x, y);
   };
   Lanes lanes;
@@ -344,10 +342,10 @@ Value WarpKernel::limited(const Lanes &lanes, Type element) {
 /// bytes of lanes are compared instead of words.
 Value WarpKernel::compare(arith::CmpIPredicate predicate, Lanes &x, Lanes &y) {
   using Predicate = arith::CmpIPredicate;
-  bool known = llvm::is_contained({Predicate::slt, Predicate::sle,
-                                   Predicate::sgt, Predicate::sge,
-                                   Predicate::eq, Predicate::ne},
-                                  predicate);
+  bool known =
+      llvm::is_contained({Predicate::slt, Predicate::sle, Predicate::sgt,
+                          Predicate::sge, Predicate::eq, Predicate::ne},
+                         predicate);
   if (!known || (!isBase(x) && !isBaseAndLane(x)) ||
       (!isBase(y) && !isBaseAndLane(y)))
     return {};
@@ -378,8 +376,8 @@ bool WarpKernel::clamp(Operation &op) {
         b, first,
         arith::SubIOp::create(b, other, number(b.getI64Type(), warpSize - 1)));
   lanes.stride = 1;
-  Value limit = clamped(arith::SubIOp::create(b, other, lanes.base), 0,
-                        warpSize - 1);
+  Value limit =
+      clamped(arith::SubIOp::create(b, other, lanes.base), 0, warpSize - 1);
   auto within = [&](Value old, int64_t none) -> Value {
     if (!old)
       old = number(b.getI8Type(), none);
@@ -414,8 +412,8 @@ bool WarpKernel::quotient(Operation &op) {
   } else {
     SmallVector<Attribute> numbers;
     for (int64_t lane = 0; lane < warpSize; ++lane)
-      numbers.push_back(b.getIntegerAttr(
-          type, remainder ? lane % divisor : lane / divisor));
+      numbers.push_back(
+          b.getIntegerAttr(type, remainder ? lane % divisor : lane / divisor));
     lanes.vector = arith::ConstantOp::create(
         b, DenseElementsAttr::get(VectorType::get({warpSize}, type), numbers));
     if (!remainder)
@@ -474,8 +472,7 @@ void WarpKernel::element(vector::ExtractOp op) {
   }
   Value word = words[i / 2];
   if (i % 2)
-    word = arith::ShRUIOp::create(b, word,
-                                  splat(number(b.getI32Type(), 16)));
+    word = arith::ShRUIOp::create(b, word, splat(number(b.getI32Type(), 16)));
   defineVector(op, arith::TruncIOp::create(b, lanesOf(type), word));
 }
 
@@ -498,10 +495,10 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
       cast(op);
       return success();
     }
-    if (!whole && (isa<arith::AddIOp, arith::SubIOp>(op) && !type.isInteger(1)
-                       ? sum(op)
-                   : isa<arith::MulIOp>(op) ? product(op)
-                                            : false))
+    if (!whole &&
+        (isa<arith::AddIOp, arith::SubIOp>(op) && !type.isInteger(1) ? sum(op)
+         : isa<arith::MulIOp>(op) ? product(op)
+                                  : false))
       return success();
     if (isa<arith::DivUIOp, arith::RemUIOp>(op) && quotient(op))
       return success();
@@ -523,20 +520,19 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
     state.addTypes(scalarOf(type));
     state.addAttributes(op.getAttrs());
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-      defineScalar(result, type.isIndex()
-                               ? number(b.getI64Type(),
-                                        ::llvm::cast<IntegerAttr>(
-                                            constant.getValue())
-                                            .getInt())
-                               : b.clone(op)->getResult(0));
+      defineScalar(
+          result,
+          type.isIndex()
+              ? number(b.getI64Type(),
+                       ::llvm::cast<IntegerAttr>(constant.getValue()).getInt())
+              : b.clone(op)->getResult(0));
       return success();
     }
     defineScalar(result, b.create(state)->getResult(0));
     return success();
   }
   if (auto extract = dyn_cast<vector::ExtractOp>(op)) {
-    if (extract.hasDynamicPosition() ||
-        extract.getStaticPosition().size() != 1)
+    if (extract.hasDynamicPosition() || extract.getStaticPosition().size() != 1)
       return fail(&op, "must have a constant position");
     element(extract);
     return success();
@@ -575,8 +571,8 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
   // What inactive lanes divide by does not matter but must not be 0.
   if (isa<arith::DivUIOp, arith::RemUIOp, arith::DivSIOp, arith::RemSIOp>(op) &&
       maskVector && !isUniform(op.getOperand(1)))
-    operands[1] = arith::SelectOp::create(
-        b, maskVector, operands[1], splat(number(elementOf(type), 1)));
+    operands[1] = arith::SelectOp::create(b, maskVector, operands[1],
+                                          splat(number(elementOf(type), 1)));
   Type real = float16(type);
   OperationState state(op.getLoc(), op.getName(), operands,
                        {real ? real : Type(lanesOf(type))}, op.getAttrs());

@@ -31,9 +31,9 @@ namespace kvc {
 /// base + min(max(lane, low), high). Of numbers that are no integers, and of those that are
 /// uniform, there is one part only.
 struct Lanes {
-  mlir::Value base;    // a scalar; null: 0
+  mlir::Value base; // a scalar; null: 0
   int64_t stride = 0;
-  mlir::Value vector;  // null: 0
+  mlir::Value vector;    // null: 0
   mlir::Value low, high; // i8, 0 to 31; both or none
   bool isLimited() const { return bool(high); }
   /// Of a value that is itself a vector and differs by lane: 32 lanes of each of its
@@ -98,7 +98,9 @@ private:
   void define(mlir::Value value, Lanes lanes);
   void defineScalar(mlir::Value value, mlir::Value scalar);
   void defineVector(mlir::Value value, mlir::Value vector);
-  bool isUniform(mlir::Value value) const { return forms.of(value).isUniform(); }
+  bool isUniform(mlir::Value value) const {
+    return forms.of(value).isUniform();
+  }
   /// The base of what is uniform or linear.
   mlir::Value base(mlir::Value value);
   mlir::Value baseOf(Lanes &lanes, mlir::Type type);

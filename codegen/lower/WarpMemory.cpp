@@ -39,8 +39,8 @@ Value WarpKernel::element(Value memref, Value index) {
 
 /// The address that the lanes' offsets are from.
 Value WarpKernel::indexBase(Value memref, OperandRange indices) {
-  return element(memref, indices.empty() ? Value()
-                                         : values[indices.front()].base);
+  return element(memref,
+                 indices.empty() ? Value() : values[indices.front()].base);
 }
 
 bool WarpKernel::isUniform(OperandRange indices) const {
@@ -67,8 +67,9 @@ Value WarpKernel::scratch(int64_t bytes, int use) {
 }
 
 Value WarpKernel::table(OperandRange indices) {
-  Lanes *lanes =
-      indices.empty() || isUniform(indices) ? nullptr : &values[indices.front()];
+  Lanes *lanes = indices.empty() || isUniform(indices)
+                     ? nullptr
+                     : &values[indices.front()];
   OpBuilder::InsertionGuard guard(b);
   if (!lanes || (!lanes->vector && !lanes->isLimited())) {
     // Known when the function begins.
@@ -125,12 +126,12 @@ void WarpKernel::load(memref::LoadOp op) {
   Value loaded;
   if (isContiguous(op.getIndices()) && (!maskVector || bits >= 32)) {
     ++counts.contiguous;
-    loaded = maskVector
-                 ? LLVM::MaskedLoadOp::create(b, lanes, address, maskVector,
-                                              zeros(lanes), bits / 8)
-                       .getResult()
-                 : LLVM::LoadOp::create(b, lanes, address, bits / 8)
-                       .getResult();
+    loaded =
+        maskVector
+            ? LLVM::MaskedLoadOp::create(b, lanes, address, maskVector,
+                                         zeros(lanes), bits / 8)
+                  .getResult()
+            : LLVM::LoadOp::create(b, lanes, address, bits / 8).getResult();
   } else if (!maskVector && bits >= 32 &&
              values[op.getIndices().front()].isLimited()) {
     // In a row between two elements, which the lanes outside have.
@@ -215,9 +216,9 @@ void WarpKernel::load(vector::LoadOp op) {
     helper("kvc_read_" + name, {address, offsets, activeBits(), out});
   Lanes lanes;
   for (int64_t i = 0; i < count; ++i)
-    lanes.words.push_back(LLVM::LoadOp::create(
-        b, VectorType::get({warpSize}, b.getI32Type()),
-        at(out, i * 4 * warpSize), 64));
+    lanes.words.push_back(
+        LLVM::LoadOp::create(b, VectorType::get({warpSize}, b.getI32Type()),
+                             at(out, i * 4 * warpSize), 64));
   define(op, std::move(lanes));
 }
 
@@ -226,8 +227,8 @@ void WarpKernel::store(vector::StoreOp op) {
   Value address = indexBase(op.getBase(), op.getIndices());
   if (isUniform(op.getIndices()) && isUniform(op.getValueToStore())) {
     ++counts.contiguous;
-    int64_t align = op.getAlignment().value_or(
-        bitsInMemory(type.getElementType()) / 8);
+    int64_t align =
+        op.getAlignment().value_or(bitsInMemory(type.getElementType()) / 8);
     LLVM::StoreOp::create(b, base(op.getValueToStore()), address, align);
     return;
   }
@@ -268,14 +269,13 @@ LogicalResult WarpKernel::atomic(memref::AtomicRMWOp op) {
     return fail(op, "must add or be an or, of 32 bits");
   auto space = dyn_cast_or_null<gpu::AddressSpaceAttr>(
       cast<MemRefType>(op.getMemref().getType()).getMemorySpace());
-  bool ofBlock =
-      space && space.getValue() == gpu::AddressSpace::Workgroup;
+  bool ofBlock = space && space.getValue() == gpu::AddressSpace::Workgroup;
   ++counts.scattered;
-  Value old = helper(std::string(ofBlock ? "kvc_plain_" : "kvc_atomic_") +
-                         (adds ? "add" : "or") + "_i32",
-                     {indexBase(op.getMemref(), op.getIndices()),
-                      table(op.getIndices()), activeBits(),
-                      vector(op.getValue())});
+  Value old =
+      helper(std::string(ofBlock ? "kvc_plain_" : "kvc_atomic_") +
+                 (adds ? "add" : "or") + "_i32",
+             {indexBase(op.getMemref(), op.getIndices()),
+              table(op.getIndices()), activeBits(), vector(op.getValue())});
   defineVector(op, old);
   return success();
 }

@@ -41,8 +41,7 @@ void WarpKernel::multiply(simt::MmaOp op) {
   auto spill = [&](OperandRange registers, int use) {
     Value memory = scratch(registers.size() * 4 * warpSize, use);
     for (auto [i, value] : llvm::enumerate(registers))
-      LLVM::StoreOp::create(b, vector(value), at(memory, i * 4 * warpSize),
-                            64);
+      LLVM::StoreOp::create(b, vector(value), at(memory, i * 4 * warpSize), 64);
     return memory;
   };
   Value left = spill(op.getA(), 2), right = spill(op.getB(), 3),
@@ -53,9 +52,8 @@ void WarpKernel::multiply(simt::MmaOp op) {
         number(i32, op.getElement().isBF16())},
        /*withContext=*/false);
   for (auto [i, result] : llvm::enumerate(op.getResults()))
-    defineVector(result,
-                 LLVM::LoadOp::create(b, lanesOf(b.getF32Type()),
-                                      at(sums, i * 4 * warpSize), 64));
+    defineVector(result, LLVM::LoadOp::create(b, lanesOf(b.getF32Type()),
+                                              at(sums, i * 4 * warpSize), 64));
 }
 
 /// A function of one number that the table has.
@@ -66,5 +64,6 @@ void WarpKernel::function(Operation &op, int64_t entry) {
                                 /*withContext=*/false));
   if (isa<simt::Exp2Op>(op))
     return defineVector(y, helper("kvc_exp2", vector(x)));
-  defineVector(y, helper("kvc_map_f32", {HostFrame::function(entry), vector(x)}));
+  defineVector(y,
+               helper("kvc_map_f32", {HostFrame::function(entry), vector(x)}));
 }

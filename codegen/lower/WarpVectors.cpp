@@ -34,13 +34,11 @@ struct GPUToWarpsPass : public kvc::impl::GPUToWarpsBase<GPUToWarpsPass> {
     }
     const WarpKernel::Counts &counts = warp.counts;
     emitRemark(kernel.getLoc())
-        << "kernel " << kernel.getName() << " for a warp: "
-                        << counts.uniform << " values are uniform, "
-                        << counts.linear << " linear, " << counts.varying
-                        << " vectors; " << counts.masked
-                        << " branches and loops under masks; "
-                        << counts.contiguous << " accesses together, "
-                        << counts.scattered << " lane by lane";
+        << "kernel " << kernel.getName() << " for a warp: " << counts.uniform
+        << " values are uniform, " << counts.linear << " linear, "
+        << counts.varying << " vectors; " << counts.masked
+        << " branches and loops under masks; " << counts.contiguous
+        << " accesses together, " << counts.scattered << " lane by lane";
   }
 };
 

@@ -30,8 +30,8 @@ const char manifest[] = R"({"format": 2, "policy": "test", "queries": 4,
                  "block": 32,
                  "grid": ["1", "kv_heads", "batch"], "args": ["indices"],
                  "skipped_with_lse": false}]}]})";
-const kvc_host_entry kernels[] = {{"score", nothing, 0},
-                                  {"select", nothing, 0}};
+const kvc_host_entry kernels[] = {{"score", nothing, 0, nullptr, 0},
+                                  {"select", nothing, 0, nullptr, 0}};
 
 kvc_artifact artifactOf(std::string_view text) {
   return kvc::test::artifactOf(text, kernels);

@@ -40,11 +40,11 @@ public:
 };
 
 void nothing(kvc_simt_thread *, const uint64_t *) {}
-const kvc_host_entry kernels[] = {{"other", nothing, 0},
-                                  {"lse", nothing, 0},
-                                  {"score", nothing, 0},
-                                  {"select", nothing, 0},
-                                  {"compact", nothing, 0}};
+const kvc_host_entry kernels[] = {{"other", nothing, 0, nullptr, 0},
+                                  {"lse", nothing, 0, nullptr, 0},
+                                  {"score", nothing, 0, nullptr, 0},
+                                  {"select", nothing, 0, nullptr, 0},
+                                  {"compact", nothing, 0, nullptr, 0}};
 
 const char manifest[] =
     R"json({"format": 2, "policy": "test", "queries": 4,

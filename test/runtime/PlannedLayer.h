@@ -14,7 +14,7 @@ namespace kvc::test {
 
 /// The kernel of policies that do nothing, named "score".
 inline void nothing(kvc_simt_thread *, const uint64_t *) {}
-constexpr kvc_host_entry nothingKernels[] = {{"score", nothing, 0}};
+constexpr kvc_host_entry nothingKernels[] = {{"score", nothing, 0, nullptr, 0}};
 
 /// A policy whose manifest has nothingKernels, for plans and calls that a test has
 /// changed.

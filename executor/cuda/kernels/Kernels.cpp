@@ -74,7 +74,7 @@ KVC_KERNELS(KVC_DEFINE)
    [](kvc_simt_thread *thread, const uint64_t *args) {                         \
      function(Simt(thread), *reinterpret_cast<const Args *>(args));            \
    },                                                                          \
-   sizeof(Unwrap<void Shared>::Type)},
+   sizeof(Unwrap<void Shared>::Type), nullptr, KVC_ANY_PROCESSOR},
 static const kvc_host_entry entries[] = {KVC_KERNELS(KVC_ENTRY)};
 const std::span<const kvc_host_entry> hostKernels = entries;
 #endif
