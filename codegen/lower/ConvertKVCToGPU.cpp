@@ -135,8 +135,7 @@ struct ConvertKVCToGPUPass
         parsed.push_back(*shape);
     }
     if (parsed.empty()) {
-      module.emitError(
-          "a shape must be given (head_dim=N,group=N,dtype=T,cache=C)");
+      module.emitError("a shape must be given (head_dim=N,group=N,dtype=T,cache=C)");
       return signalPassFailure();
     }
     for (const Shape &shape : parsed)

@@ -3,7 +3,8 @@
 // Policies and held-out variants x shapes x lengths x budgets x ties: the host
 // run of the kernels must keep what the reference in double keeps, but for ties
 // within fp32 rounding, and copy K and V byte for byte; so must their PTX on the
-// machine of ptx/. Batches have sequences of different lengths.
+// machine of ptx/. Without a seed kernels run warp by warp, with one thread by thread in a
+// shuffled order: both give the same bytes. Batches have sequences of different lengths.
 //
 // usage: matrix_test KVC_OPT WORK_DIR POLICY.mlir...
 //
@@ -212,7 +213,7 @@ private:
       }
       if (pruned)
         expectNone(compareRows(first, evict(*pruned, problems, read, false)));
-      // The same bytes whatever the order of threads.
+      // The same bytes as of threads, whatever their order.
       for (auto &other : seeded)
         expectNone(compareBytes(first, evict(*other, problems, read, false)));
       if (ptx) {
