@@ -179,6 +179,21 @@ void WarpKernel::store(memref::StoreOp op) {
   if (type.isInteger(1))
     stored = arith::ExtUIOp::create(
         b, VectorType::get({warpSize}, b.getI8Type()), stored);
+  if (isUniform(op.getIndices())) {
+    // One place: the last active lane's stays.
+    ++counts.contiguous;
+    Type i32 = b.getI32Type();
+    Value last = arith::SubIOp::create(
+        b, number(i32, warpSize - 1),
+        math::CountLeadingZerosOp::create(b, activeBits()));
+    Value one = vector::ExtractOp::create(
+        b, stored,
+        ArrayRef<OpFoldResult>{
+            arith::IndexCastUIOp::create(b, b.getIndexType(), last)
+                .getResult()});
+    LLVM::StoreOp::create(b, one, address);
+    return;
+  }
   if (isContiguous(op.getIndices()) && (!maskVector || bits >= 32)) {
     ++counts.contiguous;
     if (maskVector)
