@@ -60,9 +60,10 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
   lower.addPass(createReconcileUnrealizedCastsPass());
 }
 
-void kvc::buildHostPipeline(OpPassManager &manager) {
+void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
   manager.nest<gpu::GPUModuleOp>().addPass(createExpandMath());
-  manager.addPass(createGPUToWarps());
+  if (warps)
+    manager.addPass(createGPUToWarps());
   manager.addPass(createGPUToHost());
   addCommonLowering(manager);
   manager.addPass(createConvertVectorToLLVMPass());
@@ -80,5 +81,7 @@ void kvc::registerCodegenPipelines() {
                              buildNVVMPipeline);
   PassPipelineRegistration<>("kvc-host-pipeline",
                              "from level gpu to the LLVM dialect",
-                             buildHostPipeline);
+                             [](OpPassManager &manager) {
+                               buildHostPipeline(manager, /*warps=*/true);
+                             });
 }

@@ -14,8 +14,9 @@ void buildGPUPipeline(mlir::OpPassManager &manager,
                       llvm::ArrayRef<Shape> shapes);
 /// Level gpu to NVVM inside the gpu.module.
 void buildNVVMPipeline(mlir::OpPassManager &manager);
-/// Level gpu to the LLVM dialect, for the machine that runs the compiler.
-void buildHostPipeline(mlir::OpPassManager &manager);
+/// Level gpu to the LLVM dialect, for the machine that runs the compiler: functions for a
+/// thread and, if `warps`, for a warp.
+void buildHostPipeline(mlir::OpPassManager &manager, bool warps);
 
 /// Registers --kvc-nvvm-pipeline and --kvc-host-pipeline.
 void registerCodegenPipelines();

@@ -61,7 +61,7 @@ llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager manager(module.getContext());
   manager.enableVerifier(false); // as for PTX: level gpu has been verified
-  buildHostPipeline(manager);
+  buildHostPipeline(manager, options.warps);
   if (failed(manager.run(*copy)))
     return llvm::createStringError("lowering to the host failed");
   llvm::StringMap<Operation *> warps;

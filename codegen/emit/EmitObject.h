@@ -14,6 +14,9 @@ namespace kvc {
 struct ObjectOptions {
   /// Processor of the host kernels; "generic" runs everywhere.
   std::string hostCPU = "generic";
+  /// Also build the form of the host kernels that a warp runs; without it there is a
+  /// fiber for each thread, and half of the compile time.
+  bool warps = true;
   /// Chips whose PTX is put in.
   std::vector<std::string> chips;
   /// Also export the artefact as kvc_artifact, for dlopen.

@@ -62,7 +62,10 @@
 // REMARK: kernel tall has no form for a warp: 'gpu.thread_id' has one dimension on the host
 // REMARK: kernel most has no form for a warp: 'memref.atomic_rmw' must add or be an or, of 32 bits
 // REMARK: kernel part has no form for a warp: 'memref.reinterpret_cast' must be the whole memory
-// CHECK-NOT: @{{waits|steps|down|strange|tall|most|part}}.warp
+// REMARK: kernel above has no form for a warp: 'scf.for' must compare signed numbers
+// REMARK: kernel any has no form for a warp: 'vector.extract' must have a constant position
+// REMARK: kernel four has no form for a warp: 'arith.addf' differs by lane and is a vector in each
+// CHECK-NOT: @{{waits|steps|down|strange|tall|most|part|above|any|four}}.warp
 gpu.module @kernels {
   gpu.func @copy(%from: memref<100xf32>, %to: memref<100xf32>) kernel {
     %c3 = arith.constant 3 : index
@@ -208,6 +211,29 @@ gpu.module @kernels {
     %view = memref.reinterpret_cast %from to offset: [1], sizes: [50], strides: [1] : memref<100xf32> to memref<50xf32, strided<[1], offset: 1>>
     %x = memref.load %view[%t] : memref<50xf32, strided<[1], offset: 1>>
     memref.store %x, %to[%t] : memref<100xf32>
+    gpu.return
+  }
+  gpu.func @above(%to: memref<100xf32>) kernel {
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %one = arith.constant 1.0 : f32
+    scf.for unsigned %i = %c1 to %c64 step %c1 {
+      memref.store %one, %to[%i] : memref<100xf32>
+    }
+    gpu.return
+  }
+  gpu.func @any(%from: memref<100xf32>, %to: memref<100xf32>, %n: index) kernel {
+    %t = gpu.thread_id x
+    %four = vector.load %from[%t] : memref<100xf32>, vector<4xf32>
+    %x = vector.extract %four[%n] : f32 from vector<4xf32>
+    memref.store %x, %to[%t] : memref<100xf32>
+    gpu.return
+  }
+  gpu.func @four(%from: memref<100xf32>, %to: memref<100xf32>) kernel {
+    %t = gpu.thread_id x
+    %four = vector.load %from[%t] : memref<100xf32>, vector<4xf32>
+    %sum = arith.addf %four, %four : vector<4xf32>
+    vector.store %sum, %to[%t] : memref<100xf32>, vector<4xf32>
     gpu.return
   }
 }

@@ -109,7 +109,9 @@ public:
       // The machine that runs PTX is slow: one batch of one shape in four.
       bool onPTX = all || (number / 2 + name.size() / 2) % 4 == 0;
       const Shape &shape = batches.shape;
-      std::string path = library(shape, onPTX);
+      // Compiling for warps takes longer than running so little: every other shape.
+      bool warps = all || (number / 2 + name.size() / 2) % 2;
+      std::string path = library(shape, onPTX, warps);
       for (const Batch &batch : batches.all) {
         if (batch.keys == Keys::Equal && !equalKeys)
           continue; // the policy's file says why
@@ -136,16 +138,17 @@ private:
   int swap = 0;
   std::set<std::string> compiled;
 
-  std::string library(const Shape &shape, bool ptx,
+  std::string library(const Shape &shape, bool ptx, bool warps,
                       const std::string &option = "") {
     std::string name = stemOf(file);
     std::string path =
         workDir + "/" + name + "_" + std::to_string(shape.headDim) + "_" +
         std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) +
-        (ptx ? "_ptx" : "") + option + ".so";
+        (ptx ? "_ptx" : "") + (warps ? "_warps" : "") + option + ".so";
     std::string command = compiler + " " + file +
                           " --emit=library --chip=" + (ptx ? "sm_90" : "none") +
-                          " -o " + path + " " + option +
+                          (warps ? "" : " --host-forms=threads") + " -o " +
+                          path + " " + option +
                           " --shape head_dim=" + std::to_string(shape.headDim) +
                           ",group=" + std::to_string(shape.group) +
                           ",dtype=" + rt::dtypeName(shape.dtype);
@@ -173,7 +176,7 @@ private:
     // Norms computed only where they can decide must not change what is kept.
     std::unique_ptr<rt::Evictor> pruned;
     if (ranksByNorm && batch.keys != Keys::Equal && batch.sequences.size() < 3)
-      pruned = open(library(shape, false, "--prune-norms"), 0);
+      pruned = open(library(shape, false, false, "--prune-norms"), 0);
     std::vector<std::vector<double>> keptLayers;
     for (auto [tokens, budget] : batch.sequences)
       keptLayers.emplace_back(tokens);

@@ -91,6 +91,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
 
   ObjectOptions object;
   object.hostCPU = options.hostCPU;
+  object.warps = options.hostWarps;
   object.chips = chips;
   object.library = level == Level::Library;
   switch (level) {

@@ -93,6 +93,14 @@ int main(int argc, char **argv) {
       cl::desc("Processor of the host kernels: generic, native or "
                "a name that LLVM knows"),
       cl::init("generic"), cl::cat(category));
+  enum class HostForms { Both, Threads };
+  cl::opt<HostForms> hostForms(
+      "host-forms", cl::desc("What the host kernels are compiled for"),
+      cl::values(clEnumValN(HostForms::Both, "both",
+                            "warps, and threads one by one (default)"),
+                 clEnumValN(HostForms::Threads, "threads",
+                            "threads: slower, and sooner compiled")),
+      cl::init(HostForms::Both), cl::cat(category));
   cl::opt<bool> remarks("remarks", cl::desc("Print what was fused"),
                         cl::cat(category));
 
@@ -123,8 +131,8 @@ int main(int argc, char **argv) {
   if (level != Level::None && interpreting)
     return kvc::fail("--interpret goes without --emit", 2);
   if (level == Level::None)
-    for (const cl::Option &option :
-         Options{shapes, models, chips, hostCPU, remarks, pruneNorms})
+    for (const cl::Option &option : Options{shapes, models, chips, hostCPU,
+                                            hostForms, remarks, pruneNorms})
       if (option.getNumOccurrences())
         return kvc::fail("--" + option.ArgStr + " goes with --emit", 2);
   if (!interpreting)
@@ -143,7 +151,7 @@ int main(int argc, char **argv) {
     return kvc::fail("--" + files->driverOption + " goes without --" +
                          (interpreting ? "interpret" : "emit"),
                      2);
-  for (const cl::Option &option : Options{level, hostCPU, input})
+  for (const cl::Option &option : Options{level, hostCPU, hostForms, input})
     if (option.getNumOccurrences() > 1)
       return kvc::fail("--" + option.ArgStr + " is given once, got it " +
                            llvm::Twine(option.getNumOccurrences()) + " times",
@@ -181,6 +189,7 @@ int main(int argc, char **argv) {
   options.chips = distinctChips;
   options.params = {params.begin(), params.end()};
   options.hostCPU = hostCPU;
+  options.hostWarps = hostForms == HostForms::Both;
   options.remarks = remarks;
   options.pruneNorms = pruneNorms;
   return kvc::emit(options, registry);
