@@ -194,6 +194,10 @@ private:
   void projectNorm(KernelBuilder &k, ProjectedNormOp op,
                    const SequenceScalars &s, const Point &point,
                    llvm::function_ref<Expr(Expr)> tokenOf);
+  KernelBuilder::Values boundNorms(KernelBuilder &k, ProjectedNormOp op,
+                                   const SequenceScalars &s, const Point &own,
+                                   WarpProduct &product,
+                                   llvm::function_ref<Expr(Expr)> tokenOf);
 
   /// Adds one query's row of each value that is reduced over queries.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,

@@ -72,10 +72,10 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
   product.loadColumns(sideBuffer(k, CacheSide::Value), [&](Expr column) {
     return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
   });
+  KernelBuilder::Values bounds = boundNorms(k, op, s, own, product, tokenOf);
   for (int j = 0; j < k.shape.group; ++j) {
     Expr head = point.kvHead * k.shape.group + j;
-    Expr norm = op.getBound() ? projectedNormBound(k, op, site, s, product, own,
-                                                   head, tokenOf, normSums)
+    Expr norm = op.getBound() ? bounds[j]
                               : projectedNorm(k, op, s, product, head, normSums,
                                               staged ? &*staged : nullptr);
     if (hasRow.valid()) {
@@ -95,4 +95,27 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
     }
     finished[{op, j}] = norm;
   }
+}
+
+/// Bounds for all members of the group, in a loop: for each the same code.
+KernelBuilder::Values
+ColumnsBuilder::boundNorms(KernelBuilder &k, ProjectedNormOp op,
+                           const SequenceScalars &s, const Point &own,
+                           WarpProduct &product,
+                           llvm::function_ref<Expr(Expr)> tokenOf) {
+  if (!op.getBound())
+    return {};
+  int64_t group = k.shape.group;
+  Expr squares = squaredNorm(k, s, product, own, tokenOf, normSums);
+  return k.loop(0, group, 1, KernelBuilder::Values(group, k.f32(0)),
+                [&](Expr member, ArrayRef<Expr> carried) {
+                  Expr head = own.kvHead * group + member;
+                  Expr bound =
+                      projectedNormBound(k, op, site, s, product, own, head,
+                                         tokenOf, normSums, squares);
+                  KernelBuilder::Values next;
+                  for (int64_t j = 0; j < group; ++j)
+                    next.push_back((member == j).select(bound, carried[j]));
+                  return next;
+                });
 }

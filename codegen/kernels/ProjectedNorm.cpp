@@ -69,44 +69,125 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
   return l2 ? k.sqrt(sum) : sum;
 }
 
+/// The elements of columns that go with products of a lane: of so many in a row, for
+/// each lane of a quad, the lane takes the row's number as the channel.
+static int64_t ownWidth(const Shape &shape) {
+  return shape.headDim % 32 ? 4 : 8;
+}
+
+/// What the lane's columns have from `base` on at its `ownWidth` channels, by slot.
+static Values ownElements(KernelBuilder &k, const SequenceScalars &s,
+                          WarpProduct &product, const Point &point, Expr base,
+                          llvm::function_ref<Expr(Expr)> tokenOf) {
+  int64_t width = ownWidth(k.shape);
+  Values own;
+  for (int slot = 0; slot < product.slots(); ++slot)
+    own.push_back(
+        k.loadVector(sideBuffer(k, CacheSide::Value),
+                     {s.sequence, point.kvHead, tokenOf(product.columnOf(slot)),
+                      base + k.lane() % 4 * width},
+                     width));
+  return own;
+}
+
+/// v G v of the lane's own value, which is one of the product's columns.
+static Expr quadraticForm(KernelBuilder &k, const Buffer &matrix,
+                          const SequenceScalars &s, WarpProduct &product,
+                          const Point &point, Expr head,
+                          llvm::function_ref<Expr(Expr)> tokenOf,
+                          const Buffer &columnSums) {
+  int64_t d = k.shape.headDim, width = ownWidth(k.shape);
+  Values zeros(product.slots(), k.f32(0));
+  if (k.shape.usesTensorCores()) {
+    // Rows of G are taken in an order in which a lane's products are those of the
+    // elements that it has read, 16 bytes at a time.
+    auto channelOf = [&](Expr row) {
+      return row % 8 / 2 * width + (row / 8 * 2 + row % 2);
+    };
+    Values sums =
+        k.loop(0, d, 4 * width, zeros, [&](Expr base, ArrayRef<Expr> carried) {
+          Values next(carried.begin(), carried.end());
+          Values own = ownElements(k, s, product, point, base, tokenOf);
+          for (int64_t first = 0; first < width; first += 4)
+            product.multiply(
+                matrix,
+                [&](Expr row) {
+                  return SmallVector<Expr>{s.sequence, head,
+                                           base + (channelOf(row) + first)};
+                },
+                [&](const WarpProduct::Product &p) {
+                  Expr v = k.element(own[p.columnSlot], first + p.rowSlot);
+                  Expr &sum = next[p.columnSlot];
+                  sum = p.value.multiplyAdd(v.widen(), sum);
+                });
+          return next;
+        });
+    return product.columnSums(sums, columnSums);
+  }
+  Buffer values = sideBuffer(k, CacheSide::Value);
+  Values sums = k.loop(
+      0, d, WarpProduct::rows, zeros, [&](Expr base, ArrayRef<Expr> carried) {
+        Values next(carried.begin(), carried.end());
+        product.multiply(
+            matrix,
+            [&](Expr row) {
+              return SmallVector<Expr>{s.sequence, head,
+                                       (base + row).min(k.index(d - 1))};
+            },
+            [&](const WarpProduct::Product &p) {
+              Expr dim = base + p.row, safe = dim.min(k.index(d - 1));
+              Expr v = k.load(values, {s.sequence, point.kvHead,
+                                       tokenOf(p.column), safe})
+                           .widen();
+              Expr &sum = next[p.columnSlot];
+              sum = (dim < d).select(p.value.multiplyAdd(v, sum), sum);
+            });
+        return next;
+      });
+  return product.columnSums(sums, columnSums);
+}
+
+Expr kvc::squaredNorm(KernelBuilder &k, const SequenceScalars &s,
+                      WarpProduct &product, const Point &point,
+                      llvm::function_ref<Expr(Expr)> tokenOf,
+                      const Buffer &columnSums) {
+  int64_t width = ownWidth(k.shape);
+  if (k.shape.usesTensorCores()) {
+    Values sums =
+        k.loop(0, k.shape.headDim, 4 * width, Values(product.slots(), k.f32(0)),
+               [&](Expr base, ArrayRef<Expr> carried) {
+                 Values next(carried.begin(), carried.end());
+                 Values own = ownElements(k, s, product, point, base, tokenOf);
+                 for (auto [vector, sum] : llvm::zip(own, next))
+                   for (int64_t e = 0; e < width; ++e) {
+                     Expr v = k.element(vector, e).widen();
+                     sum = v.multiplyAdd(v, sum);
+                   }
+                 return next;
+               });
+    return product.columnSums(sums, columnSums);
+  }
+  Buffer values = sideBuffer(k, CacheSide::Value);
+  return k.fold(0, k.shape.headDim, 1, k.f32(0), [&](Expr dim, Expr acc) {
+    Expr v =
+        k.load(values, {s.sequence, point.kvHead, point.token, dim}).widen();
+    return v.multiplyAdd(v, acc);
+  });
+}
+
 Expr kvc::projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
                              const KernelSite &site, const SequenceScalars &s,
                              WarpProduct &product, const Point &point,
                              Expr head, llvm::function_ref<Expr(Expr)> tokenOf,
-                             const Buffer &columnSums) {
+                             const Buffer &columnSums, Expr squares) {
   auto name = [&](int i) {
     auto arg = cast<BlockArgument>(op.getGram()[i]);
     return site.inputs[arg.getArgNumber()];
   };
   GramBuffers gram(k, name(0), name(1));
-  Buffer values = sideBuffer(k, CacheSide::Value);
   int64_t d = k.shape.headDim;
-  Values sums =
-      k.loop(0, d, WarpProduct::rows, Values(product.slots(), k.f32(0)),
-             [&](Expr base, ArrayRef<Expr> carried) {
-               Values next(carried.begin(), carried.end());
-               product.multiply(
-                   gram.matrix,
-                   [&](Expr row) {
-                     return SmallVector<Expr>{s.sequence, head,
-                                              (base + row).min(k.index(d - 1))};
-                   },
-                   [&](const WarpProduct::Product &p) {
-                     Expr dim = base + p.row, safe = dim.min(k.index(d - 1));
-                     Expr v = k.load(values, {s.sequence, point.kvHead,
-                                              tokenOf(p.column), safe})
-                                  .widen();
-                     Expr &sum = next[p.columnSlot];
-                     sum = (dim < d).select(p.value.multiplyAdd(v, sum), sum);
-                   });
-               return next;
-             });
-  Expr form = product.columnSums(sums, columnSums);
-  Expr squares = k.fold(0, d, 1, k.f32(0), [&](Expr dim, Expr acc) {
-    Expr v =
-        k.load(values, {s.sequence, point.kvHead, point.token, dim}).widen();
-    return v.multiplyAdd(v, acc);
-  });
+  Expr form = quadraticForm(k, gram.matrix, s, product, point, head, tokenOf,
+                            columnSums);
   Expr frobenius = k.f32(0);
   for (int64_t part = 0; part < GramBuffers::blocks(k.shape); ++part)
     frobenius = frobenius + k.load(gram.sums, {s.sequence, head, k.index(part),
