@@ -208,7 +208,8 @@ private:
     }
     for (const Passage &passage : passages)
       if (takes(passage) && (whole || passage.cache != KVC_DENSE))
-        runPassage(other.get(), passage, cache, raw, input, first, seed);
+        runPassage((seed % 2 ? host : other).get(), passage, cache, raw, input,
+                   first, seed);
     // The machine that runs PTX is slow.
     if (seed == 1 && runsPTX(shape)) {
       SCOPED_TRACE("PTX");
