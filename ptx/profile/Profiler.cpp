@@ -68,7 +68,8 @@ std::map<uint64_t, Footprint> footprints(const SharedSectors &sectors,
 }
 
 /// Where nobody wrote since the memory was allocated, values from the last piece
-/// that somebody has written.
+/// that somebody has written. Not from one that is far shorter than the piece before:
+/// first tokens, which the first block of a head may have alone, are like no others.
 void fillGaps(uint64_t first, uint64_t bytes) {
   constexpr uint32_t nobodys = ~0u;
   auto *words = reinterpret_cast<uint32_t *>(first);
@@ -77,10 +78,13 @@ void fillGaps(uint64_t first, uint64_t bytes) {
   std::minstd_rand random(1);
   for (size_t i = 0; i < count;) {
     if (words[i] != nobodys) {
-      runStart = i;
+      size_t start = i;
       while (i < count && words[i] != nobodys)
         ++i;
-      runEnd = i;
+      if (8 * (i - start) >= runEnd - runStart) {
+        runStart = start;
+        runEnd = i;
+      }
       continue;
     }
     size_t gap = i;
