@@ -301,14 +301,15 @@ bool WarpKernel::product(Operation &op) {
   Lanes a = values[x], lanes;
   APInt constant;
   bool known = matchPattern(y, m_ConstantInt(&constant)) &&
-               constant.getSignificantBits() <= 20;
+               constant.getSignificantBits() <= 64;
   if (a.base)
     lanes.base = arith::MulIOp::create(b, a.base, factor);
   Value rest = a.vector;
   if (a.isLimited()) {
     rest = limited(a, scalarOf(x.getType()));
   } else if (known) {
-    lanes.stride = a.stride * constant.getSExtValue();
+    lanes.stride =
+        int64_t(uint64_t(a.stride) * uint64_t(constant.getSExtValue()));
   } else if (a.stride) {
     Value steps = iota(scalarOf(x.getType()), a.stride);
     rest = rest ? arith::AddIOp::create(b, rest, steps).getResult() : steps;
@@ -390,16 +391,18 @@ bool WarpKernel::clamp(Operation &op) {
   return true;
 }
 
-/// (base + lane) by a constant power of two, where no lane carries into the base.
+/// (base + lane) by a constant that is a multiple of a warp's size or divides it, where
+/// no lane carries into the base.
 bool WarpKernel::quotient(Operation &op) {
   LaneForm form = forms.of(op.getOperand(0));
   APInt constant;
   if (form.kind != LaneForm::Linear || form.stride != 1 ||
       !matchPattern(op.getOperand(1), m_ConstantInt(&constant)) ||
-      constant.getSignificantBits() > 32 || !constant.isPowerOf2())
+      constant.getSignificantBits() > 64)
     return false;
   int64_t divisor = constant.getSExtValue();
-  if (form.multiple < warpSize)
+  if (form.multiple < warpSize || divisor <= 0 ||
+      (divisor % warpSize && warpSize % divisor))
     return false;
   Type type = scalarOf(op.getResult(0).getType());
   Value first = base(op.getOperand(0)), by = base(op.getOperand(1));

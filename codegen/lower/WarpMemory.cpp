@@ -19,7 +19,7 @@ static Type elementType(Value memref) {
 
 /// A bit has a byte of memory.
 static unsigned bitsInMemory(Type type) {
-  return std::max(8u, type.getIntOrFloatBitWidth());
+  return type.isIndex() ? 64 : std::max(8u, type.getIntOrFloatBitWidth());
 }
 
 static std::string named(const char *kind, Type element) {

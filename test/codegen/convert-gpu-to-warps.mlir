@@ -55,6 +55,17 @@
 // CHECK: %[[VOTES:.*]] = vector.bitcast %{{.*}} : vector<32xi1> to vector<1xi32>
 // CHECK: vector.extract %[[VOTES]][0] : i32
 
+// A quotient by a multiple of 32 is the same in all lanes, and the remainder linear; so is
+// a product with any number.
+// CHECK-LABEL: func.func private @parts.warp
+// CHECK: %[[ROW:.*]] = arith.divui %[[THREAD:.*]], %[[BY:.*]] : i64
+// CHECK: %[[PLACE:.*]] = arith.remui %[[THREAD]], %[[BY]] : i64
+// CHECK: %[[AT:.*]] = arith.addi %[[PLACE]], %[[ROW]] : i64
+// CHECK: llvm.getelementptr %{{.*}}[%[[AT]]]
+// CHECK: llvm.store %{{.*}} {alignment = 4 : i64} : vector<32xf32>
+// CHECK: arith.muli %[[THREAD]]
+// CHECK: dense<[0, 600000, 1200000,
+
 // REMARK: kernel waits has no form for a warp: 'gpu.barrier' is reached by some lanes only
 // REMARK: kernel steps has no form for a warp: 'scf.for' must have the same step in all lanes
 // REMARK: kernel down has no form for a warp: 'gpu.shuffle' must be xor or up, by a constant
@@ -156,6 +167,19 @@ gpu.module @kernels {
     %is = arith.cmpf ogt, %x, %zero : f32
     %all = simt.ballot %is
     memref.store %all, %to[] : memref<i32>
+    gpu.return
+  }
+  gpu.func @parts(%to: memref<100xf32>, %far: memref<100xindex>) kernel {
+    %c96 = arith.constant 96 : index
+    %c600000 = arith.constant 600000 : index
+    %one = arith.constant 1.0 : f32
+    %t = gpu.thread_id x
+    %row = arith.divui %t, %c96 : index
+    %place = arith.remui %t, %c96 : index
+    %at = arith.addi %place, %row : index
+    memref.store %one, %to[%at] : memref<100xf32>
+    %x = arith.muli %t, %c600000 : index
+    memref.store %x, %far[%t] : memref<100xindex>
     gpu.return
   }
   gpu.func @waits(%n: i64) kernel {
