@@ -3,12 +3,13 @@
 // Builds, beside a gpu.func, the function that runs it for a warp: what is the same in
 // all lanes stays a scalar, the rest is vectors of 32. docs/host.md has the rules.
 //
-//   WarpVectors.cpp   the pass
-//   WarpKernel.cpp    the function, op by op
-//   WarpControl.cpp   branches and loops, under masks where lanes part
-//   WarpMemory.cpp    reads and writes
-//   WarpTogether.cpp  what the lanes do together
-//   WarpHelpers.cpp   functions that are called rather than written out
+//   WarpVectors.cpp     the pass
+//   WarpKernel.cpp      the function, op by op
+//   WarpArithmetic.cpp  ops on the lanes' values
+//   WarpControl.cpp     branches and loops, under masks where lanes part
+//   WarpMemory.cpp      reads and writes
+//   WarpTogether.cpp    what the lanes do together
+//   WarpHelpers.cpp     functions that are called rather than written out
 //
 //===----------------------------------------------------------------------===//
 
@@ -110,7 +111,7 @@ private:
   llvm::SmallVector<mlir::Value> wordsOf(mlir::Value value);
   void insertWhereKnown(const Lanes &lanes);
 
-  //===--- ops (WarpKernel.cpp) -------------------------------------------===//
+  //===--- ops (WarpKernel.cpp, WarpArithmetic.cpp) ------------------------===//
   mlir::LogicalResult translate(mlir::Block &block);
   mlir::LogicalResult translate(mlir::Operation &op);
   mlir::LogicalResult elementwise(mlir::Operation &op);
