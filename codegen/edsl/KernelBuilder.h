@@ -10,6 +10,7 @@
 
 #include "codegen/edsl/Expr.h"
 #include "codegen/Shape.h"
+#include "codegen/simt/SIMT.h"
 #include "dialect/KVCDialect.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -19,8 +20,6 @@
 #include <map>
 
 namespace kvc {
-
-constexpr int64_t warpSize = 32;
 
 /// Memory with strides, innermost last. Addresses are computed in index.
 struct Buffer {

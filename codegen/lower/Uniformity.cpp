@@ -13,8 +13,6 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warpSize = 32;
-
 static LaneForm uniform(int64_t multiple = 1) {
   return {LaneForm::Uniform, 0, multiple};
 }
@@ -44,7 +42,7 @@ static LaneForm join(LaneForm a, LaneForm b) {
   return a;
 }
 
-static std::optional<int64_t> constantOf(Value value) {
+static std::optional<int64_t> knownNumber(Value value) {
   APInt number;
   if (matchPattern(value, m_ConstantInt(&number)) &&
       number.getSignificantBits() <= 64)
@@ -127,8 +125,8 @@ LaneForm Uniformity::productOf(Operation &op) const {
   int64_t multiple = std::min(a.multiple * b.multiple, LaneForm::maxMultiple);
   if (a.isUniform() && b.isUniform())
     return uniform(multiple);
-  for (auto [form, factor] : {std::pair{a, constantOf(op.getOperand(1))},
-                              std::pair{b, constantOf(op.getOperand(0))}})
+  for (auto [form, factor] : {std::pair{a, knownNumber(op.getOperand(1))},
+                              std::pair{b, knownNumber(op.getOperand(0))}})
     if (form.kind == LaneForm::Linear && factor &&
         std::abs(*factor) < (int64_t(1) << 20))
       return linear(form.stride * *factor, multiple);
@@ -140,7 +138,7 @@ LaneForm Uniformity::quotientOf(Operation &op, bool remainder) const {
   LaneForm a = of(op.getOperand(0)), b = of(op.getOperand(1));
   if (a.isUniform() && b.isUniform())
     return uniform();
-  std::optional<int64_t> divisor = constantOf(op.getOperand(1));
+  std::optional<int64_t> divisor = knownNumber(op.getOperand(1));
   if (a.kind != LaneForm::Linear || a.stride != 1 || a.multiple < warpSize ||
       !divisor || *divisor <= 0 || *divisor % warpSize)
     return amongOperands(op);
@@ -155,7 +153,7 @@ LaneForm Uniformity::resultOf(Operation &op) const {
   if (isa<memref::AtomicRMWOp, simt::MmaOp>(op))
     return varying;
   if (op.hasTrait<OpTrait::ConstantLike>()) {
-    std::optional<int64_t> number = constantOf(op.getResult(0));
+    std::optional<int64_t> number = knownNumber(op.getResult(0));
     return uniform(number ? multipleOf(*number) : 1);
   }
   if (isa<arith::AddIOp, arith::SubIOp>(op)) {
@@ -215,7 +213,7 @@ unsigned Uniformity::exchangedBy(Operation &op) const {
     if (!shuffle || shuffle.getMode() != gpu::ShuffleMode::XOR ||
         shuffle.getValue() != mine)
       continue;
-    if (std::optional<int64_t> mask = constantOf(shuffle.getOffset()))
+    if (std::optional<int64_t> mask = knownNumber(shuffle.getOffset()))
       if (*mask > 0 && *mask < warpSize && llvm::isPowerOf2_64(*mask))
         return unsigned(*mask);
   }

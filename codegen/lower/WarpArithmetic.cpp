@@ -12,8 +12,6 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warpSize = 32;
-
 bool WarpKernel::sum(Operation &op) {
   Value result = op.getResult(0);
   Type type = scalarOf(result.getType());

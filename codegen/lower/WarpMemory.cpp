@@ -11,8 +11,6 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warpSize = 32;
-
 static Type elementType(Value memref) {
   return cast<MemRefType>(memref.getType()).getElementType();
 }

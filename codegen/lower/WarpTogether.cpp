@@ -11,8 +11,6 @@
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t warpSize = 32;
-
 LogicalResult WarpKernel::shuffle(gpu::ShuffleOp op) {
   APInt offset;
   bool exchanges = op.getMode() == gpu::ShuffleMode::XOR;

@@ -14,4 +14,11 @@
 #define GET_OP_CLASSES
 #include "codegen/SIMTOps.h.inc"
 
+namespace kvc {
+
+/// Threads that run together, on every GPU of ours.
+constexpr int64_t warpSize = 32;
+
+} // namespace kvc
+
 #endif // KVC_CODEGEN_SIMT_SIMT_H
