@@ -21,7 +21,6 @@ using namespace kvc::rt;
 
 namespace {
 
-constexpr uint32_t warpSize = 32;
 /// A kernel's, and what it calls of the emulation and the mathematical library.
 constexpr size_t stackBytes = KVC_SIMT_STACK_BYTES + 32 * 1024;
 

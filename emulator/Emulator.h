@@ -20,6 +20,9 @@
 
 namespace kvc::rt {
 
+/// Threads that run together.
+constexpr uint32_t warpSize = 32;
+
 struct HostLaunch {
   std::string name;
   kvc_host_kernel entry;

@@ -18,12 +18,11 @@ using namespace kvc::rt;
 
 namespace {
 
-constexpr uint32_t warpSize = 32;
 /// A kernel's, and what it calls.
-constexpr size_t stackBytes = KVC_SIMT_WARP_STACK_BYTES + 64 * 1024;
+constexpr size_t warpStackBytes = KVC_SIMT_WARP_STACK_BYTES + 64 * 1024;
 
 /// One warp. The context comes first: kernels hand its address back.
-struct Warp {
+struct WarpFiber {
   kvc_simt_thread context;
   class WarpBlock *block;
   Fiber fiber;
@@ -34,7 +33,7 @@ class WarpBlock {
 public:
   WarpBlock(const HostLaunch &launch, const uint64_t *args)
       : launch(launch), args(args), warps(launch.blockSize / warpSize),
-        stacks(stacksFor(warps.size(), stackBytes)) {
+        stacks(stacksFor(warps.size(), warpStackBytes)) {
     shared.reset(static_cast<char *>(
         std::aligned_alloc(128, launch.sharedBytes / 128 * 128 + 256)));
   }
@@ -44,7 +43,7 @@ public:
     std::memset(shared.get(), 0xff, launch.sharedBytes);
     size_t alive = warps.size();
     for (size_t i = 0; i < warps.size(); ++i) {
-      Warp &warp = warps[i];
+      WarpFiber &warp = warps[i];
       warp.context = {
           uint32_t(i) * warpSize, {x, y, z}, shared.get(), &table()};
       warp.block = this;
@@ -53,7 +52,7 @@ public:
     }
     // A warp comes back at a barrier or at its end, so each round is one barrier.
     while (alive)
-      for (Warp &warp : warps)
+      for (WarpFiber &warp : warps)
         if (!warp.done) {
           warp.fiber.resume();
           alive -= warp.done;
@@ -63,7 +62,7 @@ public:
 private:
   const HostLaunch &launch;
   const uint64_t *args;
-  std::vector<Warp> warps;
+  std::vector<WarpFiber> warps;
   const StackPool &stacks;
   struct FreeDeleter {
     void operator()(char *p) const { std::free(p); }
@@ -71,7 +70,7 @@ private:
   std::unique_ptr<char, FreeDeleter> shared;
 
   static void enter(void *argument) {
-    Warp &warp = *static_cast<Warp *>(argument);
+    WarpFiber &warp = *static_cast<WarpFiber *>(argument);
     warp.block->launch.entry(&warp.context, warp.block->args);
     warp.done = true;
     warp.fiber.leave(/*forGood=*/true);
@@ -80,7 +79,8 @@ private:
   static const kvc_simt_ops &table() {
     static const kvc_simt_ops ops = {
         [](kvc_simt_thread *context) {
-          reinterpret_cast<Warp *>(context)->fiber.leave(/*forGood=*/false);
+          reinterpret_cast<WarpFiber *>(context)->fiber.leave(
+              /*forGood=*/false);
         },
         nullptr,
         nullptr,
