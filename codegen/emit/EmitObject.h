@@ -16,7 +16,7 @@ struct ObjectOptions {
   std::string hostCPU = "generic";
   /// Also build the form of the host kernels that a warp runs; without it there is a
   /// fiber for each thread, and half of the compile time.
-  bool warps = true;
+  bool warps = false;
   /// Chips whose PTX is put in.
   std::vector<std::string> chips;
   /// Also export the artefact as kvc_artifact, for dlopen.

@@ -109,8 +109,9 @@ public:
       // The machine that runs PTX is slow: one batch of one shape in four.
       bool onPTX = all || (number / 2 + name.size() / 2) % 4 == 0;
       const Shape &shape = batches.shape;
-      // Compiling for warps takes longer than running so little: every other shape.
-      bool warps = all || (number / 2 + name.size() / 2) % 2;
+      // Compiling for warps takes longer than running so little: one shape of some
+      // policies.
+      bool warps = all || (number < 2 && name.size() % 8 == 0);
       std::string path = library(shape, onPTX, warps);
       for (const Batch &batch : batches.all) {
         if (batch.keys == Keys::Equal && !equalKeys)
@@ -147,8 +148,8 @@ private:
         (ptx ? "_ptx" : "") + (warps ? "_warps" : "") + option + ".so";
     std::string command = compiler + " " + file +
                           " --emit=library --chip=" + (ptx ? "sm_90" : "none") +
-                          (warps ? "" : " --host-forms=threads") + " -o " +
-                          path + " " + option +
+                          (warps ? " --host-forms=both" : "") + " -o " + path +
+                          " " + option +
                           " --shape head_dim=" + std::to_string(shape.headDim) +
                           ",group=" + std::to_string(shape.group) +
                           ",dtype=" + rt::dtypeName(shape.dtype);

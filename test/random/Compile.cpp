@@ -141,8 +141,6 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
           .count();
   ObjectOptions object;
   object.library = object.quick = true;
-  // Half of them: it is the longer part of compiling, and all are run by threads.
-  object.warps = policy.size() % 2;
   if (!options.chip.empty())
     object.chips = {options.chip};
   llvm::Expected<std::string> text = emitObject(*module, object);

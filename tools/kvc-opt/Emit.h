@@ -30,7 +30,7 @@ struct EmitOptions {
   std::string input, output; // "-" is standard input or output
   std::vector<std::string> shapes, models, chips, params;
   std::string hostCPU;
-  bool hostWarps = true;
+  bool hostWarps = false;
   bool remarks = false;
   bool pruneNorms = false;
 };
