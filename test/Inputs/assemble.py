@@ -15,16 +15,16 @@ if not os.path.exists(ptxas):
 os.makedirs(work, exist_ok=True)
 name = os.path.splitext(os.path.basename(policy))[0]
 # The chips have the same registers; the older one, on the usual shape, shows what its PTX
-# lacks. The newer one has the shape that needs the most registers and one of the others: in
-# turn, so that all policies together see each. KVC_ALL_SHAPES=1: all of them.
-shapes = [in_turn(name, others[:3]), others[-1]]
+# lacks. The newer one has one of the others, and for what ships the one that needs the most
+# registers: in turn, so that all policies together see each. KVC_ALL_SHAPES=1: all of them.
+ships = os.path.basename(os.path.dirname(os.path.abspath(policy))) == "policies"
+shapes = [in_turn(name, others[:3]), others[-1]] if ships else [in_turn(name, others)]
 if os.environ.get("KVC_ALL_SHAPES"):
     shapes = [usual, *others]
 runs = [("sm_90", shapes, []), ("sm_80", [usual], [])]
 # Caches of rows: of what ships, one kind each in turn.
 here = os.path.dirname(os.path.abspath(__file__))
 refused = open(os.path.join(here, "no-rows.txt")).read().split()
-ships = os.path.basename(os.path.dirname(os.path.abspath(policy))) == "policies"
 if name not in refused and (ships or os.environ.get("KVC_ALL_SHAPES")):
     kinds = caches if os.environ.get("KVC_ALL_SHAPES") else [in_turn(name, caches)]
     runs.append(("sm_90", [f"{usual},cache={kind}" for kind in kinds], []))
