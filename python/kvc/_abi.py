@@ -57,6 +57,10 @@ DATA_CAPACITY = 2
 DATA_TABLE = 4
 DATA_CACHE = 8
 
+# kvc_host_processor
+ANY_PROCESSOR = 0
+X86_64_V3 = 1
+
 
 class Struct(ctypes.Structure):
     """A struct that begins with its size; fields that are not named are 0."""
