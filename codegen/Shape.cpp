@@ -2,6 +2,7 @@
 
 #include "codegen/Shape.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -26,24 +27,20 @@ static Expected<DType> parseDType(StringRef text) {
   return fail("dtype must be f32, f16 or bf16, got '" + text + "'");
 }
 
-static Expected<CacheKind> parseCache(StringRef text) {
-  if (text == "dense")
-    return CacheKind::Dense;
-  if (text == "ragged")
-    return CacheKind::Ragged;
-  if (text == "paged")
-    return CacheKind::Paged;
-  return fail("cache must be dense, ragged or paged, got '" + text + "'");
-}
+/// As text has them, in the order of the enums.
+static constexpr StringRef cacheWords[] = {"dense", "ragged", "paged"};
+static constexpr StringRef intoWords[] = {"packed", "ragged", "paged"};
 
-static Expected<Into> parseInto(StringRef text) {
-  if (text == "packed")
-    return Into::Packed;
-  if (text == "ragged")
-    return Into::Ragged;
-  if (text == "paged")
-    return Into::Paged;
-  return fail("into must be packed, ragged or paged, got '" + text + "'");
+/// The one of three words that `value` is, as the enumerator of its place.
+template <typename Enum>
+static Error parseWord(StringRef name, StringRef value,
+                       const StringRef (&words)[3], Enum &result) {
+  const StringRef *word = llvm::find(words, value);
+  if (word == std::end(words))
+    return fail(name + " must be " + words[0] + ", " + words[1] + " or " +
+                words[2] + ", got '" + value + "'");
+  result = Enum(word - words);
+  return Error::success();
 }
 
 static Error checkRange(StringRef what, int64_t value, int64_t most) {
@@ -79,17 +76,13 @@ Expected<Shape> Shape::parse(StringRef text) {
       continue;
     }
     if (name == "cache") {
-      Expected<CacheKind> cache = parseCache(value);
-      if (!cache)
-        return cache.takeError();
-      shape.cache = *cache;
+      if (Error error = parseWord(name, value, cacheWords, shape.cache))
+        return error;
       continue;
     }
     if (name == "into") {
-      Expected<Into> into = parseInto(value);
-      if (!into)
-        return into.takeError();
-      shape.into = *into;
+      if (Error error = parseWord(name, value, intoWords, shape.into))
+        return error;
       continue;
     }
     int64_t number;
@@ -196,17 +189,9 @@ std::string Shape::suffix() const {
   return text;
 }
 
-StringRef Shape::intoName() const {
-  return into == Into::Packed   ? "packed"
-         : into == Into::Ragged ? "ragged"
-                                : "paged";
-}
+StringRef Shape::intoName() const { return intoWords[size_t(into)]; }
 
-StringRef Shape::cacheName() const {
-  return cache == CacheKind::Dense    ? "dense"
-         : cache == CacheKind::Ragged ? "ragged"
-                                      : "paged";
-}
+StringRef Shape::cacheName() const { return cacheWords[size_t(cache)]; }
 
 mlir::Type Shape::elementType(mlir::MLIRContext *context) const {
   switch (dtype) {
