@@ -93,6 +93,13 @@ static const char *const gatherBody = R"(
       llvm.store %x, %q : @T, !llvm.ptr
 )";
 
+/// A lane's own number `%x` of what is handed over, and the place `%p` it goes to.
+static const char *const ownNumber = R"(
+      %q = llvm.getelementptr %in[%l] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      %x = llvm.load %q : !llvm.ptr -> @T
+      %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+)";
+
 static const char *const scatter = R"(
 func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32, %v: vector<32x@T>) {
   %n1 = llvm.mlir.constant(1 : i32) : i32
@@ -103,9 +110,7 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32, %v: vec
 }
 )";
 static const char *const scatterBody = R"(
-      %q = llvm.getelementptr %in[%l] : (!llvm.ptr, i64) -> !llvm.ptr, @T
-      %x = llvm.load %q : !llvm.ptr -> @T
-      %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      @OWN
       llvm.store %x, %p : @T, !llvm.ptr
 )";
 
@@ -122,18 +127,14 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32, %v: vec
 }
 )";
 static const char *const atomicBody = R"(
-      %q = llvm.getelementptr %in[%l] : (!llvm.ptr, i64) -> !llvm.ptr, @T
-      %x = llvm.load %q : !llvm.ptr -> @T
-      %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      @OWN
       %old = llvm.atomicrmw @OP %p, %x acq_rel : !llvm.ptr, @T
       %r = llvm.getelementptr %out[%l] : (!llvm.ptr, i64) -> !llvm.ptr, @T
       llvm.store %old, %r : @T, !llvm.ptr
 )";
 /// Of block memory, which one warp at a time works on.
 static const char *const plainBody = R"(
-      %q = llvm.getelementptr %in[%l] : (!llvm.ptr, i64) -> !llvm.ptr, @T
-      %x = llvm.load %q : !llvm.ptr -> @T
-      %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      @OWN
       %old = llvm.load %p : !llvm.ptr -> @T
       %new = llvm.@OP %old, %x : @T
       llvm.store %new, %p : @T, !llvm.ptr
@@ -346,6 +347,7 @@ static std::string sourceOf(StringRef name) {
   } else {
     text = map;
   }
+  replaceAll(body, "@OWN", ownNumber);
   std::string loop = eachLane;
   replaceAll(loop, "@BODY", body);
   replaceAll(text, "@EACHLANE", loop);
