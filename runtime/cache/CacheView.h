@@ -64,6 +64,8 @@ public:
                      bool hasRows = true);
 
   const kvc_cache_view &fields() const { return view; }
+  /// As messages have it.
+  const char *title() const { return name; }
   /// Of merged rows, else null.
   const kvc_member_table *members() const { return table ? &*table : nullptr; }
   /// Rows that a head has room for at most; of merged rows, members.
@@ -130,11 +132,12 @@ private:
 
   // WrittenPages.cpp
   void checkWrittenPages(uint32_t newRows) const;
-  void checkPool(uint32_t newRows,
-                 std::initializer_list<const kvc_numbers *> tables) const;
-  template <typename Takes>
-  void checkOnce(std::initializer_list<const kvc_numbers *> tables,
-                 Takes takes) const;
+  using Tables = std::initializer_list<const kvc_numbers *>;
+  /// Calls check(tables) for each pool of pages, with the tables whose entries are
+  /// numbers of its pages.
+  template <typename Check> void eachPool(Check check) const;
+  void checkPool(uint32_t newRows, Tables tables) const;
+  template <typename Takes> void checkOnce(Tables tables, Takes takes) const;
   /// The entries whose pages hold rows, and those that `newRows` more would need, which
   /// are said to be written; without a number all are.
   template <typename Visit>

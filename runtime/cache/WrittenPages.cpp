@@ -55,8 +55,7 @@ void CacheView::visitEntries(std::optional<uint32_t> newRows,
 }
 
 /// The tables' page numbers are those of one pool, and have been checked.
-void CacheView::checkPool(
-    uint32_t newRows, std::initializer_list<const kvc_numbers *> tables) const {
+void CacheView::checkPool(uint32_t newRows, Tables tables) const {
   auto each = [&](auto visit) {
     for (const kvc_numbers *pages : tables)
       visitEntries(newRows, *pages, visit);
@@ -83,20 +82,23 @@ void CacheView::checkPool(
   });
 }
 
-void CacheView::checkWrittenPages(uint32_t newRows) const {
+template <typename Check> void CacheView::eachPool(Check check) const {
   if (!view.v_table.data)
-    return checkPool(newRows, {&view.table});
+    return check({&view.table});
   if (view.v.data == view.k.data)
-    return checkPool(newRows, {&view.table, &view.v_table});
-  checkPool(newRows, {&view.table});
-  checkPool(newRows, {&view.v_table});
+    return check({&view.table, &view.v_table});
+  check({&view.table});
+  check({&view.v_table});
+}
+
+void CacheView::checkWrittenPages(uint32_t newRows) const {
+  eachPool([&](Tables tables) { checkPool(newRows, tables); });
 }
 
 /// Of entries that `takes` takes, none has a page that one in another place has. Goes
 /// through the pool in parts, so that marks are exact.
 template <typename Takes>
-void CacheView::checkOnce(std::initializer_list<const kvc_numbers *> tables,
-                          Takes takes) const {
+void CacheView::checkOnce(Tables tables, Takes takes) const {
   auto each = [&](auto visit) {
     for (const kvc_numbers *pages : tables)
       visitEntries(std::nullopt, *pages, [&](const Entry &entry) {
@@ -148,17 +150,11 @@ void CacheView::checkListOnce(const kvc_numbers &pages, const char *field,
 void CacheView::checkOwnPages() const {
   if (!paged())
     return;
-  auto check = [&](auto takes) {
-    if (!view.v_table.data)
-      return checkOnce({&view.table}, takes);
-    if (view.v.data == view.k.data)
-      return checkOnce({&view.table, &view.v_table}, takes);
-    checkOnce({&view.table}, takes);
-    checkOnce({&view.v_table}, takes);
-  };
-  if (view.k.head_stride == 0)
-    return check([](const Entry &) { return true; });
-  // Heads have places of their own in a page.
-  for (uint32_t g = 0; g < view.kv_heads; ++g)
-    check([g](const Entry &entry) { return entry.head == g; });
+  eachPool([&](Tables tables) {
+    if (view.k.head_stride == 0)
+      return checkOnce(tables, [](const Entry &) { return true; });
+    // Heads have places of their own in a page.
+    for (uint32_t g = 0; g < view.kv_heads; ++g)
+      checkOnce(tables, [g](const Entry &entry) { return entry.head == g; });
+  });
 }

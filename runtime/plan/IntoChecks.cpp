@@ -125,21 +125,7 @@ void kvc_plan::openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
   mustBeNull(args.row_states_out, "row_states_out");
   CacheView view(args.into, "into", /*hasRows=*/false);
   into = view.fields();
-  auto equal = [](uint64_t value, uint64_t expected, const char *name) {
-    if (value != expected)
-      throw fail(KVC_BAD_ARGUMENT, "into.{} must be the call's ({}), got {}",
-                 name, expected, value);
-  };
-  // Dense slots are ragged ones whose heads have memory of their own.
-  if ((into.kind == KVC_PAGED) != (options.into == KVC_PAGED))
-    throw fail(
-        KVC_BAD_ARGUMENT, "into.kind must be {}, as the plan has it, got {}",
-        options.into == KVC_PAGED ? "2 (paged)" : "0 (dense) or 1 (ragged)",
-        int(into.kind));
-  equal(into.dtype, options.dtype, "dtype");
-  equal(into.batch, args.batch, "batch");
-  equal(into.kv_heads, options.kv_heads, "kv_heads");
-  equal(into.head_dim, options.head_dim, "head_dim");
+  checkView(view, options.into, args.batch);
   if (view.members())
     throw fail(KVC_UNSUPPORTED, "into.members must be null: rows are not "
                                 "merged into a view yet");

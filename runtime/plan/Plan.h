@@ -52,6 +52,9 @@ private:
   void openCache(kvc_layer_args &args, kvc_cache_view &cache) const;
   void checkCache(const kvc_layer_args &args,
                   const kvc::rt::CacheView &view) const;
+  /// That a view is of the kind that the plan has it of, and of the call's size.
+  void checkView(const kvc::rt::CacheView &view, kvc_cache_kind planned,
+                 uint32_t batch) const;
   void check(const kvc_layer_args &args, kvc::rt::Phase first,
              kvc::rt::Phase last) const;
   void checkPacked(const kvc_layer_args &args) const;

@@ -41,24 +41,30 @@ void kvc_plan::openCache(kvc_layer_args &args, kvc_cache_view &cache) const {
   args.lengths = cache.lengths;
 }
 
+void kvc_plan::checkView(const CacheView &view, kvc_cache_kind planned,
+                         uint32_t batch) const {
+  const kvc_cache_view &fields = view.fields();
+  auto equal = [&](uint64_t value, uint64_t expected, const char *field) {
+    if (value != expected)
+      throw fail(KVC_BAD_ARGUMENT, "{}.{} must be the call's ({}), got {}",
+                 view.title(), field, expected, value);
+  };
+  // Dense slots are ragged ones whose heads have memory of their own.
+  if ((fields.kind == KVC_PAGED) != (planned == KVC_PAGED))
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}.kind must be {}, as the plan has it, got {}", view.title(),
+               planned == KVC_PAGED ? "2 (paged)" : "0 (dense) or 1 (ragged)",
+               int(fields.kind));
+  equal(fields.dtype, options.dtype, "dtype");
+  equal(fields.batch, batch, "batch");
+  equal(fields.kv_heads, options.kv_heads, "kv_heads");
+  equal(fields.head_dim, options.head_dim, "head_dim");
+}
+
 void kvc_plan::checkCache(const kvc_layer_args &args,
                           const CacheView &view) const {
   const kvc_cache_view &cache = view.fields();
-  auto equal = [](uint64_t value, uint64_t expected, const char *name) {
-    if (value != expected)
-      throw fail(KVC_BAD_ARGUMENT, "cache.{} must be the call's ({}), got {}",
-                 name, expected, value);
-  };
-  // Dense slots are ragged ones whose heads have memory of their own.
-  if ((cache.kind == KVC_PAGED) != (options.cache == KVC_PAGED))
-    throw fail(
-        KVC_BAD_ARGUMENT, "cache.kind must be {}, as the plan has it, got {}",
-        options.cache == KVC_PAGED ? "2 (paged)" : "0 (dense) or 1 (ragged)",
-        int(cache.kind));
-  equal(cache.dtype, options.dtype, "dtype");
-  equal(cache.batch, args.batch, "batch");
-  equal(cache.kv_heads, options.kv_heads, "kv_heads");
-  equal(cache.head_dim, options.head_dim, "head_dim");
+  checkView(view, options.cache, args.batch);
   notNull(cache.lengths, "cache.lengths");
   if (view.members())
     throw fail(KVC_UNSUPPORTED, "cache.members must be null: policies do not "
