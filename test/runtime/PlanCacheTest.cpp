@@ -1,63 +1,19 @@
 // What a plan refuses of the cache that a call brings.
 
-#include "kvc/cache.h"
-#include "test/runtime/PlannedLayer.h"
+#include "test/runtime/PlannedRows.h"
 
 #include <functional>
 #include <string>
 
 namespace {
 
-/// A policy of one kernel; `cache` is the variant's, empty for an artefact that does
-/// not say.
-std::string manifestOf(const std::string &cache) {
-  return R"({"format": 2, "policy": "test", "queries": 0, "window": 4,
-    "lse_buffer": null, "scores": null, "params": {}, "buffers": [],
-    "variants": [{"head_dim": 64, "group": 2, "dtype": "f32", )" +
-         (cache.empty() ? "" : "\"cache\": \"" + cache + "\", ") +
-         R"("vector": 4, "kernels": [{"name": "score", "kind": "columns",
-    "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": ["k"],
-    "skipped_with_lse": false}]}]})";
-}
-
-/// Two heads of three and two rows of 100 tokens; all of it is right.
-class Call : public kvc::test::PlannedLayer {
+class Call : public kvc::test::PlannedRows {
 public:
-  explicit Call(kvc_cache_kind kind)
-      : PlannedLayer(manifestOf(kind == KVC_PAGED    ? "paged"
-                                : kind == KVC_RAGGED ? "ragged"
-                                                     : "")) {
-    EXPECT_EQ(opened, KVC_OK);
-    options.cache = kind;
-    layer.k = layer.v = {};
-    layer.lengths = nullptr;
-    layer.cache = &cache;
+  explicit Call(kvc_cache_kind kind) : PlannedRows(kind) {
     layer.positions_out = numbers;
-    cache.struct_size = sizeof cache;
-    cache.kind = kind;
-    cache.dtype = KVC_F32;
-    cache.batch = 1;
-    cache.kv_heads = 2;
-    cache.head_dim = 64;
-    cache.k = {memory, 0, 0, 64, 2 * 64};
-    cache.v = cache.k;
-    cache.counts = {counts, 2, 1};
-    cache.offsets = {offsets, 2, 1};
-    cache.lengths = lengths;
-    cache.slots = 8;
-    cache.positions = {positions, 8, 4, 1, 0};
-    if (kind == KVC_PAGED) {
-      cache.table = {table, 4, 0};
-      cache.table_entries = 4;
-      cache.page_rows = 2;
-      cache.pages = 4;
-    }
   }
 
-  int32_t counts[2] = {3, 2}, offsets[2] = {0, 4}, lengths[1] = {100},
-          positions[8] = {0, 40, 99, 0, 7, 99, 0, 0}, table[4] = {3, 1, 0, 2};
   kvc_member_table members = {};
-  kvc_cache_view cache = {};
 };
 
 /// With what `change` does to it, the call fails with this.

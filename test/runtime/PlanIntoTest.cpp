@@ -1,81 +1,32 @@
 // What a plan refuses of the view that kept rows are written into.
 
-#include "kvc/cache.h"
-#include "test/runtime/PlannedLayer.h"
+#include "test/runtime/PlannedRows.h"
 
 #include <functional>
 #include <string>
 
 namespace {
 
-std::string manifestOf(const char *cache, const char *into) {
-  return std::string(
-             R"({"format": 2, "policy": "test", "queries": 0, "window": 4,
-    "lse_buffer": null, "scores": null, "params": {}, "buffers": [],
-    "variants": [{"head_dim": 64, "group": 2, "dtype": "f32", "cache": ")") +
-         cache + R"(", "into": ")" + into +
-         R"(", "vector": 4, "kernels": [{"name": "score", "kind": "columns",
-    "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": ["k"],
-    "skipped_with_lse": false}]}]})";
-}
-const char *nameOf(kvc_cache_kind kind, const char *none) {
-  return kind == KVC_PAGED ? "paged" : kind == KVC_RAGGED ? "ragged" : none;
-}
-
-/// A cache of two heads with three and two rows of 100 tokens, that moves in place; all
-/// of it is right.
-class Call : public kvc::test::PlannedLayer {
+/// Rows of the cache, or of a prompt, that go into a view like it; within the cache,
+/// where that is one of rows.
+class Call : public kvc::test::PlannedRows {
 public:
   explicit Call(kvc_cache_kind cacheKind, kvc_cache_kind intoKind)
-      : PlannedLayer(manifestOf(nameOf(cacheKind, "dense"),
-                                nameOf(intoKind, "packed"))) {
-    EXPECT_EQ(opened, KVC_OK);
-    options.cache = cacheKind;
-    options.into = intoKind;
+      : PlannedRows(cacheKind, intoKind) {
+    into = viewOf(intoKind);
+    layer.into = &into;
     layer.k_out = layer.v_out = nullptr;
     layer.out_rows = 0;
-    layer.into = &into;
-    into = viewOf(intoKind);
-    if (cacheKind) {
-      cache = viewOf(cacheKind);
-      layer.k = layer.v = {};
-      layer.lengths = nullptr;
-      layer.cache = &cache;
-    } else {
+    if (!cacheKind) {
+      layer.cache = nullptr;
       layer.k = layer.v = {other, 0, 0, 64};
+      layer.lengths = lengths;
     }
   }
 
-  kvc_cache_view viewOf(kvc_cache_kind kind) {
-    kvc_cache_view view = {};
-    view.struct_size = sizeof view;
-    view.kind = kind;
-    view.dtype = KVC_F32;
-    view.batch = 1;
-    view.kv_heads = 2;
-    view.head_dim = 64;
-    view.k = {memory, 0, 0, 64, 2 * 64};
-    view.v = {values, 0, 0, 64, 2 * 64};
-    view.counts = {counts, 2, 1};
-    view.offsets = {offsets, 2, 1};
-    view.lengths = lengths;
-    view.slots = 8;
-    view.positions = {positions, 8, 4, 1, 0};
-    if (kind == KVC_PAGED) {
-      view.table = {table, 4, 0};
-      view.table_entries = 4;
-      view.page_rows = 2;
-      view.pages = 4;
-    }
-    return view;
-  }
-
-  alignas(256) char values[8 * 64 * 4], other[100 * 64 * 4], third[16 * 64 * 4];
-  int32_t lengths[1] = {100}, counts[2] = {3, 2}, offsets[2] = {0, 4};
-  int32_t table[4] = {3, 1, 0, 2};
-  int32_t positions[8] = {0, 40, 99, -1, 7, 8};
+  alignas(256) char other[100 * 64 * 4], third[16 * 64 * 4];
   float states[8] = {};
-  kvc_cache_view cache = {}, into = {};
+  kvc_cache_view into = {};
 };
 
 void refuses(Call &call, kvc_status status, const std::string &error) {
