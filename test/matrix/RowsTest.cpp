@@ -14,10 +14,12 @@
 #include "kvc/host.h"
 #include "kvc/ptx.h"
 #include "runtime/base/DType.h"
-#include "test/matrix/GuardedMemory.h"
-#include "test/matrix/RowsCall.h"
+#include "test/matrix/PlaceJudge.h"
 #include "test/matrix/PolicyTests.h"
+#include "test/matrix/Problem.h"
+#include "test/matrix/RowsReference.h"
 #include "test/matrix/Tolerance.h"
+#include "test/matrix/WrongViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -30,7 +32,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <ranges>
 
 using namespace kvc;
 using namespace kvc::test;
@@ -262,7 +263,7 @@ private:
             own(empty, layoutOf(passage.into, turn + seed), 8, input.tokens);
         Laid &into = inPlace ? from : own;
         const std::vector<std::byte> before = into.memory;
-        Owners owners = ownersOf(from);
+        PageOwners owners = ownersOf(from);
         Placement placement = {&into, tail, {}};
         RowsResult got =
             evictRows(module, from, readsRaw ? &rawLaid : nullptr, input,
@@ -277,123 +278,13 @@ private:
       }
   }
 
-  /// Bytes that no kept row has are what they were.
-  void expectUntouched(const Laid &into, std::vector<std::byte> before) {
-    size_t row = into.view.head_dim * rt::dtypeBytes(into.view.dtype);
-    for (uint32_t s = 0; s < batch; ++s)
-      for (uint32_t g = 0; g < into.view.kv_heads; ++g)
-        for (uint32_t r = 0;
-             r < uint32_t(into.counts[s * into.view.kv_heads + g]); ++r) {
-          auto [k, v] = into.placesOf(s, g, r);
-          for (size_t at : {k, v})
-            std::copy_n(into.memory.begin() + ptrdiff_t(at), row,
-                        before.begin() + ptrdiff_t(at));
-        }
-    EXPECT_TRUE(before == into.memory) << "memory without kept rows changed";
-  }
-
-  /// Which heads have rows in the pages of each entry of the tables: [entry of the
-  /// table] of head numbers.
-  using Owners = std::vector<std::vector<uint32_t>>;
-  Owners ownersOf(const Laid &laid) {
-    Owners owners(laid.table.size());
-    const kvc_cache_view &view = laid.view;
-    for (uint32_t i = 0; isPagedView(laid) && i < batch * view.kv_heads; ++i)
-      for (int32_t r = 0; r < laid.counts[i]; ++r) {
-        std::vector<uint32_t> &entry = owners[entryOf(laid, i, r)];
-        if (entry.empty() || entry.back() != i)
-          entry.push_back(i);
-      }
-    return owners;
-  }
-  static bool isPagedView(const Laid &laid) {
-    return laid.view.kind == KVC_PAGED;
-  }
-  static size_t listOf(const Laid &laid, uint32_t head) {
-    const kvc_cache_view &view = laid.view;
-    return head / view.kv_heads * size_t(view.table.batch_stride) +
-           head % view.kv_heads * size_t(view.table.head_stride);
-  }
-  static size_t entryOf(const Laid &laid, uint32_t head, int32_t row) {
-    int32_t first = laid.offsets.empty() ? 0 : laid.offsets[head];
-    return listOf(laid, head) + size_t(first + row) / laid.view.page_rows;
-  }
-
-  /// What is said to be free had rows and has none; and nothing is missing but pages in
-  /// which rows of several heads lay behind one another, and those with kept rows of
-  /// heads in the same slots on both sides.
-  void judgeFreed(const Laid &now, const Owners &before,
-                  const std::vector<int32_t> &freed) {
-    Owners left = ownersOf(now);
-    std::vector<bool> said(left.size());
-    for (uint32_t i = 0; i < freed.size() / 2; ++i)
-      for (int32_t e = 0; e < freed[2 * i + 1]; ++e) {
-        size_t entry = listOf(now, i) + size_t(freed[2 * i] + e);
-        ASSERT_LT(entry, said.size());
-        EXPECT_FALSE(said[entry]) << "entry " << entry << " twice";
-        said[entry] = true;
-        EXPECT_TRUE(left[entry].empty() && !before[entry].empty())
-            << "entry " << entry << " of head " << i;
-      }
-    bool ofHeads = now.view.table.head_stride != 0;
-    bool behind = !ofHeads && now.view.k.head_stride == 0;
-    bool together = !ofHeads && !behind;
-    for (uint32_t i = 0; i < freed.size() / 2; ++i) {
-      size_t list = listOf(now, i);
-      size_t end = std::min(list + now.view.table_entries, left.size());
-      auto isKept = [&](size_t entry) { return !left[entry].empty(); };
-      for (size_t entry = list; entry < end; ++entry) {
-        bool between =
-            std::ranges::any_of(std::views::iota(list, entry), isKept) &&
-            std::ranges::any_of(std::views::iota(entry, end), isKept);
-        if (isKept(entry) || before[entry].empty() ||
-            (behind && before[entry].size() > 1) || (together && between))
-          continue;
-        EXPECT_TRUE(said[entry]) << "entry " << entry << " is not reported";
-      }
-    }
-  }
-
   /// On a device that the host cannot look into, a wrong view reads nothing outside
   /// and is told. One of them each, by the policy's name; KVC_ALL_CASES=1: all.
   void runWrongViews(kvc_module *module, const Cache &cache, const Cache &raw,
                      const RowsInput &input) {
-    struct Wrong {
-      const char *name;
-      Layout layout;
-      GuardedMemory::Edge edge;
-      void (*change)(Laid &);
-    };
-    using Edge = GuardedMemory::Edge;
-    const Wrong wrongs[] = {
-        {"page behind the pool", Layout::PagesNHD, Edge::Back,
-         [](Laid &laid) { laid.table[0] = int32_t(laid.view.pages); }},
-        {"page in front of the pool", Layout::PagesNHD, Edge::Front,
-         [](Laid &laid) { laid.table[0] = -1; }},
-        {"count above the table", Layout::PagesNHD, Edge::Back,
-         [](Laid &laid) { laid.counts.back() = 1 << 20; }},
-        {"count above the slots", Layout::Compacted, Edge::Back,
-         [](Laid &laid) { laid.counts.back() = 1 << 20; }},
-        {"count below 0", Layout::Compacted, Edge::Front,
-         [](Laid &laid) { laid.counts.front() = -1; }},
-        {"offset behind the slots", Layout::Compacted, Edge::Back,
-         [](Laid &laid) {
-           laid.offsets.back() = int32_t(laid.view.slots) + 1;
-         }},
-        {"offset below 0", Layout::Compacted, Edge::Front,
-         [](Laid &laid) { laid.offsets.front() = -2; }},
-        {"positions that do not ascend", Layout::Compacted, Edge::Back,
-         [](Laid &laid) { std::ranges::fill(laid.positions, 1); }},
-        {"position below 0", Layout::Compacted, Edge::Back,
-         [](Laid &laid) { std::ranges::fill(laid.positions, -5); }},
-        {"length above max_tokens", Layout::Compacted, Edge::Back,
-         [](Laid &laid) { laid.lengths.back() = 1 << 20; }},
-        {"length of 0", Layout::Compacted, Edge::Back,
-         [](Laid &laid) { laid.lengths.front() = 0; }},
-    };
-    size_t turn = stemOf(file).size() / 3 % std::size(wrongs);
-    for (const Wrong &wrong : wrongs) {
-      if ((&wrong != &wrongs[turn] && !std::getenv("KVC_ALL_CASES")) ||
+    size_t turn = stemOf(file).size() / 3 % std::size(wrongViews);
+    for (const WrongView &wrong : wrongViews) {
+      if ((&wrong != &wrongViews[turn] && !std::getenv("KVC_ALL_CASES")) ||
           (isPaged(wrong.layout) && readsRaw))
         continue;
       SCOPED_TRACE(wrong.name);
@@ -512,73 +403,10 @@ private:
     }
   }
 
-  /// Tokens in the place of their positions, NaN where there are none.
-  reference::Layer layerOf(const Cache &cache, const Cache &raw,
-                           const Shape &shape, const RowsInput &input,
-                           uint32_t s) {
-    reference::Layer layer = {};
-    int64_t d = cache.dim, heads = cache.heads, tokens = cache.lengths[s];
-    layer.qHeads = heads * input.group;
-    layer.kvHeads = heads;
-    layer.headDim = d;
-    layer.tokens = tokens;
-    layer.queries = std::min<int64_t>(input.queries, tokens);
-    layer.budget = input.budgets[s];
-    layer.layer = input.layer;
-    layer.layers = input.layers;
-    layer.scale = 1 / std::sqrt(double(d));
-    for (int64_t h = 0; h < layer.qHeads; ++h)
-      for (int64_t i = input.queries - layer.queries; i < input.queries; ++i) {
-        const std::vector<float> &row =
-            input.q[(s * layer.qHeads + h) * input.queries + i];
-        layer.q.insert(layer.q.end(), row.begin(), row.end());
-      }
-    layer.k.assign(heads * tokens * d, NAN);
-    layer.v = layer.kRaw = layer.k;
-    layer.rows.assign(heads, std::vector<bool>(tokens));
-    for (int64_t g = 0; g < heads; ++g) {
-      const Head &head = cache.head(s, uint32_t(g));
-      for (size_t r = 0; r < head.k.size(); ++r) {
-        int64_t t = head.positions[r], at = (g * tokens + t) * d;
-        layer.rows[g][t] = true;
-        std::copy(head.k[r].begin(), head.k[r].end(), &layer.k[at]);
-        std::copy(head.v[r].begin(), head.v[r].end(), &layer.v[at]);
-        const std::vector<float> &before = raw.head(s, uint32_t(g)).k[r];
-        std::copy(before.begin(), before.end(), &layer.kRaw[at]);
-      }
-    }
-    layer.hidden = input.hidden;
-    for (const std::vector<float> &row : input.wo)
-      layer.wo.insert(layer.wo.end(), row.begin(), row.end());
-    layer.table.assign(input.table.begin(),
-                       input.table.begin() + input.layers * layer.qHeads);
-    if (readsState) {
-      auto first = input.keptLayers.begin() +
-                   s * (input.keptLayers.size() / cache.lengths.size());
-      layer.keptLayers.assign(first, first + tokens);
-    }
-    layer.round = roundingTo(shape.dtype);
-    if (!input.newQueries.empty())
-      layer.newQueries = input.newQueries[s];
-    auto names = carriedNames(
-        mlir::cast<KeepOp>(policy.getBody().front().back()).getNamesAttr());
-    for (size_t j = 0; j < input.states.size(); ++j) {
-      std::vector<double> &numbers = layer.rowStates[names[j].str()];
-      numbers.assign(size_t(heads * tokens), NAN);
-      for (int64_t g = 0; g < heads; ++g) {
-        const Head &head = cache.head(s, uint32_t(g));
-        for (size_t r = 0; r < head.k.size(); ++r)
-          numbers[size_t(g * tokens + head.positions[r])] =
-              input.states[j][s * cache.heads + uint32_t(g)][r];
-      }
-    }
-    return layer;
-  }
-
   void judge(const Cache &cache, const Cache &raw, const Shape &shape,
              const RowsInput &input, const RowsResult &got) {
     for (uint32_t s = 0; s < batch; ++s) {
-      reference::Layer layer = layerOf(cache, raw, shape, input, s);
+      reference::Layer layer = layerOf(policy, cache, raw, input, s);
       auto want = reference::interpret(policy, layer, {});
       ASSERT_TRUE(mlir::succeeded(want));
       Tolerance margin(*want, slackOf(rounded, shape.dtype), swap);
