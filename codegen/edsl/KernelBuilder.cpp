@@ -24,7 +24,7 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
   SmallVector<Type> types;
   SmallVector<bool> readOnly;
   Type elements = shape.elementType(context);
-  if (spec.movesBits)
+  if (spec.moves)
     elements = b.getIntegerType(elements.getIntOrFloatBitWidth());
   for (const std::string &arg : spec.args) {
     const ArgSpec *known = findArg(arg);
@@ -45,7 +45,7 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
           MemRefType::get({}, element, MemRefLayoutAttrInterface{},
                           space(context, gpu::AddressSpace::Global)));
     readOnly.push_back(known && known->access == ArgAccess::Read && element &&
-                       !spec.inPlace);
+                       !spec.moves);
   }
   func = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
@@ -217,6 +217,12 @@ void KernelBuilder::storeVector(Expr value, const Buffer &buffer,
                           alignmentOf(cast<VectorType>(value.type())));
 }
 
+Expr KernelBuilder::narrow(Expr x) {
+  if (shape.dtype == DType::F32)
+    return x;
+  return {b, arith::TruncFOp::create(b, shape.elementType(b.getContext()), x)};
+}
+
 Expr KernelBuilder::element(Expr vector, int64_t i) {
   return {b, vector::ExtractOp::create(b, vector, i)};
 }
@@ -251,10 +257,11 @@ Expr KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
                                          buffer.memref, address(buffer, at))};
 }
 
-void KernelBuilder::atomicOr(Expr value, const Buffer &buffer,
-                             ArrayRef<Expr> at) {
+void KernelBuilder::setStatus(int32_t bits) {
+  Expr value = i32(bits);
+  Buffer status = buffer("status", {});
   memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::ori, value,
-                              buffer.memref, address(buffer, at));
+                              status.memref, address(status, {index(0)}));
 }
 
 //===----------------------------------------------------------------------===//

@@ -34,11 +34,10 @@ struct LaunchSpec {
   /// Names of KernelArgs.h, or "scratch.N".
   std::vector<std::string> args;
   int64_t blockSize = 0;
-  /// What the kernel reads of the caller's memory it may write as well.
-  bool inPlace = false;
-  /// Elements of the model's type are only moved, as integers of their size: a bf16
-  /// that goes past a barrier would be rounded by LLVM on the way.
-  bool movesBits = false;
+  /// What the kernel reads of the caller's memory it may write as well. Elements of the
+  /// model's type are then only moved, as integers of their size: a bf16 that goes past a
+  /// barrier would be rounded by LLVM on the way.
+  bool moves = false;
   /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,
   /// numbers and ceildiv(a,b), as the manifest has them.
   std::array<std::string, 3> grid;
@@ -99,6 +98,8 @@ public:
   /// `width` consecutive elements, aligned to their size.
   Expr loadVector(const Buffer &buffer, llvm::ArrayRef<Expr> at, int64_t width);
   void storeVector(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// An f32 in the model's type, rounded to nearest even.
+  Expr narrow(Expr x);
   /// Element `i` of a vector.
   Expr element(Expr vector, int64_t i);
   /// The vector's bits as 32-bit registers.
@@ -114,7 +115,8 @@ public:
   void waitForCopies(int64_t pending);
   /// Returns what was there before.
   Expr atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
-  void atomicOr(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// Sets bits of the call's status word: KVC_DATA_* of kvc/artifact.h.
+  void setStatus(int32_t bits);
 
   //===--- control --------------------------------------------------------===//
   using Values = llvm::SmallVector<Expr>;

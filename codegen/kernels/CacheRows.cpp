@@ -95,7 +95,7 @@ Expr HeadRows::isRight(Expr row) const {
 void HeadRows::tell(Expr first, Expr step) const {
   auto tell = [&](Expr right) {
     k.when(right == k.boolean(false), [&] {
-      k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}), {k.index(0)});
+      k.setStatus(KVC_DATA_CACHE);
     });
   };
   k.when(first == 0, [&] { tell(isRight()); });

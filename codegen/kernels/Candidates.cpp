@@ -17,7 +17,7 @@ void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
                       const std::optional<Buffer> &stored) {
   KernelBuilder &k = row.k;
   Expr sequence = row.s.sequence;
-  Buffer status = k.buffer("status", {}), digits = row.outputOf(op.getDigits());
+  Buffer digits = row.outputOf(op.getDigits());
   auto keys = [&](RadixSelect::Count count) {
     row.forTokens(
         [&](Expr token) { return Values{row.at(token)(op.getScore())}; },
@@ -25,9 +25,7 @@ void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
           Expr score = made[0];
           if (stored)
             k.store(score, *stored, {sequence, row.head, token});
-          k.when(score.isNaN(), [&] {
-            k.atomicOr(k.i32(KVC_DATA_NAN), status, {k.index(0)});
-          });
+          k.when(score.isNaN(), [&] { k.setStatus(KVC_DATA_NAN); });
           count(orderedKey(k, score));
         });
   };

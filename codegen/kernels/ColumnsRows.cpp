@@ -280,8 +280,5 @@ Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
 
 Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
                                   Expr value) {
-  if (!op.getRounded() || k.shape.dtype == DType::F32)
-    return value;
-  Type element = k.shape.elementType(k.b.getContext());
-  return k.expr(arith::TruncFOp::create(k.b, element, value)).widen();
+  return op.getRounded() ? k.narrow(value).widen() : value;
 }

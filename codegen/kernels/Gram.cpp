@@ -191,12 +191,9 @@ private:
       Expr value = (total > k.f32(0)).select(sums[i] / total, k.f32(0));
       Expr exists = (row < d) & (column < d);
       squares = exists.select(value.multiplyAdd(value, squares), squares);
-      Expr narrow = value;
-      if (k.shape.dtype != DType::F32)
-        narrow = k.expr(arith::TruncFOp::create(
-            k.b, k.shape.elementType(k.b.getContext()), value));
+      Expr element = k.narrow(value);
       k.when(exists, [&] {
-        k.store(narrow, gram.matrix, {sequence, head, row, column});
+        k.store(element, gram.matrix, {sequence, head, row, column});
       });
     }
     squares = block.reduce(ReduceKind::Sum, squares);

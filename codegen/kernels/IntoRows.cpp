@@ -132,7 +132,7 @@ void IntoRows::storeOffset() {
   k.store(first.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
           {sequence, head});
   k.when(first + kept > end, [&] {
-    k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}), {k.index(0)});
+    k.setStatus(KVC_DATA_CAPACITY);
   });
   if (paged)
     k.when(k.arg("freed_pages_kind") > 0, [&] { storeFreedPages(); });

@@ -76,7 +76,7 @@ public:
         for (int64_t piece = 0; piece < pieces(); ++piece)
           inRow(piece, [&](Expr dim) {
             Expr mean = sums[side * pieces() + piece] / divisor;
-            rows.store(side, row, dim, narrow(mean));
+            rows.store(side, row, dim, k.narrow(mean));
           });
       if (!op.getCarried().empty())
         carry(row, rows.place(row));
@@ -115,13 +115,6 @@ private:
           carried.store(int64_t(state), place, sum);
       });
     });
-  }
-
-  Expr narrow(Expr x) {
-    if (k.shape.dtype == DType::F32)
-      return x;
-    return k.expr(
-        arith::TruncFOp::create(k.b, k.shape.elementType(k.b.getContext()), x));
   }
 
   Expr read(Value value, Expr token) { return valueAt(value, head, token); }

@@ -54,7 +54,7 @@ class PlaceBuilder {
     IntoRows::addArgs(spec.args, site.shape,
                       !opOf(kernel).getCarried().empty());
     spec.blockSize = threads;
-    spec.inPlace = spec.movesBits = true;
+    spec.moves = true;
     spec.grid = {std::to_string(1 + 2 * blocksOf(site.shape)), "kv_heads",
                  "batch"};
     return spec;
@@ -187,8 +187,7 @@ private:
           Expr fits = into.fits(row);
           k.when(fits, [&] { into.storePosition(row, position[0]); });
           k.when(into.hasSlot(row) & (fits == k.boolean(false)), [&] {
-            k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}),
-                       {k.index(0)});
+            k.setStatus(KVC_DATA_CACHE);
           });
         });
   }

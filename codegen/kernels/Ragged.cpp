@@ -40,7 +40,7 @@ void Ragged::storeOffset() {
   k.store(offset.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
           {sequence, head});
   k.when(offset + count > k.arg("out_rows"), [&] {
-    k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}), {k.index(0)});
+    k.setStatus(KVC_DATA_CAPACITY);
   });
 }
 

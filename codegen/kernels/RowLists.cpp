@@ -138,8 +138,7 @@ void RowLists::writeMemberCount(Expr count) {
             k.buffer("member_counts", {k.arg("kv_heads")}),
             {s.sequence, r.head});
     k.when(count > capacity, [&] {
-      k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}),
-                 {k.index(0)});
+      k.setStatus(KVC_DATA_CAPACITY);
     });
   });
 }
@@ -192,8 +191,7 @@ void RowLists::writeCount(Expr count) {
     Expr capacity = k.arg("index_capacity");
     k.store(count.min(capacity).toI32(), counts, {s.sequence, r.head});
     k.when(count > capacity, [&] {
-      k.atomicOr(k.i32(KVC_DATA_CAPACITY), k.buffer("status", {}),
-                 {k.index(0)});
+      k.setStatus(KVC_DATA_CAPACITY);
     });
   });
 }

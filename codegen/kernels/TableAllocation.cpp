@@ -101,7 +101,7 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
                   exponentRange;
   Expr weights = overHeads([&](Expr head) { return weightOf(head); });
   k.when((scan[1] > 0) | (weights == nothing), [&] {
-    k.atomicOr(k.i32(KVC_DATA_TABLE), k.buffer("status", {}), {zero});
+    k.setStatus(KVC_DATA_TABLE);
   });
 
   // A head's share is share / weights: base + weight * shared * heads /

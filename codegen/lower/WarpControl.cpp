@@ -196,7 +196,7 @@ LogicalResult WarpKernel::divergent(scf::ForOp op) {
   Value step = base(op.getStep());
   SmallVector<Type> types(ValueRange(starts).getTypes());
   SmallVector<Type> passed = types;
-  passed.append({VectorType::get({32}, b.getI1Type()), b.getI32Type()});
+  passed.append({VectorType::get({warpSize}, b.getI1Type()), b.getI32Type()});
   SmallVector<Location> locs(passed.size(), op.getLoc());
   Value outerVector = maskVector, outerBits = maskBits;
   auto made = scf::WhileOp::create(b, passed, starts);
