@@ -50,6 +50,17 @@ def SIMTToNVVM : Pass<"convert-simt-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::memref::MemRefDialect"];
 }
 
+def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "walk one by one where a GPU has several loads in flight";
+  let description = [{
+    A kernel's stream is a loop with several steps written out, whose loads are in
+    flight together, and a loop over the rest. The host gains nothing by the first
+    and compiles it: the second takes over all of it, in the same order.
+
+    Example: test/codegen/kvc-roll-streams.mlir
+  }];
+}
+
 def GPUToWarps : Pass<"convert-gpu-to-warps", "::mlir::ModuleOp"> {
   let summary = "build beside each gpu.func a function that a warp runs";
   let description = [{

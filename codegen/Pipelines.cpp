@@ -61,7 +61,9 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
 }
 
 void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
-  manager.nest<gpu::GPUModuleOp>().addPass(createExpandMath());
+  OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
+  target.addPass(createRollStreams());
+  target.addPass(createExpandMath());
   if (warps)
     manager.addPass(createGPUToWarps());
   manager.addPass(createGPUToHost());

@@ -321,6 +321,10 @@ KernelBuilder::Values KernelBuilder::stream(
       return use(i, make(i), before);
     });
   };
+  // For the host, which rolls up what is written out here (kvc-roll-streams).
+  auto tag = [&](const char *name) {
+    std::prev(b.getInsertionPoint())->setAttr(name, b.getUnitAttr());
+  };
   if (together == 1)
     return oneByOne(from, carried);
   // A load takes some 300 clocks from L2: four of each of a block's warps keep
@@ -338,7 +342,10 @@ KernelBuilder::Values KernelBuilder::stream(
           next = use(first + i * step, made[i], next);
         return next;
       });
-  return oneByOne(full, values);
+  tag("kvc.stream");
+  values = oneByOne(full, values);
+  tag("kvc.stream_rest");
+  return values;
 }
 
 void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {
