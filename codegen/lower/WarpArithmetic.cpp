@@ -30,8 +30,16 @@ bool WarpKernel::sum(Operation &op) {
   auto add = [&](Value x, Value y) -> Value {
     if (!y)
       return x;
+    if (adds && !x)
+      return y;
+    if (adds && isa<VectorType>(y.getType())) {
+      Value &known = vectorSums[{b.getInsertionBlock(), x, y}];
+      if (!known)
+        known = arith::AddIOp::create(b, x, y);
+      return known;
+    }
     if (adds)
-      return x ? arith::AddIOp::create(b, x, y).getResult() : y;
+      return arith::AddIOp::create(b, x, y);
     if (!x)
       x = isa<VectorType>(y.getType()) ? zeros(lanesOf(type)) : number(type, 0);
     return arith::SubIOp::create(b, x, y);
@@ -69,7 +77,9 @@ bool WarpKernel::product(Operation &op) {
     Value steps = iota(scalarOf(x.getType()), a.stride);
     rest = rest ? arith::AddIOp::create(b, rest, steps).getResult() : steps;
   }
-  if (rest)
+  if (rest && isWide(op))
+    lanes.vector = wide(op, rest, factor);
+  else if (rest)
     lanes.vector = arith::MulIOp::create(b, rest, splat(factor));
   define(op.getResult(0), std::move(lanes));
   return true;
@@ -79,23 +89,23 @@ Value WarpKernel::clamped(Value number, int64_t low, int64_t high) {
   Type i64 = b.getI64Type();
   number = arith::MaxSIOp::create(b, number, this->number(i64, low));
   number = arith::MinSIOp::create(b, number, this->number(i64, high));
-  return arith::TruncIOp::create(b, b.getI8Type(), number);
+  return arith::TruncIOp::create(b, b.getI32Type(), number);
 }
 
-Value WarpKernel::laneBytes(const Lanes &lanes) {
-  Value bytes = iota(b.getI8Type(), 1);
+Value WarpKernel::laneWords(const Lanes &lanes) {
+  Value words = iota(b.getI32Type(), 1);
   if (!lanes.isLimited())
-    return bytes;
-  bytes = arith::MaxUIOp::create(b, bytes, splat(lanes.low));
-  return arith::MinUIOp::create(b, bytes, splat(lanes.high));
+    return words;
+  words = arith::MaxUIOp::create(b, words, splat(lanes.low));
+  return arith::MinUIOp::create(b, words, splat(lanes.high));
 }
 
 Value WarpKernel::limited(const Lanes &lanes, Type element) {
-  return resized(laneBytes(lanes), element, /*isSigned=*/false);
+  return resized(laneWords(lanes), element, /*isSigned=*/false);
 }
 
 /// base + lane against what is uniform or the same, both indices, which do not wrap:
-/// bytes of lanes are compared instead of words.
+/// words of lanes are compared instead of 64 bits.
 Value WarpKernel::compare(arith::CmpIPredicate predicate, Lanes &x, Lanes &y) {
   using Predicate = arith::CmpIPredicate;
   bool known =
@@ -107,11 +117,11 @@ Value WarpKernel::compare(arith::CmpIPredicate predicate, Lanes &x, Lanes &y) {
     return {};
   Value distance = arith::SubIOp::create(b, baseOf(y, b.getIndexType()),
                                          baseOf(x, b.getIndexType()));
-  Value bytes = isBase(x) ? zeros(lanesOf(b.getI8Type())) : laneBytes(x);
+  Value words = isBase(x) ? zeros(lanesOf(b.getI32Type())) : laneWords(x);
   if (!isBase(y))
-    bytes = arith::SubIOp::create(b, bytes, laneBytes(y));
+    words = arith::SubIOp::create(b, words, laneWords(y));
   // The difference of two lanes' numbers is less than 32 either way.
-  return arith::CmpIOp::create(b, predicate, bytes,
+  return arith::CmpIOp::create(b, predicate, words,
                                splat(clamped(distance, -warpSize, warpSize)));
 }
 
@@ -136,7 +146,7 @@ bool WarpKernel::clamp(Operation &op) {
       clamped(arith::SubIOp::create(b, other, lanes.base), 0, warpSize - 1);
   auto within = [&](Value old, int64_t none) -> Value {
     if (!old)
-      old = number(b.getI8Type(), none);
+      old = number(b.getI32Type(), none);
     return smaller ? arith::MinUIOp::create(b, old, limit).getResult()
                    : arith::MaxUIOp::create(b, old, limit).getResult();
   };
@@ -317,7 +327,9 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
   };
   SmallVector<Value> operands;
   for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-    if (i == 0 && isa<arith::SelectOp>(op) && isUniform(operand)) {
+    bool asScalar = i == (isa<arith::SelectOp>(op) ? 0 : 1) &&
+                    (isa<arith::SelectOp>(op) || isWide(op));
+    if (asScalar && isUniform(operand)) {
       operands.push_back(base(operand));
       continue;
     }
@@ -332,9 +344,14 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
     operands[1] = arith::SelectOp::create(b, maskVector, operands[1],
                                           splat(number(elementOf(type), 1)));
   Type real = float16(type);
-  OperationState state(op.getLoc(), op.getName(), operands,
-                       {real ? real : Type(lanesOf(type))}, op.getAttrs());
-  Value made = b.create(state)->getResult(0);
+  Value made;
+  if (isWide(op)) {
+    made = wide(op, operands[0], operands[1]);
+  } else {
+    OperationState state(op.getLoc(), op.getName(), operands,
+                         {real ? real : Type(lanesOf(type))}, op.getAttrs());
+    made = b.create(state)->getResult(0);
+  }
   if (same) {
     defineScalar(result, vector::ExtractOp::create(b, made, 0));
     return success();

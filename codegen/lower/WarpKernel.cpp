@@ -4,6 +4,8 @@
 
 #include "kvc/simt.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <cstddef>
 
 using namespace mlir;
@@ -175,6 +177,9 @@ LogicalResult WarpKernel::build(StringRef name) {
 }
 
 LogicalResult WarpKernel::translate(Block &block) {
+  // What another block leaves in the memory of fragments, nobody knows.
+  llvm::scope_exit forget([&] { fragments.clear(); });
+  fragments.clear();
   for (Operation &op : block) {
     if (isa<gpu::ReturnOp, scf::YieldOp>(op))
       continue;

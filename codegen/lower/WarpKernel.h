@@ -6,6 +6,7 @@
 //   WarpVectors.cpp     the pass
 //   WarpKernel.cpp      the function, op by op
 //   WarpArithmetic.cpp  ops on the lanes' values
+//   WarpWide.cpp        those on 64 bits that are called
 //   WarpControl.cpp     branches and loops, under masks where lanes part
 //   WarpMemory.cpp      reads and writes
 //   WarpTogether.cpp    what the lanes do together
@@ -35,7 +36,7 @@ struct Lanes {
   mlir::Value base; // a scalar; null: 0
   int64_t stride = 0;
   mlir::Value vector;    // null: 0
-  mlir::Value low, high; // i8, 0 to 31; both or none
+  mlir::Value low, high; // i32, 0 to 31; both or none
   bool isLimited() const { return bool(high); }
   /// Of a value that is itself a vector and differs by lane: 32 lanes of each of its
   /// words of 32 bits.
@@ -73,7 +74,20 @@ private:
   Uniformity forms;
   llvm::DenseMap<mlir::Value, Lanes> values;
   llvm::DenseMap<mlir::Value, mlir::Value> addresses, tables;
+  /// A vector and what is added to it for each lane.
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> offsetSums;
+  /// Sums of two vectors that a block has: addresses whose bases alone differ have the
+  /// same lanes, and one table.
+  llvm::DenseMap<std::tuple<mlir::Block *, mlir::Value, mlir::Value>,
+                 mlir::Value>
+      vectorSums;
   llvm::DenseMap<std::pair<int64_t, int>, mlir::Value> scratches;
+  /// Registers of a matrix product that lie in memory at this point of a block.
+  struct Fragment {
+    llvm::SmallVector<mlir::Value> registers;
+    mlir::Value memory;
+  };
+  llvm::SmallVector<Fragment> fragments;
   mlir::Value shared;
   bool barriers = false;
   /// Which lanes are active; both null where all are.
@@ -117,12 +131,12 @@ private:
   mlir::LogicalResult elementwise(mlir::Operation &op);
   bool sum(mlir::Operation &op);
   bool compare(mlir::arith::CmpIOp op);
-  /// Null where the lanes of one have no bytes for it.
+  /// Null where one is not a base and a lane.
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, Lanes &x, Lanes &y);
   bool clamp(mlir::Operation &op);
   mlir::Value clamped(mlir::Value number, int64_t low, int64_t high);
-  /// The lanes' numbers within their limits, as bytes.
-  mlir::Value laneBytes(const Lanes &lanes);
+  /// The lanes' numbers within their limits, as words.
+  mlir::Value laneWords(const Lanes &lanes);
   /// The lanes' numbers within their limits.
   mlir::Value limited(const Lanes &lanes, mlir::Type element);
   /// True for a base and the lane's number, within limits or not.
@@ -137,6 +151,10 @@ private:
   void cast(mlir::Operation &op);
   void element(mlir::vector::ExtractOp op);
   mlir::Value resized(mlir::Value value, mlir::Type type, bool isSigned);
+  /// True for ops that are calls of functions (WarpWide.cpp).
+  bool isWide(mlir::Operation &op);
+  /// Such an op of 32 lanes and of 32 lanes or a scalar.
+  mlir::Value wide(mlir::Operation &op, mlir::Value x, mlir::Value y);
 
   //===--- control (WarpControl.cpp) --------------------------------------===//
   mlir::LogicalResult branch(mlir::scf::IfOp op);
@@ -168,6 +186,7 @@ private:
   //===--- lanes together (WarpTogether.cpp) ------------------------------===//
   mlir::LogicalResult shuffle(mlir::gpu::ShuffleOp op);
   void multiply(simt::MmaOp op);
+  Fragment &fragment(mlir::ValueRange registers);
   void function(mlir::Operation &op, int64_t entry);
 
   /// Calls a function of WarpHelpers.cpp, which is put into the module with it.

@@ -86,9 +86,15 @@ Value WarpKernel::table(OperandRange indices) {
     lanes->offsets = lanes->vector;
     if (lanes->isLimited())
       lanes->offsets = limited(*lanes, b.getI64Type());
-    else if (lanes->stride)
-      lanes->offsets = arith::AddIOp::create(
-          b, lanes->vector, iota(b.getI64Type(), lanes->stride));
+    else if (lanes->stride) {
+      Value &sum = offsetSums[{lanes->vector, lanes->stride}];
+      if (!sum) {
+        b.setInsertionPointAfterValue(lanes->vector);
+        sum = arith::AddIOp::create(b, lanes->vector,
+                                    iota(b.getI64Type(), lanes->stride));
+      }
+      lanes->offsets = sum;
+    }
   }
   Value &known = tables[lanes->offsets];
   if (!known) {
@@ -135,7 +141,7 @@ void WarpKernel::load(memref::LoadOp op) {
     // In a row between two elements, which the lanes outside have.
     ++counts.contiguous;
     Lanes &limits = values[op.getIndices().front()];
-    Value numbers = iota(b.getI8Type(), 1);
+    Value numbers = iota(b.getI32Type(), 1);
     auto element = [&](Value limit) {
       Value offset = arith::ExtUIOp::create(b, b.getI64Type(), limit);
       return splat(LLVM::LoadOp::create(

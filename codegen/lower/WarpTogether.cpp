@@ -34,24 +34,38 @@ LogicalResult WarpKernel::shuffle(gpu::ShuffleOp op) {
   return success();
 }
 
-/// Fragments are passed through memory, 32 lanes of each register.
+/// Where registers lie, 32 lanes of each: as a rule several products of a block read the
+/// same ones, and the next adds to the sums of the last.
+WarpKernel::Fragment &WarpKernel::fragment(ValueRange registers) {
+  SmallVector<Value> vectors;
+  for (Value value : registers)
+    vectors.push_back(vector(value));
+  for (Fragment &known : fragments)
+    if (known.registers == vectors)
+      return known;
+  constexpr int firstUse = 2;
+  Value memory = scratch(registers.size() * 4 * warpSize,
+                         firstUse + int(fragments.size()));
+  for (auto [i, value] : llvm::enumerate(vectors))
+    LLVM::StoreOp::create(b, value, at(memory, i * 4 * warpSize), 64);
+  return fragments.emplace_back(Fragment{vectors, memory});
+}
+
+/// Fragments are passed through memory.
 void WarpKernel::multiply(simt::MmaOp op) {
-  auto spill = [&](OperandRange registers, int use) {
-    Value memory = scratch(registers.size() * 4 * warpSize, use);
-    for (auto [i, value] : llvm::enumerate(registers))
-      LLVM::StoreOp::create(b, vector(value), at(memory, i * 4 * warpSize), 64);
-    return memory;
-  };
-  Value left = spill(op.getA(), 2), right = spill(op.getB(), 3),
-        sums = spill(op.getC(), 4);
+  Value left = fragment(op.getA()).memory, right = fragment(op.getB()).memory;
+  Fragment &added = fragment(op.getC());
+  Value sums = added.memory;
   Type i32 = b.getI32Type();
   call(offsetof(kvc_simt_ops, warp_mma), {},
        {left, right, sums, number(i32, op.getB().size() / 2),
         number(i32, op.getElement().isBF16())},
        /*withContext=*/false);
-  for (auto [i, result] : llvm::enumerate(op.getResults()))
-    defineVector(result, LLVM::LoadOp::create(b, lanesOf(b.getF32Type()),
-                                              at(sums, i * 4 * warpSize), 64));
+  for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    added.registers[i] = LLVM::LoadOp::create(b, lanesOf(b.getF32Type()),
+                                              at(sums, i * 4 * warpSize), 64);
+    defineVector(result, added.registers[i]);
+  }
 }
 
 /// A function of one number that the table has.

@@ -21,7 +21,7 @@
 
 // Lanes that part: the branch runs if any lane takes it, and its store is masked.
 // CHECK-LABEL: func.func private @some.warp
-// CHECK: %[[BELOW:.*]] = arith.cmpi slt, %{{.*}}, %{{.*}} : vector<32xi8>
+// CHECK: %[[BELOW:.*]] = arith.cmpi slt, %{{.*}}, %{{.*}} : vector<32xi32>
 // CHECK: %[[WORD:.*]] = vector.bitcast %[[BELOW]] : vector<32xi1> to vector<1xi32>
 // CHECK: %[[BITS:.*]] = vector.extract %[[WORD]][0]
 // CHECK: %[[ANY:.*]] = arith.cmpi ne, %[[BITS]]
@@ -31,15 +31,17 @@
 // So does a loop, until the last lane has left. What others carry stays.
 // CHECK-LABEL: func.func private @strided.warp
 // CHECK: scf.while
-// CHECK: arith.cmpi slt, %{{.*}}, %{{.*}} : vector<32xi8>
+// CHECK: arith.cmpi slt, %{{.*}}, %{{.*}} : vector<32xi32>
 // CHECK: scf.condition(%{{.*}})
 // CHECK: llvm.intr.masked.load
 // CHECK: %[[MORE:.*]] = arith.addf
 // CHECK: arith.select %{{.*}}, %[[MORE]], %{{.*}} : vector<32xi1>, vector<32xf32>
 
-// Lanes that go wherever a table says are looked at one by one.
+// Lanes that go wherever a table says are looked at one by one; what 64-bit lanes have no
+// instruction for is a call.
 // CHECK-LABEL: func.func private @anywhere.warp
 // CHECK: call @kvc_gather_i32
+// CHECK: call @kvc_wide_muli_by(%{{.*}}, %{{.*}}) : (vector<32xi64>, i64) -> vector<32xi64>
 // CHECK: call @kvc_scatter_i32
 
 // A sum over the lanes is the same in all of them, and one lane stores it; barriers meet
@@ -127,12 +129,14 @@ gpu.module @kernels {
     memref.store %s, %to[%t] : memref<100xf32>
     gpu.return
   }
-  gpu.func @anywhere(%table: memref<100xi32>, %to: memref<100xi32>) kernel {
+  gpu.func @anywhere(%table: memref<100xi32>, %to: memref<100xi32>, %row: i64) kernel {
     %t = gpu.thread_id x
     %n = memref.load %table[%t] : memref<100xi32>
     %i = arith.index_cast %n : i32 to index
     %x = memref.load %table[%i] : memref<100xi32>
-    memref.store %n, %to[%i] : memref<100xi32>
+    %size = arith.index_cast %row : i64 to index
+    %j = arith.muli %i, %size : index
+    memref.store %n, %to[%j] : memref<100xi32>
     memref.store %x, %to[%t] : memref<100xi32>
     gpu.return
   }
