@@ -4,7 +4,6 @@
 
 #include "codegen/Passes.h"
 
-#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
@@ -17,7 +16,6 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
-#include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -36,20 +34,12 @@ void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
   target.addPass(createCSEPass());
 }
 
-/// What both targets do before types become LLVM's.
-static void addCommonLowering(OpPassManager &manager) {
-  manager.addPass(createSCFToControlFlowPass());
-  manager.addPass(memref::createExpandOpsPass());
-  manager.addPass(memref::createExpandStridedMetadataPass());
-  manager.addPass(createLowerAffinePass());
-}
-
 void kvc::buildNVVMPipeline(OpPassManager &manager) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
   target.addPass(createExpandMath());
   // Before convert-gpu-to-nvvm, which would send math ops to libdevice.
   target.addPass(createSIMTToNVVM());
-  addCommonLowering(manager);
+  manager.addPass(createSCFToControlFlowPass());
   OpPassManager &lower = manager.nest<gpu::GPUModuleOp>();
   ConvertGpuOpsToNVVMOpsOptions options;
   // One parameter per buffer instead of a descriptor.
@@ -67,7 +57,7 @@ void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
   if (warps)
     manager.addPass(createGPUToWarps());
   manager.addPass(createGPUToHost());
-  addCommonLowering(manager);
+  manager.addPass(createSCFToControlFlowPass());
   manager.addPass(createConvertVectorToLLVMPass());
   manager.addPass(createConvertMathToLLVMPass());
   manager.addPass(createFinalizeMemRefToLLVMConversionPass());

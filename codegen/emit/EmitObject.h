@@ -14,8 +14,8 @@ namespace kvc {
 struct ObjectOptions {
   /// Processor of the host kernels; "generic" runs everywhere.
   std::string hostCPU = "generic";
-  /// Also build the form of the host kernels that a warp runs; without it there is a
-  /// fiber for each thread, and half of the compile time.
+  /// Also build the form of the host kernels that a warp runs, several times as fast as
+  /// a fiber for each thread; without it compiling takes half of the time.
   bool warps = false;
   /// Chips whose PTX is put in.
   std::vector<std::string> chips;

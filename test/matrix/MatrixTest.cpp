@@ -148,7 +148,7 @@ private:
         (ptx ? "_ptx" : "") + (warps ? "_warps" : "") + option + ".so";
     std::string command = compiler + " " + file +
                           " --emit=library --chip=" + (ptx ? "sm_90" : "none") +
-                          (warps ? " --host-forms=both" : "") + " -o " + path +
+                          " --host-forms=" + (warps ? "both" : "threads") + " -o " + path +
                           " " + option +
                           " --shape head_dim=" + std::to_string(shape.headDim) +
                           ",group=" + std::to_string(shape.group) +

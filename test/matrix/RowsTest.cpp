@@ -124,7 +124,7 @@ private:
                             ",dtype=" + rt::dtypeName(shape.dtype);
     std::string path = workDir + "/" + stemOf(file) + "_" +
                        std::to_string(shape.headDim) + ".so";
-    std::string command = compiler + " " + file + " --emit=library --chip=" +
+    std::string command = compiler + " " + file + " --emit=library --host-forms=threads --chip=" +
                           (runsPTX(shape) ? "sm_90" : "none") + " -o " + path +
                           " --shape " + shapeText + " --shape " + shapeText +
                           ",cache=ragged";

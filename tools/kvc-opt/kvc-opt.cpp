@@ -97,10 +97,11 @@ int main(int argc, char **argv) {
   cl::opt<HostForms> hostForms(
       "host-forms", cl::desc("What the host kernels are compiled for"),
       cl::values(
-          clEnumValN(HostForms::Both, "both", "warps, and threads one by one"),
+          clEnumValN(HostForms::Both, "both",
+                     "warps, and threads one by one (default)"),
           clEnumValN(HostForms::Threads, "threads",
-                     "threads: slower, and sooner compiled (default)")),
-      cl::init(HostForms::Threads), cl::cat(category));
+                     "threads: slower, and sooner compiled")),
+      cl::init(HostForms::Both), cl::cat(category));
   cl::opt<bool> remarks("remarks", cl::desc("Print what was fused"),
                         cl::cat(category));
 
