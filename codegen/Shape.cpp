@@ -3,6 +3,7 @@
 #include "codegen/Shape.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -28,18 +29,19 @@ static Expected<DType> parseDType(StringRef text) {
 }
 
 /// As text has them, in the order of the enums.
-static constexpr StringRef cacheWords[] = {"dense", "ragged", "paged"};
+static constexpr StringRef cacheWords[] = {"dense", "ragged", "paged",
+                                           "merged"};
 static constexpr StringRef intoWords[] = {"packed", "ragged", "paged"};
 
-/// The one of three words that `value` is, as the enumerator of its place.
+/// The one of the words that `value` is, as the enumerator of its place.
 template <typename Enum>
 static Error parseWord(StringRef name, StringRef value,
-                       const StringRef (&words)[3], Enum &result) {
+                       llvm::ArrayRef<StringRef> words, Enum &result) {
   const StringRef *word = llvm::find(words, value);
-  if (word == std::end(words))
-    return fail(name + " must be " + words[0] + ", " + words[1] + " or " +
-                words[2] + ", got '" + value + "'");
-  result = Enum(word - words);
+  if (word == words.end())
+    return fail(name + " must be " + llvm::join(words.drop_back(), ", ") +
+                " or " + words.back() + ", got '" + value + "'");
+  result = Enum(word - words.begin());
   return Error::success();
 }
 

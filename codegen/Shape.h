@@ -20,6 +20,11 @@ enum class CacheKind {
   Ragged,
   /// The same, in pages that a table names.
   Paged,
+  /// As ragged, of merged rows: each represents members that a table lists, and holds
+  /// a key before RoPE.
+  Merged,
+  /// Inside a merged variant: kernels over the members in the place of rows.
+  Members,
 };
 
 /// Where the rows that a policy keeps are written (kvc_layer_args).

@@ -35,7 +35,8 @@ def KVC_Axis : KVC_Enum<"Axis", "what one dimension of a tensor counts", [
   I32EnumAttrCase<"Split", 6, "split">,
   I32EnumAttrCase<"Pair", 7, "pair">,
   I32EnumAttrCase<"Channel", 8, "channel">,
-  I32EnumAttrCase<"Bin", 9, "bin">
+  I32EnumAttrCase<"Bin", 9, "bin">,
+  I32EnumAttrCase<"Member", 10, "member">
 ]>;
 
 def KVC_ReduceKind : KVC_Enum<"ReduceKind", "how values are combined", [
@@ -52,7 +53,8 @@ def KVC_ReduceAxis : KVC_Enum<"ReduceAxis", "what is reduced away", [
   I32EnumAttrCase<"Group", 1, "group">,
   I32EnumAttrCase<"Heads", 2, "heads">,
   I32EnumAttrCase<"Tokens", 3, "tokens">,
-  I32EnumAttrCase<"Channels", 4, "channels">
+  I32EnumAttrCase<"Channels", 4, "channels">,
+  I32EnumAttrCase<"Members", 5, "members">
 ]>;
 def KVC_ReduceAxisAttr : EnumAttr<KVC_Dialect, KVC_ReduceAxis, "reduce_axis">;
 
@@ -103,7 +105,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Gram", 7, "gram">,
   I32EnumAttrCase<"Segments", 8, "segments">,
   I32EnumAttrCase<"Parts", 9, "parts">,
-  I32EnumAttrCase<"Spans", 10, "spans">
+  I32EnumAttrCase<"Spans", 10, "spans">,
+  I32EnumAttrCase<"Keys", 11, "keys">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

@@ -43,7 +43,8 @@ RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
 
 LogicalResult AttentionOp::inferAxes(ArrayRef<AxisList>,
                                      MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::QueryHeads, Axis::Query, Axis::Past};
+  results[0] = {Axis::QueryHeads, Axis::Query,
+                getMembers() ? Axis::Member : Axis::Past};
   return success();
 }
 
@@ -129,13 +130,26 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
     results[0].front() = Axis::KVHeads;
     return success();
   case ReduceAxis::Heads:
+    if (results[0].back() == Axis::Member) // C4
+      return emitOpError("over heads needs a value per row, got one per member");
     results[0].front() = Axis::OneHead;
     return success();
   case ReduceAxis::Tokens:
     if (results[0].size() == 3 && (results[0][1] != Axis::Channel ||
                                    results[0][0] != Axis::KVHeads)) // C4
       return emitOpError("over tokens needs scores, or channels per KV head");
+    if (results[0].back() == Axis::Member) // C4
+      return emitOpError(
+          "over tokens needs a value per row, got one per member");
     results[0].pop_back();
+    return success();
+  case ReduceAxis::Members:
+    if (results[0].back() != Axis::Member ||
+        results[0].front() != Axis::KVHeads) // C4
+      return emitOpError("over members needs a value per member and KV head, "
+                         "got one per ")
+             << (results[0].back() != Axis::Member ? "row" : "query head");
+    results[0].back() = Axis::Past;
     return success();
   }
   return failure();
@@ -204,6 +218,12 @@ LogicalResult KeptLayersOp::inferAxes(ArrayRef<AxisList>,
   return success();
 }
 
+LogicalResult CountRowsOp::inferAxes(ArrayRef<AxisList>,
+                                     MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads};
+  return success();
+}
+
 LogicalResult CountMassOp::inferAxes(ArrayRef<AxisList> operands,
                                      MutableArrayRef<AxisList> results) {
   if (operands[0].front() == Axis::QueryHeads) // C1
@@ -239,6 +259,12 @@ LogicalResult NearestOp::inferAxes(ArrayRef<AxisList> operands,
       return emitOpError(what)
              << " must be per KV head, got a value per query head";
   results[0] = {Axis::KVHeads, Axis::Past};
+  return success();
+}
+
+LogicalResult MemberKeysOp::inferAxes(ArrayRef<AxisList>,
+                                      MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Member, Axis::Channel};
   return success();
 }
 

@@ -167,7 +167,8 @@ Block::BlockArgListType KernelOp::getGramArgs() {
 }
 
 BlockArgument KernelOp::getLseArg() {
-  return getLse() ? getBody().getArguments().back() : BlockArgument();
+  return getLse() ? getBody().getArgument(getIns().size() + getGram().size())
+                  : BlockArgument();
 }
 
 Value KernelOp::getOperandOf(BlockArgument arg) {

@@ -29,6 +29,7 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     |---|---|---|
     | `statistics`, `combine` | query rows | the log-sum-exp; skipped when the caller has it |
     | `gram` | elements of a matrix | the quadratic form that bounds norms |
+    | `keys` | members | the key of each member of a merged cache |
     | `parts` | splits of the tokens | a reduction of vectors over tokens, for a rows kernel to combine |
     | `columns` | past tokens | attention, norms, and what is pointwise in tokens |
     | `segments` | segments of the past | tokens against their segment or the next |
@@ -41,7 +42,9 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:
     `protect_last` is the policy's, as a constant or as an op in the body. A kernel
     `every_row` makes what rows carry (`carry` of `kvc.keep`): where the caller asks for
-    that, it computes the window's rows too, and is run where nothing is ranked.
+    that, it computes the window's rows too, and is run where nothing is ranked. A
+    kernel `of_members` is parallel over the members of a merged cache in the place of
+    tokens, all of them; `keys` is what a kernel in front has made of their keys.
 
     Constraints:
     - C1: the body's arguments have the operands' types.
@@ -50,7 +53,8 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     - C4: one launch of the kind can run the body (checked by
       `kvc-check-kernels`).
     - C5: `gram` has two operands.
-    - C6: `every_row` goes with `statistics`, `combine` and `columns`.
+    - C6: `every_row` goes with `statistics`, `combine` and `columns`, and so does
+      `of_members`, which goes with `keys`.
 
     Example:
     ```mlir
@@ -68,15 +72,18 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     ```
   }];
   let arguments = (ins KVC_KernelKindAttr:$kind, UnitAttr:$every_row,
+                       UnitAttr:$of_members,
                        StrAttr:$name, Variadic<AnyRankedTensor>:$ins,
                        Variadic<AnyRankedTensor>:$gram,
                        Optional<AnyRankedTensor>:$lse,
+                       Optional<AnyRankedTensor>:$keys,
                        OptionalAttr<TypedArrayAttrBase<KVC_BufferAttr,
                            "scratch buffers">>:$buffers);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind (`every_row` $every_row^)? $name `(` $ins `)` (`gram` `(` $gram^ `)`)? (`lse` `(` $lse^ `)`)?
+    $kind (`every_row` $every_row^)? (`of_members` $of_members^)? $name `(` $ins `)`
+    (`gram` `(` $gram^ `)`)? (`lse` `(` $lse^ `)`)? (`keys` `(` $keys^ `)`)?
     attr-dict-with-keyword `:` functional-type(operands, results) $body
   }];
   let hasVerifier = 1;
@@ -269,6 +276,18 @@ def KVC_GramOp : KVC_FusedOp<"gram", [Pure]> {
   let assemblyFormat = "attr-dict `:` type($matrix) `,` type($sums)";
 }
 
+def KVC_MemberKeysOp : KVC_FusedOp<"member_keys", [Pure]> {
+  let summary = "compute the keys of the members of a merged cache";
+  let description = [{
+    `norm * RoPE(k[row], position)`, stored in the model's type. All positions of a
+    head's members, and so their keys, are in ascending order.
+
+    Example: `%k = kvc.member_keys : tensor<?x?x?xf32, #kvc.axes<kv_heads, member, channel>>`
+  }];
+  let results = (outs TensorRankOf<[F32], [3]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def KVC_ListOp : KVC_FusedOp<"list", [Pure]> {
   let summary = "list the marked tokens of each KV head, ascending";
   let description = [{
@@ -287,16 +306,20 @@ def KVC_ListMembersOp : KVC_FusedOp<"list_members", [KVC_ScratchOpInterface]> {
   let summary = "list all tokens that some row represents, ascending";
   let description = [{
     Writes the caller's table of members, but for the norms; not pure. The result
-    has the token of each entry of the table. Comes behind `kvc.list_kept`.
+    has the token of each entry of the table. Comes behind `kvc.list_kept`. In a merged
+    cache, where a table was there before, it lists what is left of that, at most
+    `at_most` entries, and writes the norms, too; the result has, for each row, the kept
+    row that represents it, or -1.
 
     Example: `%t = kvc.list_members %m, %d : tensor<?x?xi1, #kvc.axes<kv_heads, past>>, tensor<?x?xi32, #kvc.axes<kv_heads, past>> -> tensor<?x?xi32, #kvc.axes<kv_heads, kept>>`
   }];
   let arguments = (ins KVC_Mask:$mask, TensorRankOf<[I32], [2]>:$destination,
-                       UnitAttr:$share_positions,
+                       UnitAttr:$share_positions, Optional<Index>:$at_most,
                        OptionalAttr<KVC_BufferAttr>:$buffer);
   let results = (outs TensorRankOf<[I32], [2]>:$tokens);
   let assemblyFormat = [{
     $mask `,` $destination (`share_positions` $share_positions^)?
+    (`at_most` `(` $at_most^ `)`)?
     attr-dict `:` type($mask) `,` type($destination) `->` type($tokens)
   }];
   let extraClassDeclaration = [{

@@ -37,6 +37,7 @@ Needs FractionOp::getNeeds() { return {}; }
 Needs BudgetOp::getNeeds() { return {}; }
 Needs LengthOp::getNeeds() { return {}; }
 Needs NewQueriesOp::getNeeds() { return {.inputs = {EngineInput::NewQueries}}; }
+Needs SinceOp::getNeeds() { return {.inputs = {EngineInput::Since}}; }
 Needs LayerOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
 Needs LayersOp::getNeeds() { return {.inputs = {EngineInput::Layer}}; }
 
@@ -49,6 +50,8 @@ Needs AttentionOp::getNeeds() {
               .inputs = {EngineInput::Queries, EngineInput::Keys},
               .queries = readsAll() || readsNew() ? ShapedType::kDynamic
                                                   : constantOf(getLast())};
+  if (getMembers())
+    needs.inputs.push_back(EngineInput::Members);
   if (!getLogits())
     needs.prepared = Prepared::LogSumExp;
   return needs;
@@ -103,6 +106,8 @@ Needs ReduceOp::getNeeds() {
   case ReduceAxis::Tokens:
     return {.kernel = KernelKind::Rows,
             .writesResults = cast<RankedTensorType>(getType()).getRank() > 1};
+  case ReduceAxis::Members:
+    return {.kernel = KernelKind::Columns, .inputs = {EngineInput::Members}};
   }
   llvm_unreachable("all axes are listed");
 }
@@ -148,6 +153,7 @@ Needs CountMassOp::getNeeds() {
 }
 
 Needs ScaleCountOp::getNeeds() { return {}; }
+Needs CountRowsOp::getNeeds() { return {}; }
 
 Needs SelectHeadsOp::getNeeds() {
   return {.kernel = KernelKind::Spans, .otherBlocks = true};
@@ -202,6 +208,13 @@ Needs CombinePartsOp::getNeeds() {
 Needs GramOp::getNeeds() {
   return {.kernel = KernelKind::Gram,
           .inputs = {EngineInput::OutputProjection},
+          .inModelType = 1};
+}
+
+Needs MemberKeysOp::getNeeds() {
+  return {.kernel = KernelKind::Keys,
+          .inputs = {EngineInput::RawKeys, EngineInput::Members,
+                     EngineInput::Angles},
           .inModelType = 1};
 }
 

@@ -28,6 +28,9 @@ enum class EngineInput {
   State,            // what is carried from layer to layer
   NewQueries,       // how many no earlier run has had
   RowState,         // numbers that rows carry from run to run
+  Since,            // tokens that earlier runs have had behind the prompt
+  Members,          // what the rows of a merged cache represent
+  Angles,           // cosines and sines of positions
 };
 
 /// What kernels in front of all others make, once for a policy.

@@ -148,6 +148,19 @@ def KVC_NewQueriesOp : KVC_Op<"new_queries", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
+def KVC_SinceOp : KVC_Op<"since", [Pure]> {
+  let summary = "read how many tokens earlier runs have had behind the prompt";
+  let description = [{
+    Known when the policy is launched, one number for each sequence: the tokens that
+    came behind the prompt and were new in some earlier run. 0 where the caller does
+    not say. Those of this run are `kvc.new_queries`.
+
+    Example: `%n = kvc.since`
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 def KVC_LayerOp : KVC_Op<"layer", [Pure]> {
   let summary = "read the index of the layer, from 0";
   let description = [{ Example: `%l = kvc.layer` }];
@@ -184,6 +197,11 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     front of a sequence that is shorter than `n` have weight and logit 0. A logit of
     +infinity makes all weights of its query NaN; a weight below 2^-126 may be 0.
 
+    With `members` the rows are those of the members that the rows of a merged cache
+    represent (`kvc_member_table`): heads x queries x members, and the softmax is over
+    them. The key of a member is `norm * RoPE(k[row], position)` in the model's type.
+    `kvc.reduce members` makes rows of them.
+
     At level `fused` the log-sum-exp is the operand `lse`; the engine's attention
     usually has it, else one or two kernels make it.
 
@@ -196,6 +214,8 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     - C2: `logits` are not `rounded`.
     - C3: a policy reads all queries or the new ones, not both (checked by
       `kvc-check-policy`).
+    - C4: a policy reads the attention of rows or that of members, not both (checked
+      by `kvc-check-policy`).
 
     Examples:
     ```mlir
@@ -205,11 +225,11 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     ```
   }];
   let arguments = (ins Index:$last, Optional<KVC_Scores>:$lse,
-                       UnitAttr:$rounded, UnitAttr:$logits);
+                       UnitAttr:$rounded, UnitAttr:$logits, UnitAttr:$members);
   let results = (outs KVC_Rows:$result);
   let assemblyFormat = [{
     `last` `(` $last `)` (`lse` `(` $lse^ `:` type($lse) `)`)?
-    (`rounded` $rounded^)? (`logits` $logits^)? attr-dict `:` type($result)
+    (`rounded` $rounded^)? (`logits` $logits^)? (`members` $members^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -367,7 +387,7 @@ def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
 //===----------------------------------------------------------------------===//
 
 def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
-  let summary = "reduce over queries, heads, tokens or channels";
+  let summary = "reduce over queries, heads, tokens, channels or members";
   let description = [{
     | axis | from | to |
     |---|---|---|
@@ -376,19 +396,22 @@ def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
     | `heads` | any heads x ... | one head x ... |
     | `tokens` | heads (x channels) x past | heads (x channels) |
     | `channels` | heads x channels x past | heads x past |
+    | `members` | heads x members | heads x past: the members of each row |
 
     `sum`, `max` and `min` are what they say, `mean` divides by the number of
     values, `std` is the population standard deviation. The order of accumulation is fixed. NaN propagates, also through
     `max` and `min`.
 
     Constraints:
-    - C1: `queries` and `channels` need rank 3, the others rank 2 or 3.
+    - C1: `queries` and `channels` need rank 3, `members` rank 2, the others rank 2
+      or 3.
     - C2: the result's rank is one less for `queries`, `tokens` and `channels`,
       else equal.
     - C3: `std` goes with `tokens` and `channels` only.
     - C4: `group` needs query heads, `channels` needs channels, `queries` needs
-      queries, and `tokens` of rank 3 channels per KV head (checked by
-      `kvc-infer-axes`).
+      queries, `members` needs members per KV head, and `tokens` of rank 3 channels
+      per KV head; of members nothing else is taken but `queries` and `group`
+      (checked by `kvc-infer-axes`).
     - C5: rows that are reduced over all heads are reduced over queries before
       they are used with rows per head (checked by `kvc-form-kernels`).
     - C6: rows come from `kvc.attention`; those of all queries are reduced over

@@ -112,6 +112,18 @@ def KVC_CountMassOp : KVC_TensorOp<"count_mass"> {
   }];
 }
 
+def KVC_CountRowsOp : KVC_TensorOp<"count_rows"> {
+  let summary = "count the rows in the past of each KV head";
+  let description = [{
+    `T - w'` of a prompt; of a cache of rows as many as the head has there. Less the
+    budget it is how many are too many.
+
+    Example: `%n = kvc.count_rows : tensor<?xi32>`
+  }];
+  let results = (outs KVC_Counts:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def KVC_ScaleCountOp : KVC_TensorOp<"scale_count",
     [AllTypesMatch<["count", "result"]>], ["verifyBound"]> {
   let summary = "multiply or divide a count by an exact fraction, rounded down";
@@ -250,6 +262,13 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
     position, norm of the own key. The position is the token's own, or with
     `share_positions` that of its row.
 
+    In a merged cache a row is merged as it is: the mean is of the rows' keys before RoPE,
+    which are not unit vectors, and of their values, weighted once for each row; its
+    members go with it, to the row that it joins or out. With `at_most` a head has at
+    most so many members: of more, the one of the smallest position that is not its
+    row's only one goes, until they fit, also where all rows are kept. What it left
+    with its row stays.
+
     With `carry`, every kept row takes numbers along, which the next run reads as
     `kvc.row_state`: those of the window's rows too, and also where nothing is ranked
     and all rows are kept. Numbers of merged rows are added, in ascending order of
@@ -268,19 +287,21 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
     ```mlir
     kvc.keep %mask protect_last(%window) : tensor<?x?xi1>
     kvc.keep %centres merge(%dest, %a : tensor<?x?xi32>, tensor<?x?xf32>) protect_last(%w) : tensor<?x?xi1>
+    kvc.keep %rows merge(%dest, %a : tensor<?x?xi32>, tensor<?x?xf32>) at_most(%n) : tensor<?x?xi1>
     kvc.keep %heavy protect_last(%w) carry("mass" = %sum : tensor<?x?xf32>) : tensor<?x?xi1>
     ```
   }];
   let arguments = (ins KVC_Mask:$mask,
                        Optional<TensorRankOf<[I32], [2]>>:$destination,
                        Optional<KVC_Scores>:$weight,
-                       UnitAttr:$share_positions,
+                       UnitAttr:$share_positions, Optional<Index>:$at_most,
                        Optional<Index>:$protect_last,
                        OptionalAttr<StrArrayAttr>:$names,
                        Variadic<KVC_Scores>:$carried);
   let assemblyFormat = [{
     $mask (`merge` `(` $destination^ `,` $weight `:` type($destination) `,`
-    type($weight) `)` (`share_positions` $share_positions^)?)?
+    type($weight) `)` (`share_positions` $share_positions^)?
+    (`at_most` `(` $at_most^ `)`)?)?
     (`protect_last` `(` $protect_last^ `)`)?
     custom<Carried>($names, $carried, type($carried)) attr-dict `:` type($mask)
   }];

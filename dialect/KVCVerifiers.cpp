@@ -125,6 +125,9 @@ LogicalResult ReduceOp::verify() {
     return emitOpError("over ")
            << stringifyReduceAxis(getAxis()) << " needs rank 3, got "
            << getValue().getType();
+  if (getAxis() == ReduceAxis::Members && from != 2) // C1
+    return emitOpError("over members needs rank 2, got ")
+           << getValue().getType();
   int64_t want = queries || tokens || channels ? from - 1 : from;
   if (to != want) // C2
     return emitOpError("result must have rank ")
@@ -180,9 +183,12 @@ LogicalResult KernelOp::verify() {
   bool canBe = llvm::is_contained(
       {KernelKind::Statistics, KernelKind::Combine, KernelKind::Columns},
       getKind());
-  if (getEveryRow() && !canBe) // C6
+  if ((getEveryRow() || getOfMembers()) && !canBe) // C6
     return emitOpError("of kind ")
-           << stringifyKernelKind(getKind()) << " cannot be for every_row";
+           << stringifyKernelKind(getKind()) << " cannot be "
+           << (getOfMembers() ? "of_members" : "for every_row");
+  if (getOfMembers() != bool(getKeys())) // C6
+    return emitOpError("of_members goes with keys");
   return success();
 }
 

@@ -36,7 +36,7 @@ LogicalResult checkLevel(Operation *op) {
 LogicalResult checkTogether(Block &body) {
   auto keep = cast<KeepOp>(body.back());
   SmallVector<StringAttr> carried = carriedNames(keep.getNamesAttr());
-  AttentionOp all, onlyNew;
+  AttentionOp all, onlyNew, ofRows, ofMembers;
   for (Operation &op : body) {
     if (auto state = dyn_cast<RowStateOp>(op);
         state && !llvm::is_contained(carried, state.getNameAttr())) // C1
@@ -48,11 +48,15 @@ LogicalResult checkTogether(Block &body) {
         all = attention;
       if (attention.readsNew())
         onlyNew = attention;
+      (attention.getMembers() ? ofMembers : ofRows) = attention;
     }
   }
   if (all && onlyNew) // C3
     return onlyNew.emitOpError("of the new queries cannot be in a policy that "
                                "reads all queries, too");
+  if (ofRows && ofMembers) // C4
+    return ofMembers.emitOpError("of members cannot be in a policy that reads "
+                                 "that of rows, too");
   return success();
 }
 

@@ -30,6 +30,7 @@ inline bool canClear(KernelOp kernel) {
   case KernelKind::Gram:
   case KernelKind::Parts:
   case KernelKind::Compact:
+  case KernelKind::Keys:
     return false;
   }
   return false;

@@ -59,9 +59,10 @@ public:
     old.takeBody(policy.getBody());
     policy.getBody().emplaceBlock();
     builder.setInsertionPointToStart(&policy.getBody().front());
+    makeMemberKeys();
     makeStatistics();
     makeGram();
-    for (int stage = Stages::carried; stage <= stages.of(keep); ++stage)
+    for (int stage = Stages::ofMembers; stage <= stages.of(keep); ++stage)
       makeKernel(stage);
     DoneOp::create(builder, policy.getLoc());
     return success();
@@ -83,17 +84,35 @@ private:
   static constexpr int LogSumExp = int(Prepared::LogSumExp);
   static constexpr int Gram = int(Prepared::Gram);
   ValueRange made[2];
+  /// The keys of members, where anybody attends to these.
+  Value memberKeys;
 
   MLIRContext &getContext() { return *policy.getContext(); }
+
+  /// The keys of members, in front of everything.
+  void makeMemberKeys() {
+    for (auto [op, stage] : stages.all()) {
+      if (stage != Stages::ofMembers || memberKeys)
+        continue;
+      Location loc = op->getLoc();
+      Type type = withAxes(RankedTensorType::get({1}, builder.getF32Type()),
+                           {Axis::KVHeads, Axis::Member, Axis::Channel}, 0);
+      memberKeys = openKernel(loc, KernelKind::Keys, "keys", {}, {type},
+                              [&](ValueRange) -> SmallVector<Value> {
+                                return {MemberKeysOp::create(builder, loc, type)};
+                              })
+                       .getResult(0);
+    }
+  }
 
   /// Statistics of all queries or the new ones, or of the largest window with a
   /// combine kernel.
   void makeStatistics() {
     Operation *user = nullptr;
     int64_t queries = 0;
-    bool all = false, onlyNew = false, everyRow = false;
+    bool all = false, onlyNew = false, everyRow = false, ofMembers = false;
     for (auto [op, stage] : stages.all()) {
-      bool ofEveryRow = stage == Stages::carried;
+      bool ofEveryRow = stage < 0;
       forComputed(op, [&](Operation *read) {
         Needs needs = needsOf(read);
         all |= ShapedType::isDynamic(needs.queries);
@@ -104,6 +123,7 @@ private:
           return;
         user = read;
         everyRow |= ofEveryRow;
+        ofMembers |= stage == Stages::ofMembers;
       });
     }
     if (!user)
@@ -122,7 +142,7 @@ private:
                   last = newQueries(loc, queries);
                 return {RowLogSumExpOp::create(builder, loc, type, last)};
               },
-              {}, everyRow)
+              {}, everyRow, ofMembers)
               .getOutputs();
       return;
     }
@@ -138,7 +158,7 @@ private:
                   arith::ConstantIndexOp::create(builder, loc, queries);
               return {RowStatisticsOp::create(builder, loc, partialType, last)};
             },
-            {}, everyRow)
+            {}, everyRow, ofMembers)
             .getResult(0);
     made[LogSumExp] =
         openKernel(
@@ -147,7 +167,7 @@ private:
               return {
                   CombineStatisticsOp::create(builder, loc, lseType, args[0])};
             },
-            {}, everyRow)
+            {}, everyRow, ofMembers)
             .getOutputs();
   }
 
@@ -195,11 +215,13 @@ private:
   KernelOp openKernel(Location loc, KernelKind kind, StringRef name,
                       ValueRange inputs, TypeRange outputs,
                       llvm::function_ref<SmallVector<Value>(ValueRange)> fill,
-                      std::array<bool, 2> uses = {}, bool everyRow = false) {
+                      std::array<bool, 2> uses = {}, bool everyRow = false,
+                      bool ofMembers = false) {
     auto kernel =
-        KernelOp::create(builder, loc, outputs, kind, everyRow, name, inputs,
-                         uses[Gram] ? made[Gram] : ValueRange(),
+        KernelOp::create(builder, loc, outputs, kind, everyRow, ofMembers, name,
+                         inputs, uses[Gram] ? made[Gram] : ValueRange(),
                          uses[LogSumExp] ? made[LogSumExp].front() : Value(),
+                         ofMembers ? memberKeys : Value(),
                          /*buffers=*/ArrayAttr());
     OpBuilder::InsertionGuard guard(builder);
     Block *block = builder.createBlock(
@@ -207,11 +229,13 @@ private:
         SmallVector<Location>(kernel->getNumOperands(), loc));
     madeArgs[Gram] = kernel.getGramArgs();
     if (uses[LogSumExp])
-      madeArgs[LogSumExp] = block->getArguments().take_back();
+      madeArgs[LogSumExp] =
+          block->getArguments().slice(inputs.size() + kernel.getGram().size(), 1);
     SmallVector<Value> results =
         fill(block->getArguments().take_front(inputs.size()));
     Value protect;
     bool knowsPast = kind != KernelKind::Combine && kind != KernelKind::Gram &&
+                     kind != KernelKind::Keys && !ofMembers &&
                      (kind != KernelKind::Compact || keep.getWeight());
     if (keep.getProtectLast() && knowsPast)
       protect = cloneCheap(keep.getProtectLast());
@@ -343,9 +367,10 @@ private:
                                 KernelKind::Segments, KernelKind::Rows,
                                 KernelKind::Spans,    KernelKind::Nearest};
     KernelKind kind = kinds[Stages::kindOf(stage)];
-    bool everyRow = stage == Stages::carried;
-    std::string name =
-        everyRow ? "carried" : nameOf(kind, Stages::kindOf(stage));
+    bool everyRow = stage < 0, ofMembers = stage == Stages::ofMembers;
+    std::string name = ofMembers  ? "members"
+                       : everyRow ? "carried"
+                                  : nameOf(kind, Stages::kindOf(stage));
     ListKeptOp kept;
     ListMembersOp members;
     auto fill = [&](ValueRange args) {
@@ -365,14 +390,18 @@ private:
       if (Value to = keep.getDestination()) {
         members = ListMembersOp::create(builder, keep.getLoc(), list, mask,
                                         cloneCheap(to),
-                                        keep.getSharePositions(), BufferAttr());
+                                        keep.getSharePositions(),
+                                        keep.getAtMost()
+                                            ? cloneCheap(keep.getAtMost())
+                                            : Value(),
+                                        BufferAttr());
         results.push_back(members);
       }
       results.append({kept.getIndices(), kept.getCounts()});
       return results;
     };
     KernelOp kernel = openKernel(ops.front()->getLoc(), kind, name, operands,
-                                 types, fill, uses, everyRow);
+                                 types, fill, uses, everyRow, ofMembers);
     for (auto [output, result] : llvm::zip(outputs, kernel.getOutputs()))
       stored.map(output, result);
     if (members)

@@ -127,6 +127,14 @@ LogicalResult inferOp(Operation *op) {
       return op->emitError("a vector of channels must be repeated along tokens "
                            "(kvc.broadcast) before it is used by ")
              << op->getName();
+  bool ofMembers = llvm::any_of(op->getOperandTypes(), [](Type type) {
+    return llvm::is_contained(axesOf(type), Axis::Member);
+  });
+  bool elementwise = !isa<KVCDialect>(op->getDialect());
+  if (ofMembers && !elementwise && !isa<ReduceOp>(op))
+    return op->emitError("a value per member must be reduced over the members "
+                         "of each row (kvc.reduce members) before it is used by ")
+           << op->getName();
   if (auto keep = dyn_cast<KeepOp>(op); keep && failed(checkKeep(keep)))
     return failure();
   if (op->getNumResults() != 1)

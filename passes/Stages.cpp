@@ -29,6 +29,7 @@ std::optional<Stages::Kind> Stages::kindOf(KernelKind kernel) {
   case KernelKind::Gram:
   case KernelKind::Parts:
   case KernelKind::Compact:
+  case KernelKind::Keys:
     return std::nullopt;
   }
   return std::nullopt;
@@ -120,12 +121,51 @@ LogicalResult Stages::assign(PolicyOp policy) {
   Block &body = policy.getBody().front();
   if (failed(checkRows(body)) || failed(checkSegments(body)))
     return failure();
-  if (failed(assignCarried(body)))
+  if (failed(assignMembers(body)) || failed(assignCarried(body)))
     return failure();
   for (Operation &op : body)
     if (!stageOf.count(&op) && !computeCheap(&op))
-      stageOf[&op] = place(&op);
+      stageOf[&op] = joinsCarried(&op) ? int(carried) : place(&op);
   return success();
+}
+
+static bool hasMembers(Type type) {
+  return llvm::is_contained(axesOf(type), Axis::Member);
+}
+
+/// What members have is computed in one walk over them, in front of all else.
+LogicalResult Stages::assignMembers(Block &body) {
+  for (Operation &op : body) {
+    if (llvm::none_of(op.getResultTypes(), hasMembers) || computeCheap(&op))
+      continue;
+    // A number per head is made of rows, which come behind it.
+    for (Value operand : op.getOperands())
+      if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+          tensor && !hasMembers(tensor))
+        return op.emitOpError("sets members against rows: what members have is "
+                              "computed from attention alone");
+    stageOf[&op] = ofMembers;
+  }
+  return success();
+}
+
+/// True for what is made, row by row, from what rows carry and nothing else: it is
+/// made with that.
+bool Stages::joinsCarried(Operation *op) const {
+  Needs needs = needsOf(op);
+  if (op->getNumResults() != 1 || needsStage(op) || makesHeadValue(op) ||
+      needs.otherTokens || needs.otherHeads ||
+      headsOf(op->getResult(0).getType()) != Axis::KVHeads)
+    return false;
+  bool reads = false, onlyThat = true;
+  forSources(op, [&](Value value, Reach) {
+    if (isCheap(value.getDefiningOp()))
+      return;
+    bool carries = stageOf.lookup(value.getDefiningOp()) == carried;
+    reads |= carries;
+    onlyThat &= carries && headsOf(value.getType()) == Axis::KVHeads;
+  });
+  return reads && onlyThat;
 }
 
 /// What rows carry is computed in one walk over every row (C3 of kvc.keep): by the
@@ -140,7 +180,7 @@ LogicalResult Stages::assignCarried(Block &body) {
     });
   SmallVector<Operation *> ops;
   for (Operation &op : body) {
-    if (!needed.contains(&op))
+    if (!needed.contains(&op) || stageOf.count(&op))
       continue;
     bool cheap = computeCheap(&op);
     // Counts of heads are of the window, which is not known to every row.
@@ -184,7 +224,8 @@ bool Stages::isVirtual(Operation *op) {
   if (!op || op->getNumResults() != 1)
     return false;
   AxisList axes = axesOf(op->getResult(0).getType());
-  return axes.size() == 3 && axes[1] != Axis::Split;
+  return axes.size() == 3 && axes[1] != Axis::Split &&
+         axes[1] != Axis::Member;
 }
 
 /// An op on virtual values that looks beyond its own point.
@@ -275,7 +316,7 @@ int Stages::place(Operation *op) {
 /// The first stage in which an op can read one of its sources.
 int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   int stage = stageOf.lookup(value.getDefiningOp());
-  if (stage == carried)
+  if (stage < 0)
     return Sequence; // in memory for every other stage
   Kind kind = kindOf(stage);
   Needs needs = needsOf(op);

@@ -3,7 +3,7 @@
 // Stages, not patterns: each op gets the earliest stage in which it can run.
 // They come in sixes: sequence (what needs no scores comes first), columns,
 // segments, rows, spans, nearest. In front of all is the stage of what rows carry,
-// which has no window.
+// and in front of that the one of what members have; both have no window.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +28,10 @@ public:
   static constexpr int kinds = 6;
   /// A columns stage over every row: what rows carry.
   static constexpr int carried = -1;
+  /// In front of it one over every member of the rows of a merged cache.
+  static constexpr int ofMembers = -2;
   static Kind kindOf(int stage) {
-    return stage == carried ? Columns : Kind(stage % kinds);
+    return stage < 0 ? Columns : Kind(stage % kinds);
   }
   /// None for kernels of one op, which belong to no stage.
   static std::optional<Kind> kindOf(KernelKind kernel);
@@ -72,7 +74,9 @@ private:
   llvm::DenseMap<int, Cut> cutOf;
 
   bool computeCheap(mlir::Operation *op) const;
+  llvm::LogicalResult assignMembers(mlir::Block &body);
   llvm::LogicalResult assignCarried(mlir::Block &body);
+  bool joinsCarried(mlir::Operation *op) const;
   int place(mlir::Operation *op);
   int stageAfter(mlir::Operation *op, mlir::Value value, Reach reach) const;
   int segmentsStage(int stage, mlir::Operation *op);

@@ -19,7 +19,7 @@ static Attribute space(MLIRContext *context, gpu::AddressSpace space) {
 KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
                              const Shape &shape, const LaunchSpec &spec,
                              const llvm::StringMap<Type> &scratchTypes)
-    : b(builder), shape(shape) {
+    : b(builder), shape(shape), keys(spec.keys) {
   MLIRContext *context = b.getContext();
   SmallVector<Type> types;
   SmallVector<bool> readOnly;
@@ -218,9 +218,7 @@ void KernelBuilder::storeVector(Expr value, const Buffer &buffer,
 }
 
 Expr KernelBuilder::narrow(Expr x) {
-  if (shape.dtype == DType::F32)
-    return x;
-  return {b, arith::TruncFOp::create(b, shape.elementType(b.getContext()), x)};
+  return x.narrow(shape.elementType(b.getContext()));
 }
 
 Expr KernelBuilder::element(Expr vector, int64_t i) {
@@ -255,6 +253,12 @@ Expr KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
                               ArrayRef<Expr> at) {
   return {b, memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, value,
                                          buffer.memref, address(buffer, at))};
+}
+
+void KernelBuilder::atomicMax(Expr value, const Buffer &buffer,
+                              ArrayRef<Expr> at) {
+  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::maxs, value,
+                              buffer.memref, address(buffer, at));
 }
 
 void KernelBuilder::setStatus(int32_t bits) {

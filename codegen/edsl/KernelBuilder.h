@@ -38,6 +38,8 @@ struct LaunchSpec {
   /// model's type are then only moved, as integers of their size: a bf16 that goes past a
   /// barrier would be rounded by LLVM on the way.
   bool moves = false;
+  /// Which of them has the keys of members, for kernels over these.
+  std::string keys = {};
   /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,
   /// numbers and ceildiv(a,b), as the manifest has them.
   std::array<std::string, 3> grid;
@@ -65,6 +67,7 @@ public:
 
   mlir::ImplicitLocOpBuilder &b;
   const Shape shape;
+  const std::string keys; // LaunchSpec
 
   //===--- constants and arguments ---------------------------------------===//
   Expr index(int64_t n);
@@ -115,6 +118,8 @@ public:
   void waitForCopies(int64_t pending);
   /// Returns what was there before.
   Expr atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// Of i32 in global memory.
+  void atomicMax(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// Sets bits of the call's status word: KVC_DATA_* of kvc/artifact.h.
   void setStatus(int32_t bits);
 

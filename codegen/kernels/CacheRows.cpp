@@ -8,11 +8,15 @@
 using namespace mlir;
 using namespace kvc;
 
-/// Name of the argument with a side's rows.
-static std::string sideName(CacheSide side) {
+/// Name of the argument with a side's rows. Merged rows are before RoPE.
+static std::string sideName(const Shape &shape, CacheSide side) {
   return side == CacheSide::Key     ? "k"
          : side == CacheSide::Value ? "v"
-                                    : "k_raw";
+         : shape.cache == CacheKind::Merged ? "k" : "k_raw";
+}
+
+static bool isOfMembers(const Shape &shape) {
+  return shape.cache == CacheKind::Members;
 }
 
 /// The slots of the cache that is read.
@@ -29,6 +33,8 @@ static void addSlotArgs(std::vector<std::string> &args, const Shape &shape,
 void kvc::addRowArgs(std::vector<std::string> &args, const Shape &shape) {
   if (!shape.hasRows())
     return;
+  if (isOfMembers(shape))
+    return MemberTable::addArgs(args);
   addParts(args, "rows", {"", "_batch", "_head"});
   addParts(args, "positions", {"", "_kind", "_batch", "_head", "_row"});
   addSlotArgs(args, shape, "k");
@@ -38,13 +44,21 @@ void kvc::addRowArgs(std::vector<std::string> &args, const Shape &shape) {
 
 void kvc::addSideArgs(std::vector<std::string> &args, const Shape &shape,
                       CacheSide side) {
-  addParts(args, sideName(side), {"", "_batch", "_head", "_token"});
+  if (isOfMembers(shape))
+    return; // LaunchSpec::keys
+  std::string name = sideName(shape, side);
+  addParts(args, name, {"", "_batch", "_head", "_token"});
   if (shape.hasRows())
-    addSlotArgs(args, shape, sideName(side));
+    addSlotArgs(args, shape, name);
 }
 
 Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
-  std::string name = sideName(side);
+  if (isOfMembers(k.shape)) {
+    Expr head = k.arg("max_tokens") * k.shape.headDim;
+    return k.buffer(k.keys, {k.arg("kv_heads") * head, head,
+                             k.index(k.shape.headDim)});
+  }
+  std::string name = sideName(k.shape, side);
   Buffer rows = k.buffer(name, {k.arg(name + "_batch"), k.arg(name + "_head"),
                                 k.arg(name + "_token")});
   if (k.shape.hasRows())
@@ -55,11 +69,47 @@ Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
   return rows;
 }
 
+void MemberTable::addArgs(std::vector<std::string> &args) {
+  addParts(args, "cache_member",
+           {"_rows", "_positions", "_norms", "_counts", "_capacity"});
+}
+
+Expr MemberTable::count() const {
+  return k.once("members", {sequence, head}, [&] {
+    return k
+        .load(k.buffer("cache_member_counts", {k.arg("kv_heads")}),
+              {sequence, head})
+        .toIndex()
+        .max(k.index(0))
+        .min(k.arg("cache_member_capacity").min(k.arg("max_tokens")));
+  });
+}
+
+Expr MemberTable::load(StringRef name, Expr member) const {
+  Expr capacity = k.arg("cache_member_capacity");
+  return k.load(k.buffer(name, {k.arg("kv_heads") * capacity, capacity}),
+                {sequence, head, member});
+}
+
+Expr MemberTable::row(Expr member) const {
+  return load("cache_member_rows", member).toIndex();
+}
+
+Expr MemberTable::position(Expr member) const {
+  return load("cache_member_positions", member).toIndex();
+}
+
+Expr MemberTable::norm(Expr member) const {
+  return load("cache_member_norms", member);
+}
+
 Expr HeadRows::firstSlot() const { return slotsOf(k).first(sequence, head); }
 
 Expr HeadRows::count() const {
   if (!k.shape.hasRows())
     return length;
+  if (isOfMembers(k.shape))
+    return MemberTable(k, sequence, head).count();
   Expr first = firstSlot();
   return k.once("rows", {sequence, head, first}, [&] {
     Expr room = k.arg("slots") - first;
@@ -105,6 +155,8 @@ void HeadRows::tell(Expr first, Expr step) const {
 Expr HeadRows::position(Expr row) const {
   if (!k.shape.hasRows())
     return row;
+  if (isOfMembers(k.shape))
+    return MemberTable(k, sequence, head).position(row);
   Buffer numbers = k.buffer("positions", {});
   return given("positions", row, row,
                [&](Expr place) { return k.load(numbers, {place}).toIndex(); });

@@ -3,7 +3,8 @@
 // A dense prompt has every token in every head: row t is token t, and nothing here
 // makes any code. In the other caches (Shape::hasRows, docs/caches.md) a head has a
 // number of rows, each the row of some token, ascending; what kernels call a token
-// of a head is the number of a row there.
+// of a head is the number of a row there. In kernels over the members of a merged cache
+// (CacheKind::Members) it is the number of a member.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +24,30 @@ void addSideArgs(std::vector<std::string> &args, const Shape &shape,
 
 /// A side's rows: [batch][Hkv][rows][d].
 Buffer sideBuffer(KernelBuilder &k, CacheSide side);
+
+/// What the rows of a merged cache represent as a policy begins: the members of one KV
+/// head, ascending by position.
+class MemberTable {
+public:
+  static void addArgs(std::vector<std::string> &args);
+
+  MemberTable(KernelBuilder &k, Expr sequence, Expr head)
+      : k(k), sequence(sequence), head(head) {}
+
+  /// Whatever the caller says, at most its capacity and max_tokens.
+  Expr count() const;
+  /// Of a member that exists: the number of its row and its true position, index, and
+  /// the norm of its key.
+  Expr row(Expr member) const;
+  Expr position(Expr member) const;
+  Expr norm(Expr member) const;
+
+private:
+  KernelBuilder &k;
+  Expr sequence, head;
+
+  Expr load(llvm::StringRef name, Expr member) const;
+};
 
 /// The rows of one KV head of one sequence, whose T is `length`.
 class HeadRows {

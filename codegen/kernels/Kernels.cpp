@@ -112,6 +112,12 @@ static void addInputArgs(std::vector<std::string> &args, const Shape &shape,
     return add({"new_queries"});
   case EngineInput::RowState:
     return addRowStateArgs(args, shape);
+  case EngineInput::Since:
+    return add({"since", "since_given"});
+  case EngineInput::Members:
+    return MemberTable::addArgs(args);
+  case EngineInput::Angles:
+    return add({"rope", "rope_positions"});
   }
 }
 
@@ -157,9 +163,17 @@ std::vector<std::string> kvc::sequenceArgs(const Shape &shape) {
   return args;
 }
 
+void kvc::setKeys(LaunchSpec &spec, const KernelSite &site) {
+  if (site.keys.empty())
+    return;
+  addArg(spec.args, site.keys);
+  spec.keys = site.keys;
+}
+
 LaunchSpec kvc::bodyLaunch(KernelOp kernel, const KernelSite &site) {
   LaunchSpec spec;
   spec.args = sequenceArgs(site.shape);
+  setKeys(spec, site);
   addBodyArgs(kernel, site.shape, spec.args);
   for (const std::string &input : site.inputs)
     if (!input.empty()) // the lists of kept rows are the caller's

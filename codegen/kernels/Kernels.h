@@ -17,6 +17,8 @@ struct KernelSite {
   llvm::StringMap<mlir::Type> scratch;
   /// For each kernel operand: the argument that holds it.
   llvm::SmallVector<std::string> inputs;
+  /// The argument with the keys of members; empty for kernels over rows.
+  std::string keys = {};
 };
 
 void buildStatistics(KernelOp kernel, const KernelSite &site);
@@ -27,6 +29,7 @@ void buildSegments(KernelOp kernel, const KernelSite &site);
 void buildRows(KernelOp kernel, const KernelSite &site);
 void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildGram(KernelOp kernel, const KernelSite &site);
+void buildMemberKeys(KernelOp kernel, const KernelSite &site);
 void buildNearest(KernelOp kernel, const KernelSite &site);
 void buildParts(KernelOp kernel, const KernelSite &site);
 void buildMerge(KernelOp kernel, const KernelSite &site);
@@ -63,6 +66,9 @@ void addArg(std::vector<std::string> &args, llvm::StringRef name);
 
 /// What openSequence reads.
 std::vector<std::string> sequenceArgs(const Shape &shape);
+
+/// Adds the keys of members, where the kernel is over these.
+void setKeys(LaunchSpec &spec, const KernelSite &site);
 
 /// What every kernel that runs a part of the policy's body is launched with:
 /// lengths, budgets, what the body reads, the kernel's operands, results and

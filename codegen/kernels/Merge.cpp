@@ -4,7 +4,8 @@
 // dimension. The warp looks through the head's table for members of its row,
 // twice: once for their number and the sum of their weights, once to add them
 // up, in ascending order both times. A row of one member is copied. Writes the
-// norms of the table on the way.
+// norms of the table on the way. In a merged cache it looks through the head's rows
+// for those that join, in the place of members; the table has been written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +28,13 @@ class MergeBuilder : PolicyKernel {
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
     Ragged::addArgs(spec.args);
-    for (const char *arg :
-         {"member_rows", "member_norms", "member_counts", "member_capacity"})
-      addArg(spec.args, arg);
+    if (site.shape.cache == CacheKind::Merged)
+      for (const char *arg : {"indices", "positions_out"})
+        addArg(spec.args, arg);
+    else
+      for (const char *arg :
+           {"member_rows", "member_norms", "member_counts", "member_capacity"})
+        addArg(spec.args, arg);
     addOwnArgs(kernel, site.shape, spec.args);
     if (!(*kernel.getBody().getOps<MergeOp>().begin()).getCarried().empty())
       CarriedRows::addArgs(spec.args);
@@ -49,14 +54,20 @@ public:
     Ragged rows(k, s.sequence, head);
     Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
     k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
-    Expr capacity = k.arg("member_capacity");
-    SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
-    owners = k.buffer("member_rows", strides);
-    normTable = k.buffer("member_norms", strides);
-    members = k.load(k.buffer("member_counts", {k.arg("kv_heads")}),
-                     {s.sequence, head})
-                  .toIndex();
+    if (ofMerged()) {
+      members = s.rows;
+    } else {
+      Expr capacity = k.arg("member_capacity");
+      SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+      owners = k.buffer("member_rows", strides);
+      normTable = k.buffer("member_norms", strides);
+      members = k.load(k.buffer("member_counts", {k.arg("kv_heads")}),
+                       {s.sequence, head})
+                    .toIndex();
+    }
     k.when(rows.has(row), [&] {
+      if (ofMerged())
+        k.when(k.lane() == 0, [&] { storePosition(rows, row); });
       auto totals =
           overMembers(row, {k.index(0), k.f32(0)},
                       [&](Expr, Expr token, ArrayRef<Expr> sums) {
@@ -87,6 +98,28 @@ private:
   MergeOp op;
   Expr members;
   Buffer owners, normTable;
+
+  /// Rows that are merged already are merged as they are: what a row takes up is rows
+  /// with the members that are theirs, and the table has been written.
+  bool ofMerged() const { return k.shape.cache == CacheKind::Merged; }
+
+  /// The row that represents what an entry stands for, i32, and which token that is.
+  Expr ownerOf(Expr entry) {
+    return ofMerged() ? read(op.getTokens(), entry)
+                      : k.load(owners, {s.sequence, head, entry});
+  }
+  Expr tokenOf(Expr entry) {
+    return ofMerged() ? entry : read(op.getTokens(), entry).toIndex();
+  }
+
+  /// A kept row keeps its position, whatever joins it.
+  void storePosition(Ragged &rows, Expr row) {
+    Expr capacity = k.arg("index_capacity");
+    Buffer indices =
+        k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
+    Expr own = k.load(indices, {s.sequence, head, row}).toIndex();
+    rows.storePosition(row, positionOf(k, s, head, own));
+  }
 
   /// Runs of 32 dimensions of a row.
   int64_t pieces() const { return llvm::divideCeil(k.shape.headDim, warpSize); }
@@ -128,7 +161,7 @@ private:
     return k.loop(
         0, members, warpSize, start, [&](Expr base, ArrayRef<Expr> carried) {
           Expr entry = (base + k.lane()).min(members - 1);
-          Expr mine = k.load(owners, {s.sequence, head, entry}) == row.toI32();
+          Expr mine = ownerOf(entry) == row.toI32();
           Expr bits = k.ballot(mine & (base + k.lane() < members));
           auto keep = [&] { return Values(carried.begin(), carried.end()); };
           return k.choose(bits == 0, keep, [&] {
@@ -140,15 +173,27 @@ private:
                       [&] { return Values(inner.begin(), inner.end()); },
                       [&] {
                         Expr at = base + lane;
-                        Expr token = read(op.getTokens(), at).toIndex();
-                        return body(at, token, inner);
+                        return body(at, tokenOf(at), inner);
                       });
                 });
           });
         });
   }
 
-  /// Adds weight * (unit key, value); notes the key's norm.
+  /// The norm of a key, of which each lane has a part; it goes to the table.
+  Expr noteNorm(Expr entry, ArrayRef<Expr> key) {
+    Expr squares = k.f32(0);
+    for (Expr x : key)
+      squares = x.multiplyAdd(x, squares);
+    for (int64_t mask = warpSize / 2; mask; mask /= 2)
+      squares = squares + k.shuffleXor(squares, mask);
+    Expr norm = k.sqrt(squares);
+    k.when(k.lane() == 0,
+           [&] { k.store(norm, normTable, {s.sequence, head, entry}); });
+    return norm;
+  }
+
+  /// Adds weight * (unit key, value).
   Values addMember(Expr entry, Expr token, Expr weight,
                    ArrayRef<Expr> carried) {
     SmallVector<Values, 2> vectors(2);
@@ -162,18 +207,13 @@ private:
         vectors[side == CacheSide::Value].push_back(
             exists.select(x.widen(), k.f32(0)));
       }
-    Expr squares = k.f32(0);
-    for (Expr x : vectors[0])
-      squares = x.multiplyAdd(x, squares);
-    for (int64_t mask = warpSize / 2; mask; mask /= 2)
-      squares = squares + k.shuffleXor(squares, mask);
-    Expr norm = k.sqrt(squares);
-    k.when(k.lane() == 0,
-           [&] { k.store(norm, normTable, {s.sequence, head, entry}); });
+    Expr norm = ofMerged() ? Expr() : noteNorm(entry, vectors[0]);
     Values next;
     for (auto [i, x] : llvm::enumerate(vectors[0])) {
-      Expr unit = (norm == k.f32(0)).select(k.f32(0), x / norm);
-      next.push_back(carried[i] + weight * unit);
+      Expr key = x;
+      if (norm.valid())
+        key = (norm == k.f32(0)).select(k.f32(0), x / norm);
+      next.push_back(carried[i] + weight * key);
     }
     for (auto [i, x] : llvm::enumerate(vectors[1]))
       next.push_back(carried[pieces() + i] + weight * x);

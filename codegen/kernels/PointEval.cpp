@@ -51,9 +51,9 @@ static bool isNeverNegative(Value value) {
   bool never = true;
   walkBehind(value, [&](Value behind) {
     Operation *op = behind.getDefiningOp(); // null: of another kernel
-    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, LayerOp, LayersOp,
+    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, SinceOp, LayerOp, LayersOp,
                         AllocateOp, AllocateLayersOp, AllocateHeadsOp,
-                        AllocateTableOp, CountMassOp, ScaleCountOp>(op))
+                        AllocateTableOp, CountMassOp, CountRowsOp, ScaleCountOp>(op))
       return false;
     bool constant = isa_and_nonnull<arith::ConstantOp>(op);
     bool keeps =
@@ -86,6 +86,15 @@ static Expr computeScalar(KernelBuilder &k, const SequenceScalars &s,
         .toIndex()
         .max(k.index(0))
         .min(s.length);
+  if (isa<SinceOp>(op))
+    return k.choose(
+        k.arg("since_given") > 0,
+        [&] {
+          return Values{k.load(k.buffer("since", {}), {s.sequence})
+                            .toIndex()
+                            .max(k.index(0))};
+        },
+        [&] { return Values{k.index(0)}; })[0];
   if (isa<LayerOp>(op))
     return k.arg("layer");
   if (isa<LayersOp>(op))
@@ -275,9 +284,14 @@ Expr PointEval::compute(Value value, int member) {
     return inner.type().isIndex() ? inner.toI32() : inner;
   }
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getAxis() == ReduceAxis::Channels
-               ? reduceChannels(reduce, member)
-               : reduceHeads(reduce);
+    switch (reduce.getAxis()) {
+    case ReduceAxis::Channels:
+      return reduceChannels(reduce, member);
+    case ReduceAxis::Members:
+      return reduceMembers(reduce);
+    default:
+      return reduceHeads(reduce);
+    }
   if (auto vectors = dyn_cast<VectorsOp>(op))
     return k
         .load(sideBuffer(k, vectors.getSide()),
@@ -300,6 +314,8 @@ Expr PointEval::compute(Value value, int member) {
     return readRowState(k, s, state, point.kvHead, point.token);
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
+  if (isa<CountRowsOp>(op))
+    return s.past.toI32();
   if (isa<AllocateLayersOp>(op)) {
     Expr share = s.shares.lookup(op);
     return k.shape.hasRows() ? share + s.unused.toI32() : share;
@@ -343,6 +359,25 @@ Expr PointEval::reduceHeads(ReduceOp reduce) {
     count = count * heads.toFloat();
   }
   return reductionEnd(reduce.getKind(), sum, count);
+}
+
+/// The members of a row in ascending order, which a walk over all of the head's finds:
+/// lanes of neighbouring rows read the same ones.
+Expr PointEval::reduceMembers(ReduceOp reduce) {
+  MemberTable table(k, s.sequence, point.kvHead);
+  ReduceKind kind = reduce.getKind();
+  Outside around = aroundLoop(Axis::Member);
+  Values sums = k.loop(
+      0, table.count(), 1, {reductionStart(k, kind), k.i32(0)},
+      [&](Expr entry, ArrayRef<Expr> carried) {
+        Point at = point;
+        at.token = entry;
+        PointEval eval(*this, leaf, at, around);
+        Expr next = reductionStep(kind, carried[0], eval(reduce.getValue()));
+        Expr own = table.row(entry) == point.token;
+        return Values{own.select(next, carried[0]), carried[1] + own.toI32()};
+      });
+  return reductionEnd(kind, sums[0], sums[1].toFloat());
 }
 
 Values PointEval::channels(Value value, Expr first, int64_t width, int member) {

@@ -101,6 +101,7 @@ private:
                                    int member, Outside around);
   Expr compute(mlir::Value value, int member);
   Expr reduceHeads(class ReduceOp reduce);
+  Expr reduceMembers(class ReduceOp reduce);
   Expr reduceChannels(class ReduceOp reduce, int member);
   Expr pool(class PoolOp pool, int member);
   Expr norm(class NormOp norm);

@@ -18,7 +18,14 @@ static bool carriesState(KernelOp kernel) {
   return result.wasInterrupted();
 }
 
-void RowLists::addArgs(KernelOp kernel, std::vector<std::string> &args) {
+/// True where the kernel lists members of a cache that has some already.
+static bool hasTable(KernelOp kernel, const Shape &shape) {
+  return shape.cache == CacheKind::Merged &&
+         !kernel.getBody().getOps<ListMembersOp>().empty();
+}
+
+void RowLists::addArgs(KernelOp kernel, const Shape &shape,
+                       std::vector<std::string> &args) {
   auto add = [&](std::initializer_list<const char *> names) {
     for (const char *name : names)
       addArg(args, name);
@@ -29,6 +36,10 @@ void RowLists::addArgs(KernelOp kernel, std::vector<std::string> &args) {
   if (!kernel.getBody().getOps<ListMembersOp>().empty())
     add({"member_rows", "member_positions", "member_counts",
          "member_capacity"});
+  if (hasTable(kernel, shape)) {
+    addArg(args, "member_norms");
+    MemberTable::addArgs(args);
+  }
   if (lists && carriesState(kernel))
     add({"layer", "layers", "state", "state_rows"});
 }
@@ -108,6 +119,12 @@ void RowLists::listMembers(ListMembersOp op) {
     Expr merged = valid & isSelected(op.getMask(), safe);
     return isKept(token).select(token, merged.select(to, k.index(-1)));
   };
+  if (hasTable(r.kernel, k.shape))
+    return listLeft(op, [&](Expr row) {
+      Expr to = owner(row), safe = to.max(k.index(0));
+      return (to >= k.index(0))
+          .select(k.load(rank, {s.sequence, r.head, safe}), k.i32(-1));
+    });
   Expr count = listWhere(
       s.rows, [&](Expr token) { return owner(token) >= k.index(0); },
       [&](Expr entry, Expr token) {
@@ -116,6 +133,80 @@ void RowLists::listMembers(ListMembersOp op) {
         writeMember(op, entry, token, row, to);
       });
   writeMemberCount(count);
+}
+
+void RowLists::listLeft(ListMembersOp op,
+                        llvm::function_ref<Expr(Expr)> newRow) {
+  MemberTable table(k, s.sequence, r.head);
+  SmallVector<Expr> head{s.sequence, r.head};
+  auto at = [&](Expr i) { return SmallVector<Expr>{s.sequence, r.head, i}; };
+  Buffer rows = r.outputOf(op.getTokens()), last = rankBuffer();
+  k.loop(k.thread(), s.rows, RowBlock::threads,
+         [&](Expr row) { k.store(newRow(row), rows, at(row)); });
+  k.barrier(); // ranks have been read
+  k.loop(k.thread(), s.rows, RowBlock::threads,
+         [&](Expr row) { k.store(k.i32(-1), last, at(row)); });
+  k.barrier();
+  /// The row that represents a member now; below 0 for none.
+  auto rowOf = [&](Expr member) {
+    Expr row = table.row(member);
+    Expr right = (row >= k.index(0)) & (row < s.rows);
+    Expr safe = row.max(k.index(0)).min(s.rows - 1);
+    return right.select(k.load(rows, at(safe)), k.i32(-1)).toIndex();
+  };
+  Expr count = (s.rows > 0).select(table.count(), k.index(0));
+  // A member is its row's only one when it is the last of it that is left.
+  k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
+    Expr row = rowOf(member);
+    k.when(row >= k.index(0),
+           [&] { k.atomicMax(member.toI32(), last, at(row)); });
+  });
+  k.barrier();
+  auto isLeft = [&](Expr member) { return rowOf(member) >= k.index(0); };
+  auto canGo = [&](Expr member) {
+    Expr row = rowOf(member), safe = row.max(k.index(0));
+    Expr isLast = k.load(last, at(safe)) == member.toI32();
+    return (row >= k.index(0)) & (isLast == k.boolean(false));
+  };
+  // Of too many, the first ones that can go; up to which, their count's place tells.
+  Expr limit = k.index(-1);
+  if (op.getAtMost()) {
+    Expr most = atLeastNone(k, evalScalar(k, s, op.getAtMost()), op.getAtMost());
+    Expr left =
+        countMarked(k, r.block, k.index(0), count, isLeft).toIndex();
+    Expr tooMany = (left - most).max(k.index(0));
+    Buffer note = k.buffer("member_counts", {k.arg("kv_heads")});
+    k.when(k.thread() == 0, [&] {
+      k.store((tooMany > 0).select(count, k.index(-1)).toI32(), note, head);
+    });
+    k.barrier();
+    listWhere(count, canGo, [&](Expr number, Expr member) {
+      k.when(number == tooMany - 1,
+             [&] { k.store(member.toI32(), note, head); });
+    });
+    k.barrier();
+    limit = k.load(note, head).toIndex();
+    k.barrier(); // all have read it
+  }
+  Expr capacity = k.arg("member_capacity");
+  SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+  Expr listed = listWhere(
+      count,
+      [&](Expr member) {
+        Expr goes = (member <= limit) & canGo(member);
+        return isLeft(member) & (goes == k.boolean(false));
+      },
+      [&](Expr entry, Expr member) {
+        k.when(entry < capacity, [&] {
+          auto put = [&](const char *name, Expr value) {
+            k.store(value, k.buffer(name, strides), at(entry));
+          };
+          put("member_rows", rowOf(member).toI32());
+          put("member_positions", table.position(member).toI32());
+          put("member_norms", table.norm(member));
+        });
+      });
+  writeMemberCount(listed);
 }
 
 void RowLists::writeMember(ListMembersOp op, Expr entry, Expr token, Expr row,
@@ -150,6 +241,10 @@ void RowLists::listAll(Expr begin, Expr end) {
          [&](Expr token) { writeIndex(token, token); });
   k.when(r.span == 0, [&] { writeCount(s.rows); });
   for (auto op : r.kernel.getBody().getOps<ListMembersOp>()) {
+    if (hasTable(r.kernel, k.shape)) {
+      listLeft(op, [](Expr row) { return row.toI32(); });
+      continue;
+    }
     k.loop(k.thread(), s.rows, RowBlock::threads, [&](Expr token) {
       writeMember(op, token, token, token.toI32(), token);
     });

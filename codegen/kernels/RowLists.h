@@ -17,7 +17,8 @@ namespace kvc {
 class RowLists {
 public:
   /// Adds the arguments that the kernel's lists write.
-  static void addArgs(KernelOp kernel, std::vector<std::string> &args);
+  static void addArgs(KernelOp kernel, const Shape &shape,
+                      std::vector<std::string> &args);
 
   /// `isLast`: of the head's blocks.
   RowLists(RowBlock &r, Expr isLast) : r(r), k(r.k), s(r.s), isLast(isLast) {}
@@ -49,6 +50,9 @@ private:
   void writeCount(Expr count);
   void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to);
   void writeMemberCount(Expr count);
+  /// Of a merged cache: notes the row that each row goes to, or -1, then lists what is
+  /// left of the table that it came with.
+  void listLeft(ListMembersOp op, llvm::function_ref<Expr(Expr row)> newRow);
 };
 
 } // namespace kvc

@@ -38,7 +38,7 @@ class RowsBuilder : PolicyKernel {
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
     addArg(spec.args, "status");
-    RowLists::addArgs(kernel, spec.args);
+    RowLists::addArgs(kernel, site.shape, spec.args);
     spec.blockSize = threads;
     bool spans = kernel.getKind() == KernelKind::Spans;
     spec.grid = {spans ? "ceildiv(tokens," +

@@ -165,6 +165,7 @@ void kvc::buildStatistics(KernelOp kernel, const KernelSite &site) {
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec;
   spec.args = sequenceArgs(site.shape);
+  setKeys(spec, site);
   addArg(spec.args, out);
   addOwnArgs(kernel, site.shape, spec.args);
   if (kernel.getEveryRow())

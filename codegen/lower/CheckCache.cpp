@@ -40,8 +40,18 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
   if (isa<PoolOp, SegmentOp>(op) && shape.hasRows() &&
       isOfAllHeads(op->getOperand(0)))
     return "neighbours of a token of all heads";
-  if (isa<NearestOp, MergeOp, ListMembersOp>(op))
+  bool merged = shape.cache == CacheKind::Merged;
+  bool hasNew = isa<NearestOp, MergeOp, ListMembersOp>(op);
+  if (hasNew && (!merged || shape.into != Into::Packed) &&
+      (shape.hasRows() || shape.into != Into::Packed))
     return "merged rows";
+  if (isa<CompactOp>(op) && merged)
+    return "way to keep members without kvc.keep merge";
+  auto attention = dyn_cast<AttentionOp>(op);
+  bool ofKeys = llvm::is_contained(needsOf(op).inputs, EngineInput::Keys) &&
+                !op->getParentOfType<KernelOp>().getOfMembers();
+  if (merged && ofKeys && !isa<CompactOp>(op))
+    return attention ? "attention but that of members" : "keys after RoPE";
   if (!shape.hasRows())
     return {};
   bool raw = llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);
@@ -50,7 +60,23 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
   return {};
 }
 
+/// What only a merged cache has.
+static LogicalResult checkMembers(PolicyOp policy, const Shape &shape) {
+  WalkResult result = policy.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    auto list = dyn_cast<ListMembersOp>(op);
+    bool table = list && list.getAtMost();
+    if (!table &&
+        !llvm::is_contained(needsOf(op).inputs, EngineInput::Members))
+      return WalkResult::advance();
+    op->emitOpError("needs cache=merged, got cache=") << shape.cacheName();
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult kvc::checkCache(PolicyOp policy, const Shape &shape) {
+  if (shape.cache != CacheKind::Merged && failed(checkMembers(policy, shape)))
+    return failure();
   if (!shape.hasRows() && shape.into == Into::Packed)
     return success();
   WalkResult result = policy.walk<WalkOrder::PreOrder>([&](Operation *op) {

@@ -36,6 +36,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildParts(kernel, site);
   case KernelKind::Nearest:
     return buildNearest(kernel, site);
+  case KernelKind::Keys:
+    return buildMemberKeys(kernel, site);
   case KernelKind::Compact:
     if (!kernel.getBody().getOps<MergeOp>().empty())
       return buildMerge(kernel, site);
@@ -158,11 +160,15 @@ struct ConvertKVCToGPUPass
       for (auto kernel : policy.getOps<KernelOp>()) {
         builder.setInsertionPointToEnd(target.getBody());
         builder.setLoc(kernel.getLoc());
+        Shape own = shape;
+        if (kernel.getOfMembers())
+          own.cache = CacheKind::Members;
         KernelSite site{builder,
                         kernelName(policy, kernel, shape),
-                        shape,
+                        own,
                         scratchFor(policy.getPlanAttr(), shape),
-                        {}};
+                        {},
+                        holder.lookup(kernel.getKeys())};
         // The log-sum-exp has an argument of its own: it may be the caller's.
         for (ValueRange inputs :
              {ValueRange(kernel.getIns()), ValueRange(kernel.getGram())})

@@ -282,17 +282,21 @@ void WarpKernel::copy(simt::AsyncCopyOp op) {
 }
 
 LogicalResult WarpKernel::atomic(memref::AtomicRMWOp op) {
-  bool adds = op.getKind() == arith::AtomicRMWKind::addi;
-  if ((!adds && op.getKind() != arith::AtomicRMWKind::ori) ||
-      !op.getType().isInteger(32))
-    return fail(op, "must add or be an or, of 32 bits");
+  StringRef kind = op.getKind() == arith::AtomicRMWKind::addi   ? "add"
+                   : op.getKind() == arith::AtomicRMWKind::ori  ? "or"
+                   : op.getKind() == arith::AtomicRMWKind::maxs ? "max"
+                                                                : "";
+  if (kind.empty() || !op.getType().isInteger(32))
+    return fail(op, "must add, be an or or a maximum, of 32 bits");
   auto space = dyn_cast_or_null<gpu::AddressSpaceAttr>(
       cast<MemRefType>(op.getMemref().getType()).getMemorySpace());
   bool ofBlock = space && space.getValue() == gpu::AddressSpace::Workgroup;
+  if (ofBlock && kind == "max")
+    return fail(op, "a maximum must be in global memory");
   ++counts.scattered;
   Value old =
-      helper(std::string(ofBlock ? "kvc_plain_" : "kvc_atomic_") +
-                 (adds ? "add" : "or") + "_i32",
+      helper((StringRef(ofBlock ? "kvc_plain_" : "kvc_atomic_") + kind + "_i32")
+                 .str(),
              {indexBase(op.getMemref(), op.getIndices()),
               table(op.getIndices()), activeBits(), vector(op.getValue())});
   defineVector(op, old);

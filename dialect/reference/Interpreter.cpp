@@ -28,7 +28,7 @@ public:
     auto keep = cast<KeepOp>(policy.getBody().front().back());
     bool ranks = layer.tokens > layer.budget;
     // What is protected decides what the past is, so scalars come first.
-    if (ranks || !keep.getCarried().empty())
+    if (ranks || !keep.getCarried().empty() || keep.getAtMost())
       for (Operation &op : policy.getBody().front())
         if (llvm::none_of(op.getResultTypes(), llvm::IsaPred<TensorType>) &&
             !isa<KeepOp>(op) && failed(runOp(&op)))
@@ -41,6 +41,8 @@ public:
     if (!ranks)
       for (int64_t g = 0; g < layer.kvHeads; ++g)
         addRows(kept.tokens[g], g, 0);
+    if (layer.members && keep.getDestination())
+      listMembers(keep, kept);
     for (auto [name, numbers] :
          llvm::zip(carriedNames(keep.getNamesAttr()), *carried))
       kept.carried.push_back({name.str(), ofKept(numbers, kept), numbers});
@@ -70,6 +72,41 @@ private:
       carried.push_back(perHead(value));
     isWatched = true;
     return carried;
+  }
+
+  /// What is left of the members of a merged cache.
+  void listMembers(KeepOp keep, Kept &kept) {
+    for (int64_t g = 0; g < layer.kvHeads; ++g) {
+      std::vector<Kept::Member> &left = kept.members.emplace_back();
+      std::map<int64_t, int64_t> sizes; // of rows
+      for (int64_t p = 0; p < layer.tokens; ++p) {
+        int64_t row = layer.members->rows[g][p];
+        if (row < 0)
+          continue;
+        const std::vector<int64_t> &tokens = kept.tokens[g];
+        if (!llvm::is_contained(tokens, row)) {
+          row = kept.merge && row < window.past
+                    ? int64_t(kept.merge->destination
+                                  .data[g * window.past + row])
+                    : -1;
+          if (!llvm::is_contained(tokens, row))
+            continue;
+        }
+        left.push_back({row, p, layer.members->norms[g][p]});
+        ++sizes[row];
+      }
+      int64_t most = keep.getAtMost() ? count(whole(keep.getAtMost()))
+                                      : int64_t(left.size());
+      while (int64_t(left.size()) > most) {
+        auto goes = llvm::find_if(left, [&](const Kept::Member &member) {
+          return sizes[member.row] > 1;
+        });
+        if (goes == left.end())
+          break;
+        --sizes[goes->row];
+        left.erase(goes);
+      }
+    }
   }
 
   /// Those of the kept tokens, what joins them added in order of position.
@@ -295,12 +332,20 @@ private:
       return scalar(double(layer.tokens));
     if (isa<NewQueriesOp>(op))
       return scalar(double(layer.newQueries.value_or(layer.tokens)));
+    if (isa<SinceOp>(op))
+      return scalar(double(layer.since));
     if (isa<LayerOp>(op))
       return scalar(double(layer.layer));
     if (isa<LayersOp>(op))
       return scalar(double(layer.layers));
     if (isa<FractionOp>(op))
       return scalar(0); // read where it is used, as a ratio
+    if (auto attention = dyn_cast<AttentionOp>(op);
+        attention && attention.getMembers())
+      return attention.getLogits()
+                 ? reference::memberLogits(layer, whole(attention.getLast()))
+                 : reference::memberAttention(layer, whole(attention.getLast()),
+                                              attention.getRounded());
     if (auto attention = dyn_cast<AttentionOp>(op);
         attention && attention.getLogits())
       return reference::logits(layer, whole(attention.getLast()), window.past);
@@ -312,6 +357,12 @@ private:
                              norm.getKind() == NormKind::L2);
     if (auto vectors = dyn_cast<VectorsOp>(op))
       return reference::vectors(layer, rowsOf(vectors.getSide()), window.past);
+    if (isa<CountRowsOp>(op)) {
+      Tensor result{{Axis::KVHeads}, {layer.kvHeads}, {}};
+      for (int64_t g = 0; g < layer.kvHeads; ++g)
+        result.data.push_back(double(llvm::count(window.isPast[g], true)));
+      return result;
+    }
     if (auto count = dyn_cast<CountMassOp>(op)) {
       double rest = get(count.getAllBut()).data[0];
       return alongTokens(perHead(count.getScore()), [&](const Tensor &score) {
@@ -482,6 +533,8 @@ private:
       return value.axes.back() == Axis::Past && !layer.rows.empty()
                  ? reference::reduceHeads(value, kind, window.isPast)
                  : reference::reduceHeads(value, kind);
+    case ReduceAxis::Members:
+      return reference::reduceMembers(layer, value, window.past, kind);
     }
     return failure();
   }

@@ -32,6 +32,13 @@ struct Kept {
     bool sharePositions;
   };
   std::optional<Merge> merge;
+  /// Of a merged cache what is left of its members, ascending by position, and the
+  /// kept token that represents each: [Hkv].
+  struct Member {
+    int64_t row, position;
+    double norm;
+  };
+  std::vector<std::vector<Member>> members;
   /// What rows carry, in the policy's order: a number for each of `tokens`, members'
   /// added up; and the number of each token that has a row, [Hkv][T].
   struct Carried {

@@ -70,6 +70,7 @@ private:
   Error readHeads();
   Error readState();
   Error readRowStates();
+  Error readMembers();
 };
 
 } // namespace
@@ -164,6 +165,8 @@ Error Reader::readType() {
                     .Default(nullptr);
   if (!layer.round)
     return fail("dtype must be f32, f16 or bf16, got " + quote(*value));
+  if (name != "f32")
+    layer.narrow = [round = layer.round](double x) { return round(x, 0); };
   return Error::success();
 }
 
@@ -273,11 +276,61 @@ Error Reader::readRowStates() {
   return Error::success();
 }
 
+/// By a member's own position the token of its row, or -1, and the norm of its key.
+Error Reader::readMembers() {
+  if (Error error = readWhole("since", 0, 0, layer.tokens, layer.since))
+    return error;
+  std::vector<int64_t> shape{layer.kvHeads, layer.tokens};
+  std::vector<double> rows, norms;
+  if (Error error = readList("member_rows", "[kv head][token]", shape, rows))
+    return error;
+  if (Error error = readList("member_norms", "[kv head][token]", shape, norms))
+    return error;
+  if (rows.empty() && norms.empty())
+    return Error::success();
+  if (rows.empty() || norms.empty() || layer.kRaw.empty())
+    return fail("member_rows, member_norms and raw_k go together");
+  if (layer.headDim % 2)
+    return fail("members need an even number of channels, got " +
+                Twine(layer.headDim));
+  layer.members.emplace();
+  for (int64_t g = 0; g < layer.kvHeads; ++g) {
+    auto first = g * layer.tokens, end = first + layer.tokens;
+    for (int64_t i = first; i < end; ++i) {
+      double row = rows[i];
+      bool right = row == -1 || (row >= 0 && row < double(layer.tokens) &&
+                                 row == std::floor(row) &&
+                                 layer.hasRow(g, int64_t(row)));
+      if (!right)
+        return fail("member_rows must hold -1 and tokens that have a row, got " +
+                    llvm::formatv("{0}", row).str());
+    }
+    layer.members->rows.emplace_back(rows.begin() + first, rows.begin() + end);
+    layer.members->norms.emplace_back(norms.begin() + first,
+                                      norms.begin() + end);
+  }
+  double theta = 10000;
+  if (const json::Value *value = object.get("rope_theta")) {
+    theta = value->getAsNumber().value_or(0);
+    if (!(theta > 0))
+      return fail("rope_theta must be a number above 0, got " + quote(*value));
+  }
+  int64_t half = layer.headDim / 2;
+  for (int64_t p = 0; p < layer.tokens; ++p)
+    for (int64_t i = 0; i < half; ++i) {
+      double angle = double(p) * std::pow(theta, -double(i) / double(half));
+      layer.angles.push_back(std::cos(angle));
+      layer.angles.push_back(std::sin(angle));
+    }
+  return Error::success();
+}
+
 llvm::Expected<Layer> Reader::run() {
-  const StringRef keys[] = {"k",      "v",           "raw_k",     "rows",
-                            "q",      "wo",          "table",     "kept_layers",
-                            "budget", "layer",       "layers",    "scale",
-                            "dtype",  "new_queries", "row_states"};
+  const StringRef keys[] = {
+      "k",      "v",           "raw_k",      "rows",         "q",
+      "wo",     "table",       "kept_layers", "budget",      "layer",
+      "layers", "scale",       "dtype",       "new_queries", "row_states",
+      "since",  "member_rows", "member_norms", "rope_theta"};
   for (const auto &[key, value] : object)
     if (!llvm::is_contained(keys, StringRef(key)))
       return fail("an input has " + llvm::join(llvm::ArrayRef(keys), ", ") +
@@ -303,6 +356,8 @@ llvm::Expected<Layer> Reader::run() {
   if (Error error = readState())
     return error;
   if (Error error = readRowStates())
+    return error;
+  if (Error error = readMembers())
     return error;
   return layer;
 }
@@ -347,6 +402,9 @@ Error reference::checkInputs(PolicyOp policy, const Layer &layer) {
     case EngineInput::Layer:
     case EngineInput::NewQueries:
     case EngineInput::RowState:
+    case EngineInput::Since:
+    case EngineInput::Members: // else rows are their own
+    case EngineInput::Angles:
       return; // every layer has them
     }
   };

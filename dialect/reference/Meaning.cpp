@@ -84,6 +84,50 @@ Tensor reference::logits(const Layer &layer, int64_t queries, int64_t past) {
   return result;
 }
 
+/// A cache whose rows are the members, each with its own key.
+static Layer cacheOfMembers(const Layer &layer) {
+  Layer result = layer;
+  if (!layer.members)
+    return result;
+  int64_t d = layer.headDim, half = d / 2;
+  result.k.assign(size_t(layer.kvHeads * layer.tokens * d), 0);
+  result.rows.assign(size_t(layer.kvHeads),
+                     std::vector<bool>(size_t(layer.tokens)));
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t p = 0; p < layer.tokens; ++p) {
+      int64_t row = layer.members->rows[g][p];
+      if (row < 0)
+        continue;
+      result.rows[g][p] = true;
+      double norm = layer.members->norms[g][p];
+      const double *from = &layer.kRaw[(g * layer.tokens + row) * d];
+      double *to = &result.k[(g * layer.tokens + p) * d];
+      for (int64_t i = 0; i < half; ++i) {
+        double c = layer.angles[(p * half + i) * 2];
+        double s = layer.angles[(p * half + i) * 2 + 1];
+        to[i] = (from[i] * c - from[i + half] * s) * norm;
+        to[i + half] = (from[i + half] * c + from[i] * s) * norm;
+      }
+      for (int64_t i = 0; i < d && layer.narrow; ++i)
+        to[i] = layer.narrow(to[i]);
+    }
+  return result;
+}
+
+Tensor reference::memberAttention(const Layer &layer, int64_t queries,
+                                  bool rounded) {
+  Tensor result =
+      attention(cacheOfMembers(layer), queries, layer.tokens, rounded);
+  result.axes.back() = Axis::Member;
+  return result;
+}
+
+Tensor reference::memberLogits(const Layer &layer, int64_t queries) {
+  Tensor result = logits(cacheOfMembers(layer), queries, layer.tokens);
+  result.axes.back() = Axis::Member;
+  return result;
+}
+
 Tensor reference::norm(const Layer &layer, const std::vector<double> &rows,
                        int64_t past, bool l2) {
   int64_t d = layer.headDim;
@@ -219,6 +263,24 @@ Tensor reference::reduce(const Tensor &value, size_t dim, ReduceKind kind) {
       for (int64_t e = 0; e < extent; ++e)
         values.push_back(value.data[(o * extent + e) * inner + i]);
       result.data.push_back(combine(values, kind));
+    }
+  return result;
+}
+
+Tensor reference::reduceMembers(const Layer &layer, const Tensor &value,
+                                int64_t past, ReduceKind kind) {
+  Tensor result{{Axis::KVHeads, Axis::Past}, {layer.kvHeads, past}, {}};
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t t = 0; t < past; ++t) {
+      std::vector<double> values;
+      for (int64_t p = 0; p < layer.tokens; ++p) {
+        int64_t row = layer.members           ? layer.members->rows[g][p]
+                      : layer.hasRow(g, p) ? p
+                                           : -1;
+        if (row == t)
+          values.push_back(value.data[g * layer.tokens + p]);
+      }
+      result.data.push_back(layer.hasRow(g, t) ? combine(values, kind) : 0);
     }
   return result;
 }

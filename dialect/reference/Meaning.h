@@ -39,6 +39,19 @@ struct Layer {
   std::optional<int64_t> newQueries;
   /// By name what rows carry so far, [Hkv, T]; 0 for names that are not here.
   std::map<std::string, std::vector<double>> rowStates;
+  /// Tokens that earlier runs have had behind the prompt.
+  int64_t since = 0;
+  /// What the rows of a merged cache represent, [Hkv][T] by a member's own position:
+  /// the token of its row, or -1, and the norm of its key. kRaw has the rows' keys.
+  struct Members {
+    std::vector<std::vector<int64_t>> rows;
+    std::vector<std::vector<double>> norms;
+  };
+  /// None: each row is its only member.
+  std::optional<Members> members;
+  std::vector<double> angles; // [T, d / 2, 2], cosine and sine
+  /// Rounds what is stored in the model's type.
+  std::function<double(double)> narrow;
   /// [Hkv][T] of a cache of rows: the tokens that a head has a row of; empty: all.
   /// What k, v and kRaw have in the place of others is nobody's.
   std::vector<std::vector<bool>> rows;
@@ -68,6 +81,12 @@ Tensor attention(const Layer &layer, int64_t queries, int64_t past,
                  bool rounded);
 /// The scaled logits of the last `queries` queries, without a mask.
 Tensor logits(const Layer &layer, int64_t queries, int64_t past);
+/// The same over members, by their own positions: [Hq, queries, T].
+Tensor memberAttention(const Layer &layer, int64_t queries, bool rounded);
+Tensor memberLogits(const Layer &layer, int64_t queries);
+/// A value per member, [Hkv, T], reduced over those of each row.
+Tensor reduceMembers(const Layer &layer, const Tensor &value, int64_t past,
+                     ReduceKind kind);
 /// ||row|| of keys or values; l1 or l2.
 Tensor norm(const Layer &layer, const std::vector<double> &rows, int64_t past,
             bool l2);

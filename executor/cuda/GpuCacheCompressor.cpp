@@ -14,12 +14,17 @@ GpuCacheCompressor::GpuCacheCompressor(const rt::PolicyOptions &options,
                                        Queue &queue, const rt::Config &config,
                                        const GpuWeights &weights)
     : queue(queue), config(config), policy(options, queue, config, weights) {
-  begin(1, 1, 1); // says now if the policy is not compiled for such caches
+  if (isForMerged())
+    throw rt::fail(KVC_UNSUPPORTED,
+                   "policy '{}' is for caches of merged rows, which only the "
+                   "host evicts from",
+                   manifest().policy);
+  begin(1, 1, 1, 0); // says now if the policy is not compiled for such caches
   checkInputs();
 }
 
 void GpuCacheCompressor::begin(uint32_t length, uint32_t budget,
-                               uint32_t newTokens) {
+                               uint32_t newTokens, uint32_t /*since*/) {
   pending.reset(); // of a run that was given up
   newQueries = newTokens;
   policy.begin(length, budget, newTokens);
@@ -81,8 +86,7 @@ void GpuCacheCompressor::compress(rt::Cache &cache, rt::RecentQueries *recent,
   settle();
   auto &mine = static_cast<GpuCache &>(cache);
   auto *queries = static_cast<GpuQueries *>(recent);
-  if (mine.merged(policy.layer))
-    refuseMerged();
+  checkMerged(mine.merged(policy.layer));
   uint32_t read = 0, layer = policy.layer;
   if (uint32_t wanted = policy.info.queries) {
     read = std::min(wanted, queries->count(layer));

@@ -20,7 +20,8 @@ public:
   GpuCacheCompressor(const rt::PolicyOptions &options, Queue &queue,
                      const rt::Config &config, const GpuWeights &weights);
 
-  void begin(uint32_t length, uint32_t budget, uint32_t newTokens) override;
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+             uint32_t since) override;
   void compress(rt::Cache &cache, rt::RecentQueries *queries,
                 rt::KeptSequence *kept) override;
   void finish() override { settle(); }

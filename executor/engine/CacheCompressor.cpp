@@ -15,10 +15,22 @@ void CacheCompressor::checkInputs() const {
                manifest().policy);
 }
 
-void CacheCompressor::refuseMerged() const {
-  throw fail(KVC_UNSUPPORTED,
-             "policy '{}' cannot evict from a cache of merged rows",
-             manifest().policy);
+bool CacheCompressor::isForMerged() const {
+  const std::vector<Variant> &variants = manifest().variants;
+  return std::any_of(variants.begin(), variants.end(), [](const Variant &v) {
+    return v.cache == KVC_MERGED;
+  });
+}
+
+void CacheCompressor::checkMerged(bool merged) const {
+  if (merged && !isForMerged())
+    throw fail(KVC_UNSUPPORTED,
+               "policy '{}' cannot evict from a cache of merged rows",
+               manifest().policy);
+  if (!merged && isForMerged())
+    throw fail(KVC_UNSUPPORTED,
+               "policy '{}' evicts from caches of merged rows only",
+               manifest().policy);
 }
 
 uint32_t CacheCompressor::queriesRead(uint32_t length,

@@ -128,8 +128,9 @@ class CacheCompressor : public PolicyRunner {
 public:
   /// Before the layers of a sequence of `length` tokens, of which each KV head
   /// keeps `budget` rows on average. No earlier run has had the queries of the last
-  /// `newTokens` of them.
-  virtual void begin(uint32_t length, uint32_t budget, uint32_t newTokens) = 0;
+  /// `newTokens` of them; earlier runs have had `since` tokens behind the prompt.
+  virtual void begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+                     uint32_t since) = 0;
   /// True where rows carry numbers from run to run, which are computed in every run,
   /// also where all rows are kept.
   bool carries() const { return !manifest().states.empty(); }
@@ -148,7 +149,11 @@ protected:
                     bool whole) const;
   /// Throws Failure where the policy reads what no cache has.
   void checkInputs() const;
-  [[noreturn]] void refuseMerged() const;
+  /// True where the policy is for caches of merged rows.
+  bool isForMerged() const;
+  /// Throws Failure where a cache is merged and the policy not for such, or the other
+  /// way round.
+  void checkMerged(bool merged) const;
 };
 
 /// What a policy reads of a prompt beside the cache, gathered while the prompt

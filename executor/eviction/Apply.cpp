@@ -8,12 +8,14 @@
 #include "executor/eviction/Evictor.h"
 #include "executor/eviction/HeadTable.h"
 #include "executor/io/LayerFile.h"
+#include "executor/model/Rope.h"
 #include "executor/eviction/MetricsReport.h"
 #include "ptx/PTXDevice.h"
 #include "ptx/profile/Report.h"
 
 #include <algorithm>
 #include <iostream>
+#include <list>
 
 using namespace kvc::rt;
 
@@ -33,6 +35,13 @@ void checkBatch(const std::vector<LayerFile> &files) {
                  first.ofRows ? "a cache of rows (lengths, positions)"
                               : "a prompt, without lengths and positions",
                  first.path());
+    if (first.merged != file.merged)
+      throw fail(KVC_BAD_ARGUMENT, "{}: must be {}, as {} is", file.path(),
+                 first.merged ? "a merged cache (members)"
+                              : "a cache of rows without members",
+                 first.path());
+    same(first.ropeTheta.value_or(0), file.ropeTheta.value_or(0),
+         "metadata 'rope_theta'");
     same(first.layers.size(), file.layers.size(), "the number of layers");
     same(first.kvHeads, file.kvHeads, "the number of KV heads");
     same(first.headDim, file.headDim, "the head size");
@@ -161,6 +170,31 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
   out[prefix + "scores"] = TensorData::of("F32", shape, kept.scores);
 }
 
+/// Cosines and sines of the positions of a file's tokens; halves are rotated, unscaled.
+std::vector<float> anglesOf(const LayerFile &file, uint32_t positions) {
+  if (!file.ropeTheta)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: metadata 'rope_theta' must say how members' keys are turned",
+               file.path());
+  Rope rope(file.headDim, *file.ropeTheta, {});
+  std::vector<float> angles(size_t(positions) * file.headDim);
+  for (uint32_t position = 0; position < positions; ++position)
+    rope.angles(&angles[size_t(position) * file.headDim], position);
+  return angles;
+}
+
+MemberTable tableOf(const LayerTensors &layer, uint32_t heads) {
+  MemberTable table;
+  auto copy = [](auto &to, const auto *from, uint64_t count) {
+    to.assign(from, from + count);
+  };
+  copy(table.counts, layer.memberCounts, heads);
+  copy(table.rows, layer.memberRows, layer.members);
+  copy(table.positions, layer.memberPositions, layer.members);
+  copy(table.norms, layer.memberNorms, layer.members);
+  return table;
+}
+
 } // namespace
 
 std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
@@ -211,13 +245,23 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   }
   evictor.carryStates(carries);
   plan.cache = options.page      ? KVC_PAGED
+               : files[0].merged ? KVC_MERGED
                : files[0].ofRows ? KVC_RAGGED
                                  : KVC_DENSE;
+  if (options.page && files[0].merged)
+    throw fail(KVC_BAD_ARGUMENT, "--page needs rows without members, got {}",
+               files[0].path());
+  if (files[0].merged && manifest.reads(Argument::rope))
+    evictor.setAngles(anglesOf(files[0], plan.max_tokens));
   if (options.inPlace) {
     if (plan.cache == KVC_DENSE)
       throw fail(KVC_BAD_ARGUMENT,
                  "--in-place needs a cache of rows or --page, got a prompt in "
                  "{}",
+                 files[0].path());
+    if (files[0].merged)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "--in-place needs rows without members, got {}",
                  files[0].path());
     plan.into = plan.cache;
   }
@@ -235,9 +279,14 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
                        {}});
   for (size_t layer = 0; layer < files[0].layers.size(); ++layer) {
     std::vector<LayerSequence> batch;
+    std::list<MemberTable> tables;
     for (size_t s = 0; s < files.size(); ++s) {
       const LayerTensors &tensors = files[s].layers[layer];
       LayerSequence sequence;
+      if (files[s].merged)
+        sequence.members =
+            &tables.emplace_back(tableOf(tensors, files[s].kvHeads));
+      sequence.since = files[s].since;
       sequence.tokens = files[s].tokens;
       sequence.lengths = tensors.lengths;
       sequence.positions = tensors.positions;

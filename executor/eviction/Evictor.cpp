@@ -74,6 +74,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
   }
   if (call.inputs() & KVC_READS_STATE)
     call.setState(stateOf(batch.size(), call.mostTokens(), layer));
+  if (call.inputs() & KVC_READS_ANGLES)
+    call.setAngles(angles);
   if (carries)
     call.carryStates();
   if (current->options.into)

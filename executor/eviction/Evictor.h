@@ -38,6 +38,9 @@ public:
                   bool scores, uint32_t layer = 0, uint32_t layers = 1);
   /// What rows carry is computed for all of them, from the next layer on.
   void carryStates(bool carry) { carries = carry; }
+  /// Cosine and sine of every angle of a position, [positions, d / 2, 2], for members
+  /// of merged rows: of as many positions as there are tokens at least.
+  void setAngles(std::vector<float> table) { angles = std::move(table); }
   /// Slots of a page, where the plan is for a paged cache; a power of two.
   void setPage(uint32_t rows) { pageRows = rows; }
   /// Kept rows stay in the cache's own slots, toward its tail or not, where the plan's
@@ -50,7 +53,7 @@ public:
 private:
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> current;
-  std::vector<float> table;
+  std::vector<float> table, angles;
   uint32_t pageRows = 1;
   bool carries = false, toTail = false;
   /// State of the running sequences, and the layer that comes next.

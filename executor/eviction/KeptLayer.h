@@ -10,6 +10,13 @@
 
 namespace kvc::rt {
 
+/// What merged rows represent, head after head.
+struct MemberTable {
+  std::vector<int32_t> counts;          // [Hkv]
+  std::vector<int32_t> rows, positions; // [sum of counts]
+  std::vector<float> norms;             // [sum of counts]
+};
+
 /// One sequence of one layer: rows of elements of the plan's type. A cache of rows
 /// has `lengths` and `positions`, and its k, v and kRaw are [rows, d], head after head.
 struct LayerSequence {
@@ -30,13 +37,10 @@ struct LayerSequence {
   /// What rows carry, in the order of the manifest's states, each laid out as the rows
   /// of k; null, or beyond the end: 0.
   std::vector<const float *> states;
-};
-
-/// What the rows of a merging policy represent, head after head.
-struct MemberTable {
-  std::vector<int32_t> counts;          // [Hkv]
-  std::vector<int32_t> rows, positions; // [sum of counts]
-  std::vector<float> norms;             // [sum of counts]
+  /// Of a merged cache, whose k are keys before RoPE; null: not merged.
+  const MemberTable *members = nullptr;
+  /// Tokens that earlier runs have had behind the prompt.
+  uint32_t since = 0;
 };
 
 struct KeptSequence {

@@ -26,6 +26,9 @@ LayerCall::LayerCall(const kvc_plan &plan,
     setQueries();
   if (info.row_states)
     setRowStates();
+  if (plan.options.cache == KVC_MERGED)
+    setMembers();
+  setSince();
   if (info.inputs & KVC_READS_WO)
     setProjection();
   setOutputs();
@@ -113,7 +116,7 @@ void LayerCall::setRows(uint32_t pageRows) {
   };
   int64_t d = plan.options.head_dim;
   cache.struct_size = sizeof cache;
-  cache.kind = plan.options.cache;
+  cache.kind = paged ? KVC_PAGED : KVC_RAGGED;
   cache.dtype = plan.options.dtype;
   cache.batch = uint32_t(batch.size());
   cache.kv_heads = uint32_t(heads);
@@ -191,6 +194,55 @@ void LayerCall::setRowStates() {
     }
   args.row_states = {
       memory, int64_t(ofState), int64_t(heads) * tokens, tokens, 1, 0, 0};
+}
+
+/// [batch][heads][capacity]
+void LayerCall::setMembers() {
+  size_t capacity = 1;
+  std::vector<int32_t> counts;
+  for (const LayerSequence &s : batch)
+    for (size_t h = 0; h < heads; ++h) {
+      counts.push_back(s.members ? s.members->counts[h] : 0);
+      capacity = std::max(capacity, size_t(counts.back()));
+    }
+  auto place = [&](const auto MemberTable::*field) {
+    using Number = typename std::decay_t<decltype(MemberTable().*field)>::value_type;
+    auto *memory = arena.zeros<Number>(counts.size() * capacity);
+    for (size_t s = 0; s < batch.size(); ++s) {
+      size_t first = 0;
+      for (size_t h = 0; h < heads; ++h) {
+        size_t own = size_t(counts[s * heads + h]);
+        if (own)
+          arena.device.upload(memory + (s * heads + h) * capacity,
+                              (batch[s].members->*field).data() + first,
+                              own * sizeof(Number));
+        first += own;
+      }
+    }
+    return memory;
+  };
+  members.struct_size = sizeof members;
+  members.rows = place(&MemberTable::rows);
+  members.positions = place(&MemberTable::positions);
+  members.norms = place(&MemberTable::norms);
+  members.counts = arena.upload(counts);
+  members.capacity = uint32_t(capacity);
+  cache.members = &members;
+}
+
+void LayerCall::setSince() {
+  std::vector<int32_t> since;
+  for (const LayerSequence &s : batch)
+    since.push_back(int32_t(s.since));
+  args.since = arena.upload(since);
+}
+
+void LayerCall::setAngles(const std::vector<float> &angles) {
+  // Kernels only read them.
+  args.rope = arena.device.onHost()
+                  ? angles.data()
+                  : arena.upload(angles);
+  args.rope_positions = uint32_t(angles.size() / plan.options.head_dim);
 }
 
 void LayerCall::setQueries() {

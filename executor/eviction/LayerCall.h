@@ -31,6 +31,8 @@ public:
   /// tokens].
   void setTable(const std::vector<float> &table);
   void setState(int32_t *memory);
+  /// Cosines and sines, [positions, d / 2, 2]; outlive the call.
+  void setAngles(const std::vector<float> &angles);
   /// What rows carry is computed for all of them, and read back.
   void carryStates() { carries = info.row_states != 0; }
   /// Kept rows stay in the slots or pages of the cache, from the first one on or up to
@@ -48,6 +50,7 @@ private:
   kvc_layer_args args = {};
   kvc_cache_view cache = {}; // of a plan whose caches have rows
   kvc_cache_view into = {};  // where these stay in place
+  kvc_member_table members = {}; // of merged rows
   std::optional<LaidRows> laid;
   const size_t heads;    // Hkv
   uint32_t tokens = 0;   // of the longest sequence
@@ -80,6 +83,8 @@ private:
   uint32_t queriesRead();
   void setQueries();
   void setRowStates();
+  void setMembers();
+  void setSince();
   void setIntoStates();
   void setProjection();
   void setOutputs();

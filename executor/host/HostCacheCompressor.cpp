@@ -17,14 +17,16 @@ class HostCacheCompressor : public CacheCompressor {
 public:
   HostCacheCompressor(const PolicyOptions &options, const kvc_target &target,
                       const Transformer &model, std::optional<kvc_dtype> dtype)
-      : policy(options, target, model, KVC_RAGGED, dtype) {
-    begin(1, 1, 1); // says now if the policy is not compiled for such caches
+      : policy(options, target, model, {KVC_MERGED, KVC_RAGGED}, dtype) {
+    begin(1, 1, 1, 0); // says now if the policy is not compiled for such caches
     checkInputs();
   }
 
-  void begin(uint32_t length, uint32_t budget, uint32_t newTokens) override {
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+             uint32_t sinceTokens) override {
     policy.begin(length, budget);
     newQueries = newTokens;
+    since = sinceTokens;
     // While decoding every run is a little longer than the last.
     constexpr uint32_t ahead = 256;
     if (length > policy.planned)
@@ -37,8 +39,7 @@ public:
     uint32_t layer = policy.layer;
     RaggedCache &rows = layersOf(cache)[layer];
     auto *queries = static_cast<HostQueries *>(recent);
-    if (rows.merged())
-      refuseMerged();
+    checkMerged(rows.merged());
     RaggedCache::Contents all = rows.contents();
     if (!rows.placed())
       throw fail(KVC_BAD_ARGUMENT,
@@ -48,6 +49,10 @@ public:
     sequence.positions = all.positions.data();
     sequence.k = all.k.data();
     sequence.v = all.v.data();
+    sequence.since = since;
+    MemberTable members = tableOf(all.members);
+    if (rows.merged())
+      sequence.members = &members;
     Elements elements(policy.type);
     std::vector<float> q, lse;
     uint32_t read = queriesRead(policy.tokens, newQueries);
@@ -72,15 +77,18 @@ public:
             state == all.states.end() ? nullptr : state->second.data());
       }
     }
+    size_t represented = members.rows.size();
     KeptSequence kept = policy.evict(sequence, elements);
     if (kept.past && !carries())
       checkQueries(sequence.queries, read, policy.tokens, whole);
-    bool evicts = kept.positions.size() < before;
+    bool evicts = kept.positions.size() < before ||
+                  kept.members.rows.size() < represented;
     if (evicts && queries)
       queries->evicted(layer);
     if (evicts || carries()) {
       rows.clear();
-      rows.append(kept.counts, kept.k.data(), kept.v.data(), {}, kept.positions,
+      rows.append(kept.counts, kept.k.data(), kept.v.data(),
+                  membersOf(kept.members, 0), kept.positions,
                   policy.statesOf(kept));
     }
     if (told)
@@ -96,7 +104,7 @@ public:
 
 private:
   HostPolicy policy;
-  uint32_t newQueries = 0; // of the run
+  uint32_t newQueries = 0, since = 0; // of the run
 };
 
 } // namespace

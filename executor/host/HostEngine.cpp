@@ -14,24 +14,11 @@ using namespace kvc::rt;
 
 namespace {
 
-RaggedCache::Members membersOf(const MemberTable &table, uint32_t position) {
-  RaggedCache::Members result;
-  size_t at = 0;
-  for (int32_t count : table.counts) {
-    auto &head = result.emplace_back();
-    for (int32_t i = 0; i < count; ++i, ++at)
-      head.push_back({uint32_t(table.rows[at]),
-                      position + uint32_t(table.positions[at]),
-                      table.norms[at]});
-  }
-  return result;
-}
-
 class HostCompressor : public Compressor {
 public:
   HostCompressor(const PolicyOptions &options, const kvc_target &target,
                  const Transformer &model)
-      : policy(options, target, model, KVC_DENSE) {
+      : policy(options, target, model, {KVC_DENSE}) {
     begin(1, 1); // says now if the policy is not compiled for the model
   }
 

@@ -24,10 +24,48 @@ static kvc_dtype chooseType(const Manifest &manifest, const Config &config,
   return config.dtype;
 }
 
+static kvc_cache_kind chooseCache(const Manifest &manifest,
+                                  std::initializer_list<kvc_cache_kind> kinds) {
+  for (kvc_cache_kind kind : kinds)
+    for (const Variant &variant : manifest.variants)
+      if (variant.cache == kind)
+        return kind;
+  return std::data(kinds)[kinds.size() - 1];
+}
+
+RaggedCache::Members kvc::rt::membersOf(const MemberTable &table,
+                                        uint32_t position) {
+  RaggedCache::Members result;
+  size_t at = 0;
+  for (int32_t count : table.counts) {
+    auto &head = result.emplace_back();
+    for (int32_t i = 0; i < count; ++i, ++at)
+      head.push_back({uint32_t(table.rows[at]),
+                      position + uint32_t(table.positions[at]),
+                      table.norms[at]});
+  }
+  return result;
+}
+
+MemberTable kvc::rt::tableOf(const RaggedCache::Members &members) {
+  MemberTable table;
+  for (const auto &head : members) {
+    table.counts.push_back(int32_t(head.size()));
+    for (const Member &member : head) {
+      table.rows.push_back(int32_t(member.row));
+      table.positions.push_back(int32_t(member.position));
+      table.norms.push_back(member.norm);
+    }
+  }
+  return table;
+}
+
 HostPolicy::HostPolicy(const PolicyOptions &options, const kvc_target &target,
-                       const Transformer &model, kvc_cache_kind cache,
+                       const Transformer &model,
+                       std::initializer_list<kvc_cache_kind> caches,
                        std::optional<kvc_dtype> dtype)
-    : model(model), evictor(options.policy, target), cache(cache),
+    : model(model), evictor(options.policy, target),
+      cache(chooseCache(manifest(), caches)),
       type(dtype ? *dtype : chooseType(manifest(), model.config, cache)) {
   bool mine = manifest().reads(Argument::table) || !options.sharesTable;
   evictor.carryStates(true); // for the runs that follow
@@ -55,6 +93,12 @@ void HostPolicy::planFor(uint32_t most) {
   plan.dtype = type;
   plan.cache = cache;
   evictor.plan(plan);
+  if (manifest().reads(Argument::rope)) {
+    std::vector<float> angles(size_t(most) * plan.head_dim);
+    for (uint32_t position = 0; position < most; ++position)
+      model.rope.angles(&angles[size_t(position) * plan.head_dim], position);
+    evictor.setAngles(std::move(angles));
+  }
 }
 
 KeptSequence HostPolicy::evict(LayerSequence sequence, Elements &elements) {

@@ -24,14 +24,20 @@ private:
   std::list<std::vector<std::byte>> narrowed;
 };
 
+/// A policy's table as a cache has it, positions counted from `position`, and back.
+RaggedCache::Members membersOf(const MemberTable &table, uint32_t position);
+MemberTable tableOf(const RaggedCache::Members &members);
+
 /// What a policy needs from layer to layer, whether it compresses a prompt or a cache.
 class HostPolicy {
 public:
-  /// Without a `dtype` fp32, where the policy is compiled for it and this kind of
-  /// cache, else the model's own type. Throws Failure, also for a table that does not
-  /// fit.
+  /// For the first of these kinds of cache that the policy is compiled for, or the
+  /// last. Without a `dtype` fp32, where the policy is compiled for it and this kind
+  /// of cache, else the model's own type. Throws Failure, also for a table that does
+  /// not fit.
   HostPolicy(const PolicyOptions &options, const kvc_target &target,
-             const Transformer &model, kvc_cache_kind cache,
+             const Transformer &model,
+             std::initializer_list<kvc_cache_kind> caches,
              std::optional<kvc_dtype> dtype = {});
 
   /// Before the layers of a sequence of `length` tokens.

@@ -58,9 +58,17 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
   } else {
     layers.resize(count);
   }
+  merged = file.find("layers.0.members.counts");
+  if (merged && !ofRows)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor 'layers.0.members.counts' goes with "
+               "'layers.0.lengths'",
+               path);
   for (size_t layer = 0; layer < count; ++layer) {
     readLayer(layer);
     readStates(layer);
+    if (merged)
+      readMembers(layer);
   }
   readMetadata();
 }
@@ -236,6 +244,65 @@ void LayerFile::readLayer(size_t index) {
   }
 }
 
+void LayerFile::readMembers(size_t index) {
+  LayerTensors &layer = layers[index];
+  const TensorView &counts = integers(index, "members.counts"),
+                   &rows = integers(index, "members.row"),
+                   &positions = integers(index, "members.position");
+  std::string norm = formatted("layers.{}.members.norm", index);
+  const TensorView &norms = file.at(norm);
+  auto numbers = [](const TensorView &tensor) {
+    return reinterpret_cast<const int32_t *>(tensor.data);
+  };
+  if (counts.shape[0] != kvHeads)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor 'layers.{}.members.counts' must have a number for "
+               "each of {} KV heads, got {}",
+               path(), index, kvHeads, counts.describe());
+  layer.memberCounts = numbers(counts);
+  for (uint32_t g = 0; g < kvHeads; ++g) {
+    if (layer.memberCounts[g] < 0)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: layers.{}.members.counts must be 0 or more, got {}",
+                 path(), index, layer.memberCounts[g]);
+    layer.members += uint64_t(layer.memberCounts[g]);
+  }
+  std::vector<uint64_t> shape{layer.members};
+  if (norms.dtype != "F32" || norms.shape != shape)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor '{}' must be F32 [{}], one for each member, got {}",
+               path(), norm, layer.members, norms.describe());
+  if (int64_t at = findNaN(norms, KVC_F32); at >= 0)
+    throw fail(KVC_BAD_ARGUMENT,
+               "{}: tensor '{}' must not hold NaN, got NaN at element {}",
+               path(), norm, at);
+  for (auto [name, tensor] :
+       {std::pair{"row", &rows}, std::pair{"position", &positions}})
+    if (tensor->shape != shape)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}: tensor 'layers.{}.members.{}' must be I32 [{}], one for "
+                 "each member, got {}",
+                 path(), index, name, layer.members, tensor->describe());
+  layer.memberRows = numbers(rows);
+  layer.memberPositions = numbers(positions);
+  layer.memberNorms = reinterpret_cast<const float *>(norms.data);
+  const int32_t *row = layer.memberRows, *position = layer.memberPositions;
+  for (uint32_t g = 0; g < kvHeads; ++g)
+    for (int32_t i = 0, last = -1; i < layer.memberCounts[g];
+         ++i, ++row, last = *position++) {
+      if (*row < 0 || *row >= layer.lengths[g])
+        throw fail(KVC_BAD_ARGUMENT,
+                   "{}: layers.{}.members.row must be below the head's rows "
+                   "({}), got {} in head {}",
+                   path(), index, layer.lengths[g], *row, g);
+      if (*position <= last || uint32_t(*position) >= tokens)
+        throw fail(KVC_BAD_ARGUMENT,
+                   "{}: layers.{}.members.position must ascend from 0 to {} in "
+                   "each head, got {} behind {} in head {}",
+                   path(), index, tokens - 1, *position, last, g);
+    }
+}
+
 void LayerFile::readStates(size_t index) {
   std::string prefix = formatted("layers.{}.state.", index);
   LayerTensors &layer = layers[index];
@@ -283,6 +350,7 @@ void LayerFile::readMetadata() {
     throw fail(KVC_BAD_ARGUMENT,
                "{}: metadata 'new' must be at most the {} queries of q, got {}",
                path(), queries, *newQueries);
+  since = readWhole("since", 0).value_or(0);
   ropeTheta = readNumber("rope_theta");
   if (ropeTheta && *ropeTheta < 0)
     throw fail(KVC_BAD_ARGUMENT,

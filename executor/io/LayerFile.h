@@ -23,9 +23,15 @@ struct LayerTensors {
   uint64_t rows = 0;                  // of all heads
   /// What rows carry, by name: F32 [rows], of a prompt [Hkv, T].
   std::map<std::string, const TensorView *> states;
+  // Of a merged cache: what its rows represent, head after head.
+  const int32_t *memberCounts = nullptr; // [Hkv]
+  const int32_t *memberRows = nullptr, *memberPositions = nullptr;
+  const float *memberNorms = nullptr;
+  uint64_t members = 0; // of all heads
 };
 
-/// A prompt, or a cache of rows: `lengths` and `positions` in every layer. Shapes are
+/// A prompt, or a cache of rows: `lengths` and `positions` in every layer; or a merged
+/// cache, with `members.counts` and its like in every layer, too. Shapes are
 /// checked against each other when the file is opened; no tensor holds NaN.
 class LayerFile {
 public:
@@ -33,13 +39,14 @@ public:
   explicit LayerFile(const std::string &path);
 
   std::vector<LayerTensors> layers;
-  bool ofRows = false;
+  bool ofRows = false, merged = false;
   uint32_t kvHeads = 0, headDim = 0, tokens = 0;
   uint32_t qHeads = 0, queries = 0; // 0 without queries
   uint32_t hidden = 0;              // D, 0 without output projections
   kvc_dtype dtype = KVC_F32;
   float scale = 0;                    // 0: the default
   std::optional<uint32_t> newQueries; // metadata 'new'
+  uint32_t since = 0;                 // metadata 'since'
   std::optional<double> ropeTheta;
   const std::string &path() const { return file.path; }
   /// K and V of all layers.
@@ -53,6 +60,7 @@ private:
   /// A whole number of the metadata.
   std::optional<uint32_t> readWhole(const char *name, uint32_t least) const;
   const TensorView &integers(size_t layer, const char *name);
+  void readMembers(size_t index);
   void readStates(size_t index);
   void readMetadata();
   std::optional<double> readNumber(const char *name) const;

@@ -35,6 +35,8 @@ public:
     session.unread = file.metadata.contains("new")
                          ? readNumber("new", session.position)
                          : session.position;
+    if (file.metadata.contains("since"))
+      session.since = readNumber("since", session.position);
     uint32_t kept = queries();
     if (kept)
       session.keepQueries(kept);
@@ -243,6 +245,7 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
                             {"architecture", config.architecture},
                             {"layers", formatted("{}", config.layers)},
                             {"position", formatted("{}", session.position)},
+                            {"since", formatted("{}", session.since)},
                             {"new", formatted("{}", session.unread)}})}});
 }
 

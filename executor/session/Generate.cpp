@@ -74,7 +74,9 @@ struct Policies {
   }
 
   void makeCache(std::optional<kvc_dtype> dtype) {
-    cache = engine.makeCacheCompressor(options.policy, dtype);
+    const PolicyOptions &later = options.later;
+    cache = engine.makeCacheCompressor(
+        later.policy.empty() ? options.policy : later, dtype);
     if (!options.dumpRuns.empty())
       dump.emplace(engine, cache->manifest(), options.dumpRuns);
   }

@@ -15,6 +15,8 @@ namespace kvc::rt {
 struct GenerateOptions {
   std::string model, target; // target as in makeEngine
   PolicyOptions policy;      // without a library: full cache
+  /// Of `every`, and for a loaded cache; without a library it is `policy`.
+  PolicyOptions later;
   std::string budget, keep;  // exactly one with a policy
   std::string prompt;        // text, used where `tokens` is empty
   std::vector<uint32_t> tokens;

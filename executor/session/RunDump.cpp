@@ -20,7 +20,8 @@ std::string RunDump::path(size_t run) const {
   return formatted("{}/{}.safetensors", folder, run);
 }
 
-void RunDump::begin(uint32_t length, uint32_t budget, uint32_t newTokens) {
+void RunDump::begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+                    uint32_t since) {
   Run &run = runs.emplace_back();
   run.queries = manifest.queriesOf(length, newTokens);
   run.metadata = {
@@ -30,6 +31,8 @@ void RunDump::begin(uint32_t length, uint32_t budget, uint32_t newTokens) {
        formatted("{}", 1.0 / std::sqrt(double(engine.config.headDim)))}};
   if (manifest.leastQueries)
     run.metadata["new"] = formatted("{}", newTokens);
+  if (manifest.reads(Argument::since))
+    run.metadata["since"] = formatted("{}", since);
 }
 
 void RunDump::addRows(uint32_t layer, const Cache &cache,

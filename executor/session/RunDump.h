@@ -21,7 +21,8 @@ public:
   RunDump(const Engine &engine, const Manifest &manifest, std::string folder);
 
   /// Before the layers of a run.
-  void begin(uint32_t length, uint32_t budget, uint32_t newTokens);
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+             uint32_t since);
   void addRows(uint32_t layer, const Cache &cache,
                const RecentQueries *queries);
   void addKept(uint32_t layer, const KeptSequence &kept);

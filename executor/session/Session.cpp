@@ -17,8 +17,9 @@ Session::Session(const Session &other)
     : engine(other.engine), cache(other.cache->copy()),
       position(other.position), logits(other.logits),
       queries(other.queries ? other.queries->copy() : nullptr),
-      unread(other.unread), peakBytes(other.peakBytes),
-      overTime(other.overTime), sinceRun(other.sinceRun) {}
+      unread(other.unread), since(other.since), peakBytes(other.peakBytes),
+      overTime(other.overTime), sinceRun(other.sinceRun),
+      behindPrompt(other.behindPrompt) {}
 
 void Session::watch(const PolicyOverTime &policy) {
   overTime = policy;
@@ -94,13 +95,15 @@ void Session::step(const std::vector<uint32_t> &tokens, uint32_t budget,
 }
 
 void Session::beginRun(uint32_t length, uint32_t budget, uint32_t more) {
-  overTime.policy->begin(length, budget, unread + more);
+  overTime.policy->begin(length, budget, unread + more, since);
   if (overTime.dump)
-    overTime.dump->begin(length, budget, unread + more);
+    overTime.dump->begin(length, budget, unread + more, since);
+  running = behindPrompt ? unread + more : 0;
 }
 
 void Session::finishRun() {
   overTime.policy->finish();
+  since += running;
   ranPolicy(overTime.policy->manifest());
 }
 
@@ -212,6 +215,7 @@ void Session::readPieces(const std::vector<uint32_t> &tokens,
                          Engine::LogitsOf of,
                          const std::function<void()> &then) {
   uint32_t every = overTime.policy ? overTime.every : 0;
+  behindPrompt = true;
   for (size_t first = 0; first < tokens.size();) {
     size_t count = tokens.size() - first;
     uint32_t budget = 0;

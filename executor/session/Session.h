@@ -83,6 +83,8 @@ public:
   /// Newest tokens whose queries no policy has had that adds what is new to what rows
   /// carry.
   uint32_t unread = 0;
+  /// Tokens behind the prompt that runs of a policy have had.
+  uint32_t since = 0;
   /// The most that the cache has held at any time, of the layer that is being read
   /// all new tokens.
   size_t peakBytes = 0;
@@ -90,6 +92,7 @@ public:
 private:
   PolicyOverTime overTime = {};
   uint32_t sinceRun = 0; // tokens behind the prompt since the policy ran
+  uint32_t running = 0;  // new tokens of the run that goes on, where behind the prompt
 
   void readRanking(const std::vector<uint32_t> &tokens, const Budget &budget,
                    const PrefillOptions &options);
@@ -104,6 +107,7 @@ private:
   bool needsRun(uint32_t length, uint32_t budget) const;
   /// Before the layers of a run of it, with `more` tokens that are still to be read.
   void beginRun(uint32_t length, uint32_t budget, uint32_t more);
+  bool behindPrompt = false;
   void finishRun();
   void evict(uint32_t layer);
   /// Reads tokens in pieces that end where the policy runs; behind each `then`.

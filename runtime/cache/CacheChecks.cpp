@@ -4,6 +4,8 @@
 #include "runtime/base/DType.h"
 #include "runtime/cache/CacheView.h"
 
+#include <algorithm>
+
 using namespace kvc::rt;
 
 static int32_t positionAt(const HeadPlane &places, uint32_t row) {
@@ -146,6 +148,22 @@ void CacheView::checkMembers(uint32_t s, uint32_t g) const {
                  "got {}",
                  s, g, length - 1, table->positions[i]);
   }
+}
+
+void CacheView::checkMemberOrder(uint32_t end) const {
+  for (uint32_t s = 0; s < view.batch; ++s)
+    for (uint32_t g = 0; g < view.kv_heads; ++g) {
+      const int32_t *position = table->positions + membersAt(s, g);
+      for (int32_t i = 0, last = -1; i < memberCount(s, g); ++i) {
+        if (position[i] <= last || uint32_t(position[i]) >= end)
+          throw fail(KVC_BAD_ARGUMENT,
+                     "sequence {}, head {}: members' positions must ascend "
+                     "from 0 to {}, got {} behind {}",
+                     s, g, std::min<int64_t>(length(s), end) - 1, position[i],
+                     last);
+        last = position[i];
+      }
+    }
 }
 
 void CacheView::checkRows() const {

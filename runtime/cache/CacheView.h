@@ -89,6 +89,9 @@ public:
   /// or a table leads out of the memory, positions do not ascend, or a member has no
   /// row.
   void checkRows() const;
+  /// That the members of a head are in ascending order of position, each below `end`;
+  /// they have been checked as rows' members.
+  void checkMemberOrder(uint32_t end) const;
   /// As far as writing `rows` rows behind those of every head needs them.
   void checkRoom(uint32_t rows) const;
   /// Throws where rows that are written would overlap by the view's strides.

@@ -24,6 +24,11 @@ std::optional<Argument> kvc::rt::findArgument(std::string_view name) {
   return std::nullopt;
 }
 
+/// What the rows of a merged cache represent; nothing of others.
+static kvc_member_table membersOf(const kvc_cache_view &cache) {
+  return cache.members ? *cache.members : kvc_member_table{};
+}
+
 // A slot is a pointer, an int64 or, in its low half, a float.
 static uint64_t slot(const void *pointer) {
   return reinterpret_cast<uint64_t>(pointer);

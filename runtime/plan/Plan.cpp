@@ -31,9 +31,10 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                "max_tokens * kv_heads below 2^31, got {}, {} and {} tokens",
                KVC_MAX_KV_HEADS, options.max_batch, options.kv_heads,
                options.max_tokens);
-  if (uint32_t(options.cache) > KVC_PAGED)
+  if (uint32_t(options.cache) > KVC_MERGED)
     throw fail(KVC_BAD_ARGUMENT,
-               "cache must be 0 (dense), 1 (ragged) or 2 (paged), got {}",
+               "cache must be 0 (dense), 1 (ragged), 2 (paged) or 3 (merged), "
+               "got {}",
                int(options.cache));
   if (uint32_t(options.into) > KVC_PAGED)
     throw fail(KVC_BAD_ARGUMENT,
@@ -45,6 +46,7 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                                {Argument::table, KVC_READS_TABLE},
                                {Argument::state, KVC_READS_STATE},
                                {Argument::k_raw, KVC_READS_RAW_KEYS},
+                               {Argument::rope, KVC_READS_ANGLES},
                                {Argument::member_rows, KVC_MERGES}})
     inputs |= module.manifest.reads(argument) ? unsigned(bit) : 0;
   if (module.manifest.leastQueries)
@@ -64,7 +66,8 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
 /// As --shape has it; a dense cache and packed rows go without saying.
 static std::string shapeText(uint32_t headDim, uint32_t group, kvc_dtype dtype,
                              kvc_cache_kind cache, kvc_cache_kind into) {
-  static constexpr const char *caches[] = {"", ",cache=ragged", ",cache=paged"};
+  static constexpr const char *caches[] = {"", ",cache=ragged", ",cache=paged",
+                                           ",cache=merged"};
   static constexpr const char *intos[] = {"", ",into=ragged", ",into=paged"};
   return formatted("head_dim={},group={},dtype={}{}{}", headDim, group,
                    dtypeName(dtype), caches[cache], intos[into]);

@@ -57,6 +57,9 @@ private:
                  uint32_t batch) const;
   void check(const kvc_layer_args &args, kvc::rt::Phase first,
              kvc::rt::Phase last) const;
+  /// What comes with merged rows.
+  void checkMembers(const kvc_layer_args &args,
+                    const kvc::rt::CacheView &view) const;
   void checkPacked(const kvc_layer_args &args) const;
   void checkNewQueries(const kvc_layer_args &args) const;
   void checkAligned(const void *base, const char *name) const;

@@ -66,9 +66,12 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
   const kvc_cache_view &cache = view.fields();
   checkView(view, options.cache, args.batch);
   notNull(cache.lengths, "cache.lengths");
-  if (view.members())
-    throw fail(KVC_UNSUPPORTED, "cache.members must be null: policies do not "
-                                "read merged rows yet");
+  if (view.members() && options.cache != KVC_MERGED)
+    throw fail(KVC_BAD_ARGUMENT, "cache.members must be null: the plan is for "
+                                 "rows that are not merged");
+  if (!view.members() && options.cache == KVC_MERGED)
+    throw fail(KVC_BAD_ARGUMENT,
+               "cache.members must not be null: the plan is for merged rows");
   if (args.k.data || args.v.data || args.lengths)
     throw fail(KVC_BAD_ARGUMENT,
                "k, v and lengths must be null where a cache is given");
@@ -81,14 +84,36 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
                  name);
   checkStride(cache.k.page_stride, "cache.k");
   checkStride(cache.v.page_stride, "cache.v");
+  if (view.members())
+    checkMembers(args, view);
   if (!module.device->onHost())
     return;
   view.checkRows();
+  if (view.members())
+    view.checkMemberOrder(inputs & KVC_READS_ANGLES ? args.rope_positions
+                                                    : UINT32_MAX);
   for (uint32_t s = 0; s < cache.batch; ++s)
     if (view.length(s) < 1 || uint32_t(view.length(s)) > args.tokens)
       throw fail(KVC_EXCEEDS_LIMITS,
                  "sequence {}: the length must be 1 to {} (tokens), got {}", s,
                  args.tokens, view.length(s));
+}
+
+void kvc_plan::checkMembers(const kvc_layer_args &args,
+                            const CacheView &view) const {
+  const kvc_member_table &table = *view.members();
+  if (inputs & KVC_READS_ANGLES)
+    notNull(args.rope, "rope");
+  auto apart = [](const void *ours, const void *theirs, const char *name) {
+    if (ours && ours == theirs)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{} must not be the cache's, which kernels read to the end",
+                 name);
+  };
+  apart(args.member_rows, table.rows, "member_rows");
+  apart(args.member_positions, table.positions, "member_positions");
+  apart(args.member_norms, table.norms, "member_norms");
+  apart(args.member_counts, table.counts, "member_counts");
 }
 
 void kvc_plan::checkNewQueries(const kvc_layer_args &args) const {

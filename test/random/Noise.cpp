@@ -192,6 +192,8 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
       size = reference::reduceHeads(size, kind);
       order = orderOfTerms(operand, 1, terms);
       break;
+    case ReduceAxis::Members: // prompts have none
+      break;
     }
   } else if (auto pool = dyn_cast<PoolOp>(op)) {
     terms = width = int64_t(operands[1]->data[0]);

@@ -216,5 +216,18 @@ int kvc::interpret(const InterpretOptions &options, DialectRegistry &registry) {
       rows.emplace_back(to.begin() + at, to.begin() + at + past);
     printer.rows("destination", rows);
   }
+  if (!kept->members.empty()) {
+    std::vector<std::vector<int64_t>> rows, positions;
+    for (const auto &head : kept->members) {
+      rows.emplace_back();
+      positions.emplace_back();
+      for (const reference::Kept::Member &member : head) {
+        rows.back().push_back(member.row);
+        positions.back().push_back(member.position);
+      }
+    }
+    printer.rows("members", positions);
+    printer.rows("of rows", rows);
+  }
   return writeOutput(printer.text(), options.output);
 }

@@ -111,6 +111,9 @@ void kvc::rt::addGenerate(CLI::App &app, std::function<int()> &run) {
   auto *every = command->add_option(
       "--every", o.every, "Evict behind the prompt every so many tokens");
   every->check(wholeNumber(1, 1 << 30))->needs(policy);
+  name(command, "--every-policy", o.later.policy,
+       "Library of the policy that --every runs, where it is another")
+      ->needs(every);
   name(command, "--save-cache", o.saveCache,
        "File for the cache behind the prompt");
   command->add_option("--max-new-tokens", o.maxNewTokens, "Default 64")

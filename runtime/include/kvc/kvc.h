@@ -62,7 +62,8 @@ typedef enum kvc_target_kind {
 typedef enum kvc_cache_kind {
   KVC_DENSE = 0,
   KVC_RAGGED = 1,
-  KVC_PAGED = 2
+  KVC_PAGED = 2,
+  KVC_MERGED = 3 /* of a plan: a dense or ragged view with members */
 } kvc_cache_kind;
 
 typedef struct kvc_module kvc_module;
@@ -127,6 +128,7 @@ enum {
   KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
   KVC_MERGES = 16, /* rows hold merged keys before RoPE, and there is a table of
                     * what each row represents */
+  KVC_READS_ANGLES = 64, /* cosines and sines of positions */
   KVC_READS_NEW_QUERIES = 32 /* as many queries as are new: kvc_layer_args.new_queries
                               * says so, else those of the whole sequence */
 };
@@ -263,6 +265,15 @@ typedef struct kvc_layer_args {
    * more; where heads share a table and slots, head 0 has those without a row of any
    * head, and the others have none. */
   int32_t *freed_pages;
+  /* Plans of merged caches (cache.members). Member tables that come in are in ascending
+   * order of position, one member for a position; those that go out must lie elsewhere.
+   * rope: device f32 [rope_positions, head_dim / 2, 2], cosine and sine of every angle of
+   * a position, as kvc_attend has them. since: device [batch], how many tokens earlier
+   * runs of this layer have had behind the prompt, for policies that ask (kvc.since);
+   * null: 0. */
+  const float *rope;
+  uint32_t rope_positions;
+  const int32_t *since;
 } kvc_layer_args;
 
 /* `stream` is a CUstream, ignored on the host. Score and select fill indices,
