@@ -16,6 +16,7 @@
 // RUN: kvc-opt %t/drawn.mlir --interpret --input %t/room.json | FileCheck %s --match-full-lines --check-prefix=ROOM
 // ROOM:      kept 0: 0 3 4
 // ROOM-NEXT: carried sum 0: 0.6 0.2 0.2
+// ROOM-NEXT: destination 0: -1 -1 -1 -1 -1
 // ROOM-NEXT: members 0: 2 3 4
 // ROOM-NEXT: of rows 0: 0 3 4
 
@@ -27,13 +28,13 @@
 // The largest and the mean of a row's members; each has its own key: norm times the row's, turned
 // by its position, a radian a token.
 // RUN: kvc-opt %t/turned.mlir --interpret --input %t/turned.json --trace | FileCheck %s --check-prefix=TURNED
+// TURNED: %s = kvc.since: 3
 // TURNED: %z = kvc.attention: query_heads 1, query 1, member 4
 // TURNED-NEXT: 0 0: 1 1.08060461 -1.24844051 -4.94996248
 // TURNED: %m = kvc.reduce: kv_heads 1, past 4
 // TURNED-NEXT: 0: 1.08060461 0 0 -4.94996248
-// TURNED: %a = kvc.reduce
+// TURNED: %a = kvc.reduce: kv_heads 1, past 4
 // TURNED-NEXT: 0: 0.277388034 0 0 -4.94996248
-// TURNED: %s = kvc.since: 3
 
 //--- drawn.mlir
 !s = tensor<?x?xf32>
