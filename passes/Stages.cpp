@@ -121,7 +121,8 @@ LogicalResult Stages::assign(PolicyOp policy) {
   Block &body = policy.getBody().front();
   if (failed(checkRows(body)) || failed(checkSegments(body)))
     return failure();
-  if (failed(assignMembers(body)) || failed(assignCarried(body)))
+  assignMembers(body);
+  if (failed(assignCarried(body)))
     return failure();
   for (Operation &op : body)
     if (!stageOf.count(&op) && !computeCheap(&op))
@@ -134,19 +135,10 @@ static bool hasMembers(Type type) {
 }
 
 /// What members have is computed in one walk over them, in front of all else.
-LogicalResult Stages::assignMembers(Block &body) {
-  for (Operation &op : body) {
-    if (llvm::none_of(op.getResultTypes(), hasMembers) || computeCheap(&op))
-      continue;
-    // A number per head is made of rows, which come behind it.
-    for (Value operand : op.getOperands())
-      if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
-          tensor && !hasMembers(tensor))
-        return op.emitOpError("sets members against rows: what members have is "
-                              "computed from attention alone");
-    stageOf[&op] = ofMembers;
-  }
-  return success();
+void Stages::assignMembers(Block &body) {
+  for (Operation &op : body)
+    if (llvm::any_of(op.getResultTypes(), hasMembers) && !computeCheap(&op))
+      stageOf[&op] = ofMembers;
 }
 
 /// True for what is made, row by row, from what rows carry and nothing else: it is

@@ -74,7 +74,7 @@ private:
   llvm::DenseMap<int, Cut> cutOf;
 
   bool computeCheap(mlir::Operation *op) const;
-  llvm::LogicalResult assignMembers(mlir::Block &body);
+  void assignMembers(mlir::Block &body);
   llvm::LogicalResult assignCarried(mlir::Block &body);
   bool joinsCarried(mlir::Operation *op) const;
   int place(mlir::Operation *op);

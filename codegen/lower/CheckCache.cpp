@@ -74,7 +74,20 @@ static LogicalResult checkMembers(PolicyOp policy, const Shape &shape) {
   return failure(result.wasInterrupted());
 }
 
+/// RoPE turns the halves of a key against each other.
+static LogicalResult checkTurned(PolicyOp policy, const Shape &shape) {
+  WalkResult result = policy.walk([&](MemberKeysOp op) {
+    if (shape.headDim % 2 == 0)
+      return WalkResult::advance();
+    op.emitOpError("needs an even head_dim, got ") << shape.headDim;
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult kvc::checkCache(PolicyOp policy, const Shape &shape) {
+  if (failed(checkTurned(policy, shape)))
+    return failure();
   if (shape.cache != CacheKind::Merged && failed(checkMembers(policy, shape)))
     return failure();
   if (!shape.hasRows() && shape.into == Into::Packed)

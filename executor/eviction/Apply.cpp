@@ -7,6 +7,7 @@
 #include "runtime/base/Failure.h"
 #include "executor/eviction/Evictor.h"
 #include "executor/eviction/HeadTable.h"
+#include "executor/eviction/MergedRows.h"
 #include "executor/io/LayerFile.h"
 #include "executor/model/Rope.h"
 #include "executor/eviction/MetricsReport.h"
@@ -113,7 +114,8 @@ void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
           std::tuple{"wo", scored && manifest.reads(Argument::wo), tensors.wo},
           // Merging policies write keys before RoPE, also of what they just
           // keep.
-          std::tuple{"k_raw", manifest.reads(Argument::k_raw), tensors.kRaw}})
+          std::tuple{"k_raw", manifest.reads(Argument::k_raw) && !file.merged,
+                     tensors.kRaw}})
       if (wanted && !tensor)
         throw fail(KVC_BAD_ARGUMENT, "{}: tensor 'layers.{}.{}' is missing",
                    file.path(), layer, name);
@@ -144,17 +146,7 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
   out[prefix + "indices"] = TensorData::of("I32", {rows}, kept.indices);
   out[prefix + "k"] = {type, {rows, file.headDim}, kept.k};
   out[prefix + "v"] = {type, {rows, file.headDim}, kept.v};
-  if (const MemberTable &members = kept.members; !members.counts.empty()) {
-    uint64_t entries = members.rows.size();
-    out[prefix + "members.counts"] =
-        TensorData::of("I32", {heads}, members.counts);
-    out[prefix + "members.row"] =
-        TensorData::of("I32", {entries}, members.rows);
-    out[prefix + "members.position"] =
-        TensorData::of("I32", {entries}, members.positions);
-    out[prefix + "members.norm"] =
-        TensorData::of("F32", {entries}, members.norms);
-  }
+  addMembers(out, prefix, kept.members);
   if (file.ofRows)
     out[prefix + "positions"] = TensorData::of("I32", {rows}, kept.positions);
   else if (state) // rows of a prompt are tokens
@@ -181,18 +173,6 @@ std::vector<float> anglesOf(const LayerFile &file, uint32_t positions) {
   for (uint32_t position = 0; position < positions; ++position)
     rope.angles(&angles[size_t(position) * file.headDim], position);
   return angles;
-}
-
-MemberTable tableOf(const LayerTensors &layer, uint32_t heads) {
-  MemberTable table;
-  auto copy = [](auto &to, const auto *from, uint64_t count) {
-    to.assign(from, from + count);
-  };
-  copy(table.counts, layer.memberCounts, heads);
-  copy(table.rows, layer.memberRows, layer.members);
-  copy(table.positions, layer.memberPositions, layer.members);
-  copy(table.norms, layer.memberNorms, layer.members);
-  return table;
 }
 
 } // namespace

@@ -33,33 +33,6 @@ static kvc_cache_kind chooseCache(const Manifest &manifest,
   return std::data(kinds)[kinds.size() - 1];
 }
 
-RaggedCache::Members kvc::rt::membersOf(const MemberTable &table,
-                                        uint32_t position) {
-  RaggedCache::Members result;
-  size_t at = 0;
-  for (int32_t count : table.counts) {
-    auto &head = result.emplace_back();
-    for (int32_t i = 0; i < count; ++i, ++at)
-      head.push_back({uint32_t(table.rows[at]),
-                      position + uint32_t(table.positions[at]),
-                      table.norms[at]});
-  }
-  return result;
-}
-
-MemberTable kvc::rt::tableOf(const RaggedCache::Members &members) {
-  MemberTable table;
-  for (const auto &head : members) {
-    table.counts.push_back(int32_t(head.size()));
-    for (const Member &member : head) {
-      table.rows.push_back(int32_t(member.row));
-      table.positions.push_back(int32_t(member.position));
-      table.norms.push_back(member.norm);
-    }
-  }
-  return table;
-}
-
 HostPolicy::HostPolicy(const PolicyOptions &options, const kvc_target &target,
                        const Transformer &model,
                        std::initializer_list<kvc_cache_kind> caches,

@@ -5,6 +5,7 @@
 
 #include "executor/engine/Engine.h"
 #include "executor/eviction/Evictor.h"
+#include "executor/eviction/MergedRows.h"
 #include "executor/model/Transformer.h"
 
 #include <list>
@@ -23,10 +24,6 @@ private:
   const kvc_dtype type;
   std::list<std::vector<std::byte>> narrowed;
 };
-
-/// A policy's table as a cache has it, positions counted from `position`, and back.
-RaggedCache::Members membersOf(const MemberTable &table, uint32_t position);
-MemberTable tableOf(const RaggedCache::Members &members);
 
 /// What a policy needs from layer to layer, whether it compresses a prompt or a cache.
 class HostPolicy {

@@ -3,6 +3,7 @@
 #include "executor/session/CacheFile.h"
 
 #include "runtime/base/Failure.h"
+#include "executor/eviction/MergedRows.h"
 #include "executor/io/Safetensors.h"
 
 #include <charconv>
@@ -218,25 +219,7 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
     for (const auto &[name, numbers] : layer.states)
       tensors[prefix + "state." + name] =
           TensorData::of("F32", {rows}, numbers);
-    if (layer.members.empty())
-      continue;
-    std::vector<int32_t> counts, row, place;
-    std::vector<float> norm;
-    for (const auto &head : layer.members) {
-      counts.push_back(int32_t(head.size()));
-      for (const Member &member : head) {
-        row.push_back(int32_t(member.row));
-        place.push_back(int32_t(member.position));
-        norm.push_back(member.norm);
-      }
-    }
-    tensors[prefix + "members.counts"] =
-        TensorData::of("I32", {config.kvHeads}, counts);
-    tensors[prefix + "members.row"] = TensorData::of("I32", {row.size()}, row);
-    tensors[prefix + "members.position"] =
-        TensorData::of("I32", {place.size()}, place);
-    tensors[prefix + "members.norm"] =
-        TensorData::of("F32", {norm.size()}, norm);
+    addMembers(tensors, prefix, tableOf(layer.members));
   }
   tensors["logits"] = TensorData::of("F32", {config.vocab}, session.logits);
   writeFiles(

@@ -4,6 +4,7 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
+#include "executor/eviction/MergedRows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +34,10 @@ void RunDump::begin(uint32_t length, uint32_t budget, uint32_t newTokens,
     run.metadata["new"] = formatted("{}", newTokens);
   if (manifest.reads(Argument::since))
     run.metadata["since"] = formatted("{}", since);
+  // The format's angles are unscaled.
+  if (manifest.reads(Argument::rope) &&
+      engine.config.ropeScaling.kind == RopeScaling::Kind::None)
+    run.metadata["rope_theta"] = formatted("{}", engine.config.ropeTheta);
 }
 
 void RunDump::addRows(uint32_t layer, const Cache &cache,
@@ -49,6 +54,7 @@ void RunDump::addRows(uint32_t layer, const Cache &cache,
       TensorData::of("I32", {count}, rows.positions);
   tensors[prefix + "k"] = TensorData::of(dtype, {count, d}, rows.k);
   tensors[prefix + "v"] = TensorData::of(dtype, {count, d}, rows.v);
+  addMembers(tensors, prefix, tableOf(rows.members));
   auto put = [&](const char *name, std::vector<uint64_t> shape,
                  const std::vector<float> &values) {
     tensors[prefix + name] =
@@ -81,6 +87,7 @@ void RunDump::addKept(uint32_t layer, const KeptSequence &kept) {
       TensorData::of("I32", {kept.counts.size()}, kept.counts);
   tensors[prefix + "positions"] =
       TensorData::of("I32", {kept.positions.size()}, kept.positions);
+  addMembers(tensors, prefix, kept.members);
   for (size_t j = 0; j < kept.states.size(); ++j)
     tensors[prefix + "state." + manifest.states[j]] =
         TensorData::of("F32", {kept.states[j].size()}, kept.states[j]);

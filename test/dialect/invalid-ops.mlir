@@ -132,3 +132,38 @@ kvc.policy @carried_twice {
   // expected-error @+1 {{what is carried must have a name of its own, got 'n' twice}}
   kvc.keep %all carry("n" = %n : tensor<?x?xf32>, "n" = %n : tensor<?x?xf32>) : tensor<?x?xi1>
 }
+
+// -----
+
+// ReduceOp C1
+kvc.policy @members_of_queries {
+  %n = kvc.new_queries
+  %a = kvc.attention last(%n) members : tensor<?x?x?xf32>
+  // expected-error @+1 {{over members needs rank 2, got 'tensor<?x?x?xf32>'}}
+  %x = kvc.reduce sum members %a : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
+  %t = arith.constant true
+  %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
+// KernelOp C6: members are not selected.
+kvc.policy @kernel_of_members {
+  // expected-error @+1 {{of kind spans cannot be of_members}}
+  kvc.kernel spans of_members "spans0"() : () -> () {
+    kvc.yield
+  }
+  kvc.done
+}
+
+// -----
+
+// KernelOp C6: without keys there is nothing to attend to.
+kvc.policy @kernel_without_keys {
+  // expected-error @+1 {{of_members goes with keys}}
+  kvc.kernel columns of_members "members"() : () -> () {
+    kvc.yield
+  }
+  kvc.done
+}

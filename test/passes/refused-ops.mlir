@@ -91,3 +91,19 @@ kvc.policy @over_nothing {
   %k = kvc.topk %n, %s : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// AttentionOp C4: one or the other.
+kvc.policy @rows_and_members {
+  %n = kvc.new_queries
+  %a = kvc.attention last(%n) : tensor<?x?x?xf32>
+  // expected-error @+1 {{of members cannot be in a policy that reads that of rows, too}}
+  %m = kvc.attention last(%n) members : tensor<?x?x?xf32>
+  %r = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %s = kvc.reduce sum queries %m : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %r : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}

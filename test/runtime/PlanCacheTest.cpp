@@ -12,8 +12,6 @@ public:
   explicit Call(kvc_cache_kind kind) : PlannedRows(kind) {
     layer.positions_out = numbers;
   }
-
-  kvc_member_table members = {};
 };
 
 /// With what `change` does to it, the call fails with this.
@@ -41,10 +39,10 @@ TEST(PlanCache, None) {
 
 TEST(PlanCache, Kind) {
   Call unknown(KVC_RAGGED);
-  unknown.options.cache = kvc_cache_kind(3);
+  unknown.options.cache = kvc_cache_kind(4);
   EXPECT_EQ(unknown.create(), KVC_BAD_ARGUMENT);
-  EXPECT_EQ(Call::error(),
-            "cache must be 0 (dense), 1 (ragged) or 2 (paged), got 3");
+  EXPECT_EQ(Call::error(), "cache must be 0 (dense), 1 (ragged), 2 (paged) or "
+                           "3 (merged), got 4");
   Call other(KVC_RAGGED);
   other.options.cache = KVC_PAGED;
   EXPECT_EQ(other.create(), KVC_UNSUPPORTED);
@@ -120,8 +118,37 @@ TEST(PlanCache, MergedRows) {
                         call.numbers,        1};
         call.cache.members = &call.members;
       },
-      KVC_UNSUPPORTED,
-      "cache.members must be null: policies do not read merged rows yet");
+      KVC_BAD_ARGUMENT,
+      "cache.members must be null: the plan is for rows that are not merged");
+}
+
+TEST(PlanCache, PlansOfMergedRows) {
+  Call good(KVC_MERGED);
+  EXPECT_EQ(good.evict(), KVC_OK) << Call::error();
+  auto bad = [](std::function<void(Call &)> change, const std::string &error) {
+    refuses(KVC_MERGED, change, KVC_BAD_ARGUMENT, error);
+  };
+  bad([](Call &call) { call.cache.members = nullptr; },
+      "cache.members must not be null: the plan is for merged rows");
+  bad([](Call &call) { call.layer.rope = nullptr; }, "rope must not be null");
+  auto own = [&](auto field, auto theirs, const char *name) {
+    bad([=](Call &call) { call.layer.*field = call.members.*theirs; },
+        std::string(name) +
+            " must not be the cache's, which kernels read to the end");
+  };
+  own(&kvc_layer_args::member_rows, &kvc_member_table::rows, "member_rows");
+  own(&kvc_layer_args::member_positions, &kvc_member_table::positions,
+      "member_positions");
+  own(&kvc_layer_args::member_norms, &kvc_member_table::norms, "member_norms");
+  own(&kvc_layer_args::member_counts, &kvc_member_table::counts,
+      "member_counts");
+  // As a row's members they are right, but not in order.
+  bad([](Call &call) { call.memberPositions[1] = 0; },
+      "sequence 0, head 0: members' positions must ascend from 0 to 99, got 0 "
+      "behind 0");
+  bad([](Call &call) { call.layer.rope_positions = 99; },
+      "sequence 0, head 0: members' positions must ascend from 0 to 98, got 99 "
+      "behind 40");
 }
 
 TEST(PlanCache, Alignment) {

@@ -14,7 +14,9 @@ namespace kvc::test {
 /// A policy of one kernel. What is dense, or packed, the manifest does not say.
 inline std::string manifestOfRows(kvc_cache_kind cache, kvc_cache_kind into) {
   auto field = [](const char *name, kvc_cache_kind kind) -> std::string {
-    const char *word = kind == KVC_PAGED ? "paged" : "ragged";
+    const char *word = kind == KVC_PAGED    ? "paged"
+                       : kind == KVC_MERGED ? "merged"
+                                            : "ragged";
     return kind ? rt::formatted("\"{}\": \"{}\", ", name, word) : "";
   };
   return R"({"format": 2, "policy": "test", "queries": 0, "window": 4,
@@ -22,7 +24,8 @@ inline std::string manifestOfRows(kvc_cache_kind cache, kvc_cache_kind into) {
     "variants": [{"head_dim": 64, "group": 2, "dtype": "f32", )" +
          field("cache", cache) + field("into", into) +
          R"("vector": 4, "kernels": [{"name": "score", "kind": "columns",
-    "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": ["k"],
+    "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": [)" +
+         (cache == KVC_MERGED ? R"("k", "rope", "member_rows")" : R"("k")") + R"(],
     "skipped_with_lse": false}]}]})";
 }
 
@@ -35,6 +38,8 @@ public:
     options.cache = kind;
     options.into = into;
     cache = viewOf(kind);
+    if (kind == KVC_MERGED)
+      addMembers();
     layer.k = layer.v = {};
     layer.lengths = nullptr;
     layer.cache = &cache;
@@ -43,7 +48,7 @@ public:
   kvc_cache_view viewOf(kvc_cache_kind kind) {
     kvc_cache_view view = {};
     view.struct_size = sizeof view;
-    view.kind = kind;
+    view.kind = kind == KVC_MERGED ? KVC_RAGGED : kind;
     view.dtype = KVC_F32;
     view.batch = 1;
     view.kv_heads = 2;
@@ -64,6 +69,22 @@ public:
     return view;
   }
 
+  /// Head 0 has four members, head 1 two; and places for those of the result.
+  void addMembers() {
+    members = {sizeof members, memberRows, memberPositions,
+               norms,          memberCounts, 4};
+    cache.members = &members;
+    layer.rope = angles;
+    layer.rope_positions = 100;
+    layer.member_rows = layer.member_positions = layer.member_counts = numbers;
+    layer.member_norms = norms + 8;
+    layer.member_capacity = 4;
+  }
+
+  kvc_member_table members = {};
+  int32_t memberRows[8] = {0, 0, 1, 2, 0, 1, 0, 0}, memberCounts[2] = {4, 2},
+          memberPositions[8] = {0, 7, 40, 99, 0, 99, 0, 0};
+  float norms[16] = {}, angles[100 * 64] = {};
   alignas(256) char values[8 * 64 * 4];
   int32_t counts[2] = {3, 2}, offsets[2] = {0, 4}, lengths[1] = {100},
           positions[8] = {0, 40, 99, 0, 7, 99, 0, 0}, table[4] = {3, 1, 0, 2};
