@@ -131,7 +131,8 @@ LogicalResult ReduceOp::inferAxes(ArrayRef<AxisList> operands,
     return success();
   case ReduceAxis::Heads:
     if (results[0].back() == Axis::Member) // C4
-      return emitOpError("over heads needs a value per row, got one per member");
+      return emitOpError(
+          "over heads needs a value per row, got one per member");
     results[0].front() = Axis::OneHead;
     return success();
   case ReduceAxis::Tokens:

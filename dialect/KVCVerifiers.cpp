@@ -91,7 +91,7 @@ LogicalResult BroadcastOp::verify() {
   Type element = tensor ? tensor.getElementType() : from;
   Type wanted = cast<RankedTensorType>(getType()).getElementType();
   if (element.isIndex() && !tensor)
-    element = IntegerType::get(getContext(), 32);
+    element = wanted.isF32() ? wanted : IntegerType::get(getContext(), 32);
   if (element != wanted) // C1
     return emitOpError("element types must be equal, got ")
            << element << " and " << wanted;

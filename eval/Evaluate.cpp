@@ -122,8 +122,11 @@ public:
         if (options.rerank)
           cell.overTime = engine->makeCacheCompressor(library, {});
         else if (options.every)
-          cell.overTime =
-              engine->makeCacheCompressor(library, cell.compressor->dtype());
+          cell.overTime = engine->makeCacheCompressor(
+              options.everyPolicy.empty()
+                  ? library
+                  : PolicyOptions{options.everyPolicy, options.table, true},
+              cell.compressor->dtype());
       }
     }
   }
@@ -193,29 +196,33 @@ private:
                           {"target", engine->target()},
                           {"dtype", dtypeName(cell.runner()->dtype())}});
     }
-    return {{"format", 1},
-            {"model",
-             {{"path", options.model},
-              {"architecture", config.architecture},
-              {"layers", config.layers},
-              {"q_heads", config.qHeads},
-              {"kv_heads", config.kvHeads},
-              {"head_dim", config.headDim}}},
-            {"target", engine->target()},
-            {"policies", policies},
-            {"budgets", options.budgets},
-            {"tasks", options.tasks},
-            {"aware", options.aware},
-            {"agnostic", options.agnostic},
-            {"chunk", options.chunk},
-            {"evict_between", options.evictBetween},
-            {"rerank", options.rerank},
-            {"every", options.every},
-            {"table", options.table},
-            {"limit", options.task.limit},
-            {"length", options.task.length},
-            {"seed", options.task.seed},
-            {"details", options.details}};
+    json setup = {{"format", 1},
+                  {"model",
+                   {{"path", options.model},
+                    {"architecture", config.architecture},
+                    {"layers", config.layers},
+                    {"q_heads", config.qHeads},
+                    {"kv_heads", config.kvHeads},
+                    {"head_dim", config.headDim}}},
+                  {"target", engine->target()},
+                  {"policies", policies},
+                  {"budgets", options.budgets},
+                  {"tasks", options.tasks},
+                  {"aware", options.aware},
+                  {"agnostic", options.agnostic},
+                  {"chunk", options.chunk},
+                  {"evict_between", options.evictBetween},
+                  {"rerank", options.rerank},
+                  {"every", options.every},
+                  {"table", options.table},
+                  {"limit", options.task.limit},
+                  {"length", options.task.length},
+                  {"seed", options.task.seed},
+                  {"details", options.details}};
+    if (!options.everyPolicy.empty())
+      setup["every_policy"] =
+          Digest().add(readText(options.everyPolicy)).text();
+    return setup;
   }
 
   json runSample(const Sample &sample, bool aware, bool details) {

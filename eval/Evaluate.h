@@ -27,6 +27,7 @@ struct EvalOptions {
   bool evictBetween = false; // compress each chunk as it has been read
   bool rerank = false;       // evict behind each chunk from all that is kept
   uint32_t every = 0;        // and behind the prompt every so many tokens
+  std::string everyPolicy;   // library for that; empty: the policy itself
   std::string target, table;
   TaskOptions task;
   /// Prompts of each task and mode of which is also recorded where kept tokens

@@ -97,11 +97,12 @@ private:
       Location loc = op->getLoc();
       Type type = withAxes(RankedTensorType::get({1}, builder.getF32Type()),
                            {Axis::KVHeads, Axis::Member, Axis::Channel}, 0);
-      memberKeys = openKernel(loc, KernelKind::Keys, "keys", {}, {type},
-                              [&](ValueRange) -> SmallVector<Value> {
-                                return {MemberKeysOp::create(builder, loc, type)};
-                              })
-                       .getResult(0);
+      memberKeys =
+          openKernel(loc, KernelKind::Keys, "keys", {}, {type},
+                     [&](ValueRange) -> SmallVector<Value> {
+                       return {MemberKeysOp::create(builder, loc, type)};
+                     })
+              .getResult(0);
     }
   }
 
@@ -229,8 +230,8 @@ private:
         SmallVector<Location>(kernel->getNumOperands(), loc));
     madeArgs[Gram] = kernel.getGramArgs();
     if (uses[LogSumExp])
-      madeArgs[LogSumExp] =
-          block->getArguments().slice(inputs.size() + kernel.getGram().size(), 1);
+      madeArgs[LogSumExp] = block->getArguments().slice(
+          inputs.size() + kernel.getGram().size(), 1);
     SmallVector<Value> results =
         fill(block->getArguments().take_front(inputs.size()));
     Value protect;
@@ -388,13 +389,11 @@ private:
       Value mask = cloneCheap(keep.getMask());
       kept = ListKeptOp::create(builder, keep.getLoc(), list, counts, mask);
       if (Value to = keep.getDestination()) {
-        members = ListMembersOp::create(builder, keep.getLoc(), list, mask,
-                                        cloneCheap(to),
-                                        keep.getSharePositions(),
-                                        keep.getAtMost()
-                                            ? cloneCheap(keep.getAtMost())
-                                            : Value(),
-                                        BufferAttr());
+        members = ListMembersOp::create(
+            builder, keep.getLoc(), list, mask, cloneCheap(to),
+            keep.getSharePositions(),
+            keep.getAtMost() ? cloneCheap(keep.getAtMost()) : Value(),
+            BufferAttr());
         results.push_back(members);
       }
       results.append({kept.getIndices(), kept.getCounts()});

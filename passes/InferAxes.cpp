@@ -132,8 +132,9 @@ LogicalResult inferOp(Operation *op) {
   });
   bool elementwise = !isa<KVCDialect>(op->getDialect());
   if (ofMembers && !elementwise && !isa<ReduceOp>(op))
-    return op->emitError("a value per member must be reduced over the members "
-                         "of each row (kvc.reduce members) before it is used by ")
+    return op->emitError(
+               "a value per member must be reduced over the members "
+               "of each row (kvc.reduce members) before it is used by ")
            << op->getName();
   if (auto keep = dyn_cast<KeepOp>(op); keep && failed(checkKeep(keep)))
     return failure();

@@ -216,8 +216,7 @@ bool Stages::isVirtual(Operation *op) {
   if (!op || op->getNumResults() != 1)
     return false;
   AxisList axes = axesOf(op->getResult(0).getType());
-  return axes.size() == 3 && axes[1] != Axis::Split &&
-         axes[1] != Axis::Member;
+  return axes.size() == 3 && axes[1] != Axis::Split && axes[1] != Axis::Member;
 }
 
 /// An op on virtual values that looks beyond its own point.

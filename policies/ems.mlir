@@ -1,12 +1,6 @@
-// EMS: evict, then merge; the most important tokens of the window or of the whole
-// prompt are centres, the next are merged into the centre most like them.
-//   s_loc  mean over the last w rows, group mean; s_glo sums over all rows, group mean
-//   S[g,t] mean-pool of max(s_glo / T, s_loc)
-//   kept   the window and the B - w best by S: centres. The next (gamma - 1) * B join the
-//          centre of the largest cos(k_i, k_j) * cos(v_i, v_j), keys before RoPE, where it is
-//          at least tau; means weighted by s_loc. The `closed` best take no members.
-//   glo, past, cur   what rows carry to merged/ems_decode.mlir: s_glo, w * s_loc, 0, summed over
-//          a row's members.
+// EMS: evict, then merge. S[g,t]: mean-pool of max(s_glo / T, s_loc), sums over all queries and the mean over
+// the last w. The window and the B - w best stay; of the next (gamma - 1) * B each joins that of the largest cos(k)
+// * cos(v), before RoPE, from tau on, but none of the `closed` best; means by s_loc. Then: merged/ems_decode.mlir
 !rows   = tensor<?x?x?xf32>
 !scores = tensor<?x?xf32>
 !mask   = tensor<?x?xi1>
@@ -23,15 +17,10 @@ kvc.policy @ems {
   %all_h   = kvc.reduce mean queries %all : !rows -> !scores
   %local   = kvc.reduce mean group %few_h : !scores -> !scores
   %global  = kvc.reduce mean group %all_h : !scores -> !scores
-  %wi      = arith.index_cast %w : index to i32
-  %wf      = arith.uitofp %wi : i32 to f32
-  %ws      = kvc.broadcast %wf : f32 to !scores
+  %ws      = kvc.broadcast %w : index to !scores
   %past    = arith.mulf %local, %ws : !scores
-  %Ti      = arith.index_cast %T : index to i32
-  %Tf      = arith.uitofp %Ti : i32 to f32
-  %Ts      = kvc.broadcast %Tf : f32 to !scores
+  %Ts      = kvc.broadcast %T : index to !scores
   %glo     = arith.mulf %global, %Ts : !scores
-  %cur     = kvc.fill 0.0 : !scores
   %either  = arith.maximumf %global, %local : !scores
   %score   = kvc.pool mean %either width(%width) : !scores
   %b       = kvc.allocate uniform : tensor<?xi32>
@@ -47,5 +36,5 @@ kvc.policy @ems {
   %best    = kvc.topk %score, %p : !scores, tensor<?xi32> -> !mask
   %open    = arith.cmpi ult, %best, %centres : !mask
   %dest    = kvc.nearest %sources in %open of raw_key times value at_least(%tau) : !mask, !mask -> tensor<?x?xi32>
-  kvc.keep %centres merge(%dest, %local : tensor<?x?xi32>, !scores) protect_last(%w) carry("glo" = %glo : !scores, "past" = %past : !scores, "cur" = %cur : !scores) : !mask
+  kvc.keep %centres merge(%dest, %local : tensor<?x?xi32>, !scores) protect_last(%w) carry("glo" = %glo : !scores, "past" = %past : !scores) : !mask
 }

@@ -169,8 +169,7 @@ public:
   Expr narrow(mlir::Type element) const {
     if (element.isF32())
       return *this;
-    return {*builder,
-            mlir::arith::TruncFOp::create(*builder, element, value)};
+    return {*builder, mlir::arith::TruncFOp::create(*builder, element, value)};
   }
   Expr bits() const {
     return {*builder, mlir::arith::BitcastOp::create(

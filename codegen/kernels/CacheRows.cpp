@@ -10,9 +10,10 @@ using namespace kvc;
 
 /// Name of the argument with a side's rows. Merged rows are before RoPE.
 static std::string sideName(const Shape &shape, CacheSide side) {
-  return side == CacheSide::Key     ? "k"
-         : side == CacheSide::Value ? "v"
-         : shape.cache == CacheKind::Merged ? "k" : "k_raw";
+  return side == CacheSide::Key             ? "k"
+         : side == CacheSide::Value         ? "v"
+         : shape.cache == CacheKind::Merged ? "k"
+                                            : "k_raw";
 }
 
 static bool isOfMembers(const Shape &shape) {
@@ -55,8 +56,8 @@ void kvc::addSideArgs(std::vector<std::string> &args, const Shape &shape,
 Buffer kvc::sideBuffer(KernelBuilder &k, CacheSide side) {
   if (isOfMembers(k.shape)) {
     Expr head = k.arg("max_tokens") * k.shape.headDim;
-    return k.buffer(k.keys, {k.arg("kv_heads") * head, head,
-                             k.index(k.shape.headDim)});
+    return k.buffer(k.keys,
+                    {k.arg("kv_heads") * head, head, k.index(k.shape.headDim)});
   }
   std::string name = sideName(k.shape, side);
   Buffer rows = k.buffer(name, {k.arg(name + "_batch"), k.arg(name + "_head"),

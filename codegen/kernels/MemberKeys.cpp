@@ -42,7 +42,8 @@ void kvc::buildMemberKeys(KernelOp kernel, const KernelSite &site) {
     k.loop(k.lane(), half, warpSize, [&](Expr i) {
       auto unit = [&](Expr dim) {
         return k
-            .load(sideBuffer(k, CacheSide::RawKey), {s.sequence, head, row, dim})
+            .load(sideBuffer(k, CacheSide::RawKey),
+                  {s.sequence, head, row, dim})
             .widen();
       };
       Expr x = unit(i), y = unit(i + half);

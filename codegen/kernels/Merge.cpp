@@ -56,6 +56,7 @@ public:
     k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
     if (ofMerged()) {
       members = s.rows;
+      tellRows();
     } else {
       Expr capacity = k.arg("member_capacity");
       SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
@@ -110,6 +111,15 @@ private:
   }
   Expr tokenOf(Expr entry) {
     return ofMerged() ? entry : read(op.getTokens(), entry).toIndex();
+  }
+
+  /// Of a merged cache every row is looked at.
+  void tellRows() {
+    constexpr int64_t threads = warps * warpSize;
+    Expr blocks = (k.arg("index_capacity") + (warps - 1)) / warps;
+    HeadRows(k, s.sequence, head, s.length)
+        .tell(k.block(gpu::Dimension::x) * threads + k.thread(),
+              blocks * threads);
   }
 
   /// A kept row keeps its position, whatever joins it.

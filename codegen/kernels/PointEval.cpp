@@ -51,9 +51,10 @@ static bool isNeverNegative(Value value) {
   bool never = true;
   walkBehind(value, [&](Value behind) {
     Operation *op = behind.getDefiningOp(); // null: of another kernel
-    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, SinceOp, LayerOp, LayersOp,
-                        AllocateOp, AllocateLayersOp, AllocateHeadsOp,
-                        AllocateTableOp, CountMassOp, CountRowsOp, ScaleCountOp>(op))
+    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, SinceOp, LayerOp,
+                        LayersOp, AllocateOp, AllocateLayersOp, AllocateHeadsOp,
+                        AllocateTableOp, CountMassOp, CountRowsOp,
+                        ScaleCountOp>(op))
       return false;
     bool constant = isa_and_nonnull<arith::ConstantOp>(op);
     bool keeps =
@@ -281,7 +282,10 @@ Expr PointEval::compute(Value value, int member) {
     return evalScalar(k, s, value);
   if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
     Expr inner = (*this)(broadcast.getValue(), member);
-    return inner.type().isIndex() ? inner.toI32() : inner;
+    if (!inner.type().isIndex())
+      return inner;
+    Type wanted = cast<RankedTensorType>(value.getType()).getElementType();
+    return wanted.isF32() ? inner.toFloat() : inner.toI32();
   }
   if (auto reduce = dyn_cast<ReduceOp>(op))
     switch (reduce.getAxis()) {

@@ -135,6 +135,21 @@ void RowLists::listMembers(ListMembersOp op) {
   writeMemberCount(count);
 }
 
+/// Sets KVC_DATA_CACHE where a member has no row, or positions do not ascend below T.
+void RowLists::tellMembers(const MemberTable &table, Expr count) {
+  k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
+    Expr row = table.row(member), own = table.position(member);
+    Expr before =
+        (member > 0)
+            .select(table.position((member - 1).max(k.index(0))), k.index(-1));
+    Expr right = (row >= k.index(0)) & (row < s.rows) & (own > before) &
+                 (own < s.length);
+    k.when(right == k.boolean(false), [&] {
+      k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}), {k.index(0)});
+    });
+  });
+}
+
 void RowLists::listLeft(ListMembersOp op,
                         llvm::function_ref<Expr(Expr)> newRow) {
   MemberTable table(k, s.sequence, r.head);
@@ -155,6 +170,7 @@ void RowLists::listLeft(ListMembersOp op,
     return right.select(k.load(rows, at(safe)), k.i32(-1)).toIndex();
   };
   Expr count = (s.rows > 0).select(table.count(), k.index(0));
+  tellMembers(table, count);
   // A member is its row's only one when it is the last of it that is left.
   k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
     Expr row = rowOf(member);
@@ -171,9 +187,9 @@ void RowLists::listLeft(ListMembersOp op,
   // Of too many, the first ones that can go; up to which, their count's place tells.
   Expr limit = k.index(-1);
   if (op.getAtMost()) {
-    Expr most = atLeastNone(k, evalScalar(k, s, op.getAtMost()), op.getAtMost());
-    Expr left =
-        countMarked(k, r.block, k.index(0), count, isLeft).toIndex();
+    Expr most =
+        atLeastNone(k, evalScalar(k, s, op.getAtMost()), op.getAtMost());
+    Expr left = countMarked(k, r.block, k.index(0), count, isLeft).toIndex();
     Expr tooMany = (left - most).max(k.index(0));
     Buffer note = k.buffer("member_counts", {k.arg("kv_heads")});
     k.when(k.thread() == 0, [&] {

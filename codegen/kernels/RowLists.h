@@ -50,6 +50,8 @@ private:
   void writeCount(Expr count);
   void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to);
   void writeMemberCount(Expr count);
+  /// Looks at the table that a merged cache came with.
+  void tellMembers(const MemberTable &table, Expr count);
   /// Of a merged cache: notes the row that each row goes to, or -1, then lists what is
   /// left of the table that it came with.
   void listLeft(ListMembersOp op, llvm::function_ref<Expr(Expr row)> newRow);

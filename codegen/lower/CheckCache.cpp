@@ -65,8 +65,7 @@ static LogicalResult checkMembers(PolicyOp policy, const Shape &shape) {
   WalkResult result = policy.walk<WalkOrder::PreOrder>([&](Operation *op) {
     auto list = dyn_cast<ListMembersOp>(op);
     bool table = list && list.getAtMost();
-    if (!table &&
-        !llvm::is_contained(needsOf(op).inputs, EngineInput::Members))
+    if (!table && !llvm::is_contained(needsOf(op).inputs, EngineInput::Members))
       return WalkResult::advance();
     op->emitOpError("needs cache=merged, got cache=") << shape.cacheName();
     return WalkResult::interrupt();

@@ -137,7 +137,8 @@ struct ConvertKVCToGPUPass
         parsed.push_back(*shape);
     }
     if (parsed.empty()) {
-      module.emitError("a shape must be given (head_dim=N,group=N,dtype=T,cache=C)");
+      module.emitError(
+          "a shape must be given (head_dim=N,group=N,dtype=T,cache=C)");
       return signalPassFailure();
     }
     for (const Shape &shape : parsed)
@@ -163,12 +164,9 @@ struct ConvertKVCToGPUPass
         Shape own = shape;
         if (kernel.getOfMembers())
           own.cache = CacheKind::Members;
-        KernelSite site{builder,
-                        kernelName(policy, kernel, shape),
-                        own,
-                        scratchFor(policy.getPlanAttr(), shape),
-                        {},
-                        holder.lookup(kernel.getKeys())};
+        KernelSite site{builder, kernelName(policy, kernel, shape),
+                        own,     scratchFor(policy.getPlanAttr(), shape),
+                        {},      holder.lookup(kernel.getKeys())};
         // The log-sum-exp has an argument of its own: it may be the caller's.
         for (ValueRange inputs :
              {ValueRange(kernel.getIns()), ValueRange(kernel.getGram())})

@@ -294,11 +294,10 @@ LogicalResult WarpKernel::atomic(memref::AtomicRMWOp op) {
   if (ofBlock && kind == "max")
     return fail(op, "a maximum must be in global memory");
   ++counts.scattered;
-  Value old =
-      helper((StringRef(ofBlock ? "kvc_plain_" : "kvc_atomic_") + kind + "_i32")
-                 .str(),
-             {indexBase(op.getMemref(), op.getIndices()),
-              table(op.getIndices()), activeBits(), vector(op.getValue())});
+  Value old = helper(
+      (StringRef(ofBlock ? "kvc_plain_" : "kvc_atomic_") + kind + "_i32").str(),
+      {indexBase(op.getMemref(), op.getIndices()), table(op.getIndices()),
+       activeBits(), vector(op.getValue())});
   defineVector(op, old);
   return success();
 }

@@ -85,10 +85,10 @@ private:
           continue;
         const std::vector<int64_t> &tokens = kept.tokens[g];
         if (!llvm::is_contained(tokens, row)) {
-          row = kept.merge && row < window.past
-                    ? int64_t(kept.merge->destination
-                                  .data[g * window.past + row])
-                    : -1;
+          row =
+              kept.merge && row < window.past
+                  ? int64_t(kept.merge->destination.data[g * window.past + row])
+                  : -1;
           if (!llvm::is_contained(tokens, row))
             continue;
         }
@@ -494,7 +494,7 @@ private:
 
   FailureOr<Tensor> computeBroadcast(BroadcastOp op) {
     Tensor value = get(op.getValue());
-    if (op.getValue().getType().isIndex()) // becomes i32
+    if (op.getValue().getType().isIndex()) // becomes i32, perhaps f32 then
       for (double &number : value.data)
         number = double(int32_t(int64_t(number)));
     return computeRepeated(op, value);

@@ -298,12 +298,13 @@ Error Reader::readMembers() {
     auto first = g * layer.tokens, end = first + layer.tokens;
     for (int64_t i = first; i < end; ++i) {
       double row = rows[i];
-      bool right = row == -1 || (row >= 0 && row < double(layer.tokens) &&
-                                 row == std::floor(row) &&
-                                 layer.hasRow(g, int64_t(row)));
+      bool right = row == -1 ||
+                   (row >= 0 && row < double(layer.tokens) &&
+                    row == std::floor(row) && layer.hasRow(g, int64_t(row)));
       if (!right)
-        return fail("member_rows must hold -1 and tokens that have a row, got " +
-                    llvm::formatv("{0}", row).str());
+        return fail(
+            "member_rows must hold -1 and tokens that have a row, got " +
+            llvm::formatv("{0}", row).str());
     }
     layer.members->rows.emplace_back(rows.begin() + first, rows.begin() + end);
     layer.members->norms.emplace_back(norms.begin() + first,
@@ -327,9 +328,9 @@ Error Reader::readMembers() {
 
 llvm::Expected<Layer> Reader::run() {
   const StringRef keys[] = {
-      "k",      "v",           "raw_k",      "rows",         "q",
-      "wo",     "table",       "kept_layers", "budget",      "layer",
-      "layers", "scale",       "dtype",       "new_queries", "row_states",
+      "k",      "v",           "raw_k",        "rows",        "q",
+      "wo",     "table",       "kept_layers",  "budget",      "layer",
+      "layers", "scale",       "dtype",        "new_queries", "row_states",
       "since",  "member_rows", "member_norms", "rope_theta"};
   for (const auto &[key, value] : object)
     if (!llvm::is_contained(keys, StringRef(key)))

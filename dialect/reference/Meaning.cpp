@@ -274,7 +274,7 @@ Tensor reference::reduceMembers(const Layer &layer, const Tensor &value,
     for (int64_t t = 0; t < past; ++t) {
       std::vector<double> values;
       for (int64_t p = 0; p < layer.tokens; ++p) {
-        int64_t row = layer.members           ? layer.members->rows[g][p]
+        int64_t row = layer.members        ? layer.members->rows[g][p]
                       : layer.hasRow(g, p) ? p
                                            : -1;
         if (row == t)

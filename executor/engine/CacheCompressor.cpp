@@ -17,9 +17,8 @@ void CacheCompressor::checkInputs() const {
 
 bool CacheCompressor::isForMerged() const {
   const std::vector<Variant> &variants = manifest().variants;
-  return std::any_of(variants.begin(), variants.end(), [](const Variant &v) {
-    return v.cache == KVC_MERGED;
-  });
+  return std::any_of(variants.begin(), variants.end(),
+                     [](const Variant &v) { return v.cache == KVC_MERGED; });
 }
 
 void CacheCompressor::checkMerged(bool merged) const {

@@ -165,9 +165,10 @@ void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
 /// Cosines and sines of the positions of a file's tokens; halves are rotated, unscaled.
 std::vector<float> anglesOf(const LayerFile &file, uint32_t positions) {
   if (!file.ropeTheta)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: metadata 'rope_theta' must say how members' keys are turned",
-               file.path());
+    throw fail(
+        KVC_BAD_ARGUMENT,
+        "{}: metadata 'rope_theta' must say how members' keys are turned",
+        file.path());
   Rope rope(file.headDim, *file.ropeTheta, {});
   std::vector<float> angles(size_t(positions) * file.headDim);
   for (uint32_t position = 0; position < positions; ++position)

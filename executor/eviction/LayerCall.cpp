@@ -206,7 +206,8 @@ void LayerCall::setMembers() {
       capacity = std::max(capacity, size_t(counts.back()));
     }
   auto place = [&](const auto MemberTable::*field) {
-    using Number = typename std::decay_t<decltype(MemberTable().*field)>::value_type;
+    using Number =
+        typename std::decay_t<decltype(MemberTable().*field)>::value_type;
     auto *memory = arena.zeros<Number>(counts.size() * capacity);
     for (size_t s = 0; s < batch.size(); ++s) {
       size_t first = 0;
@@ -239,9 +240,7 @@ void LayerCall::setSince() {
 
 void LayerCall::setAngles(const std::vector<float> &angles) {
   // Kernels only read them.
-  args.rope = arena.device.onHost()
-                  ? angles.data()
-                  : arena.upload(angles);
+  args.rope = arena.device.onHost() ? angles.data() : arena.upload(angles);
   args.rope_positions = uint32_t(angles.size() / plan.options.head_dim);
 }
 

@@ -48,8 +48,8 @@ private:
   const std::vector<LayerSequence> &batch;
   Arena arena;
   kvc_layer_args args = {};
-  kvc_cache_view cache = {}; // of a plan whose caches have rows
-  kvc_cache_view into = {};  // where these stay in place
+  kvc_cache_view cache = {};     // of a plan whose caches have rows
+  kvc_cache_view into = {};      // where these stay in place
   kvc_member_table members = {}; // of merged rows
   std::optional<LaidRows> laid;
   const size_t heads;    // Hkv

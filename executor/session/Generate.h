@@ -17,8 +17,8 @@ struct GenerateOptions {
   PolicyOptions policy;      // without a library: full cache
   /// Of `every`, and for a loaded cache; without a library it is `policy`.
   PolicyOptions later;
-  std::string budget, keep;  // exactly one with a policy
-  std::string prompt;        // text, used where `tokens` is empty
+  std::string budget, keep; // exactly one with a policy
+  std::string prompt;       // text, used where `tokens` is empty
   std::vector<uint32_t> tokens;
   /// Read after the prompt has been compressed, each from the same cache.
   std::vector<std::string> questions;

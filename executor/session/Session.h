@@ -92,7 +92,8 @@ public:
 private:
   PolicyOverTime overTime = {};
   uint32_t sinceRun = 0; // tokens behind the prompt since the policy ran
-  uint32_t running = 0;  // new tokens of the run that goes on, where behind the prompt
+  uint32_t running =
+      0; // new tokens of the run that goes on, where behind the prompt
 
   void readRanking(const std::vector<uint32_t> &tokens, const Budget &budget,
                    const PrefillOptions &options);

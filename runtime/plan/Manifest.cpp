@@ -186,8 +186,8 @@ Variant parseVariant(const JsonValue &object, size_t index,
     throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
   variant.dtype = *dtype;
   if (object.find("cache")) // variants of older artefacts are dense
-    variant.cache =
-        kvc_cache_kind(reader.word("cache", {"dense", "ragged", "paged", "merged"}));
+    variant.cache = kvc_cache_kind(
+        reader.word("cache", {"dense", "ragged", "paged", "merged"}));
   if (object.find("into")) // and packed
     variant.into =
         kvc_cache_kind(reader.word("into", {"packed", "ragged", "paged"}));

@@ -25,7 +25,8 @@ inline std::string manifestOfRows(kvc_cache_kind cache, kvc_cache_kind into) {
          field("cache", cache) + field("into", into) +
          R"("vector": 4, "kernels": [{"name": "score", "kind": "columns",
     "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": [)" +
-         (cache == KVC_MERGED ? R"("k", "rope", "member_rows")" : R"("k")") + R"(],
+         (cache == KVC_MERGED ? R"("k", "rope", "member_rows")" : R"("k")") +
+         R"(],
     "skipped_with_lse": false}]}]})";
 }
 
@@ -71,7 +72,7 @@ public:
 
   /// Head 0 has four members, head 1 two; and places for those of the result.
   void addMembers() {
-    members = {sizeof members, memberRows, memberPositions,
+    members = {sizeof members, memberRows,   memberPositions,
                norms,          memberCounts, 4};
     cache.members = &members;
     layer.rope = angles;

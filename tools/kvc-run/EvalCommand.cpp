@@ -92,10 +92,16 @@ void kvc::rt::addEval(CLI::App &app, std::function<int()> &run) {
                  "Evict behind each chunk, from all that is kept")
       ->needs(chunk)
       ->excludes(between);
+  auto *every = command
+                    ->add_option("--every", o.every,
+                                 "Evict behind the prompt every so many tokens")
+                    ->check(wholeNumber(1, 1 << 30));
   command
-      ->add_option("--every", o.every,
-                   "Evict behind the prompt every so many tokens")
-      ->check(wholeNumber(1, 1 << 30));
+      ->add_option(
+          "--every-policy", o.everyPolicy,
+          "Library of the policy that --every runs, where it is another")
+      ->check(notEmpty)
+      ->needs(every);
   name("--target", o.target, "host, cuda or ptx");
   name("--table", o.table, "Importance of heads");
   command->callback([=, &run] {
