@@ -55,9 +55,9 @@ public:
       args.k_raw = rows(heads, tokens);
     args.q_rows = std::min(info.queries, tokens); // KVC_ALL_QUERIES: T
     if (args.q_rows)
-      args.q = rows(queryHeads, args.q_rows);
+      args.q = rows(queryHeads, args.q_rows, options.spread);
     if (options.lse && args.q_rows)
-      setLogSumExp();
+      setLogSumExp(options.spread);
     if (info.inputs & KVC_READS_WO) {
       args.hidden = options.hidden;
       int64_t width = int64_t(queryHeads) * headDim;
@@ -141,13 +141,13 @@ private:
 
   /// Elements out of a few thousand normally distributed ones: a layer of 128K
   /// tokens would take minutes to draw.
-  void *random(uint64_t count) {
+  void *random(uint64_t count, float deviation = 1) {
     std::mt19937_64 generator(count);
     std::normal_distribution<float> normal;
     constexpr size_t different = 4096;
     std::vector<float> values(different);
     for (float &value : values)
-      value = normal(generator);
+      value = deviation * normal(generator);
     std::vector<std::byte> pool = narrow(values.data(), different, dtype);
     size_t bytes = dtypeBytes(dtype);
     auto *memory = fresh<std::byte>(count * bytes);
@@ -161,18 +161,18 @@ private:
     return memory;
   }
 
-  kvc_rows rows(uint32_t count, uint32_t tokens) {
+  kvc_rows rows(uint32_t count, uint32_t tokens, float deviation = 1) {
     int64_t d = headDim;
-    return {random(uint64_t(count) * tokens * headDim), d * tokens * count,
-            d * tokens, d};
+    return {random(uint64_t(count) * tokens * headDim, deviation),
+            d * tokens * count, d * tokens, d};
   }
 
-  void setLogSumExp() {
+  void setLogSumExp(float deviation) {
     std::vector<float> lse;
     for (uint32_t head = 0; head < queryHeads; ++head)
       for (uint32_t row = 0; row < args.q_rows; ++row)
-        // Of normally distributed logits of variance 1.
-        lse.push_back(0.5f +
+        // Of normally distributed logits.
+        lse.push_back(0.5f * deviation * deviation +
                       std::log(float(args.tokens - args.q_rows + row + 1)));
     args.lse = arena.upload(lse);
     args.lse_rows = args.q_rows;
@@ -266,7 +266,10 @@ void kvc::rt::profile(const ProfileOptions &options) {
     auto profiler =
         ptx::watchLaunches(*module.device, options.card, options.blocks);
     for (const KernelSpec &kernel : variant.kernels)
-      if (kernel.kind == "spans")
+      // What these make others select by; and the work on lists is the first
+      // blocks'.
+      if (kernel.kind == "spans" || kernel.kind == "gram" ||
+          kernel.kind == "norms")
         profiler->runWhole(kernel.name);
     kvc_plan_options limits = {};
     limits.struct_size = sizeof limits;

@@ -23,6 +23,7 @@ struct ProfileOptions {
   bool lse = true;     // the engine brings the log-sum-exp
   uint32_t blocks = 6; // along each dimension of a grid; 0: all
   uint32_t page = 16;  // slots of a page, of a library for a paged cache
+  float spread = 1;    // standard deviation of the logits
   std::string json;    // a file for the numbers; empty: none
 };
 

@@ -38,6 +38,10 @@ void kvc::rt::addProfile(CLI::App &app, std::function<int()> &run) {
       ->add_option("--page", options->page,
                    "Slots of a page, where the cache is paged (16)")
       ->check(CLI::IsMember({1, 2, 4, 8, 16, 32, 64, 128, 256}));
+  command
+      ->add_option("--spread", options->spread,
+                   "Standard deviation of the logits (1)")
+      ->check(wholeNumber(1, 8));
   command->add_option("--json", options->json, "File for the numbers")
       ->check(notEmpty);
   command->callback([=, &run] {
