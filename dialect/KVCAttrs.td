@@ -106,7 +106,8 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
   I32EnumAttrCase<"Segments", 8, "segments">,
   I32EnumAttrCase<"Parts", 9, "parts">,
   I32EnumAttrCase<"Spans", 10, "spans">,
-  I32EnumAttrCase<"Keys", 11, "keys">
+  I32EnumAttrCase<"Keys", 11, "keys">,
+  I32EnumAttrCase<"Norms", 12, "norms">
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 

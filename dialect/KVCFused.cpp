@@ -94,8 +94,23 @@ LogicalResult AttentionOp::verifyFused() {
   return success();
 }
 
+/// The tokens that a mask marks, of each KV head, and how many there are.
+static SmallVector<Value> listMarked(OpBuilder &builder, Location loc,
+                                     Value mask) {
+  auto i32 = RankedTensorType::get({1}, builder.getI32Type());
+  auto list = ListOp::create(builder, loc,
+                             withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0),
+                             withAxes(i32, {Axis::KVHeads}, 0), mask);
+  return {list.getIndices(), list.getCounts()};
+}
+
 MutableOperandRange ProjectedNormOp::getPreparedMutable() {
-  return getGramMutable();
+  return getBound() ? getGramMutable() : getListMutable();
+}
+
+void ProjectedNormOp::prepare(OpBuilder &builder) {
+  if (isListed())
+    getListMutable().assign(listMarked(builder, getLoc(), getWhere()));
 }
 
 LogicalResult ProjectedNormOp::verifyFused() {
@@ -109,6 +124,14 @@ LogicalResult ProjectedNormOp::verifyFused() {
        !isInput(made[1], {Axis::QueryHeads, Axis::Channel, Axis::Pair})))
     return emitOpError("a bound needs the matrix and the sums of a gram "
                        "kernel as 'gram' of the kernel");
+  OperandRange list = getList();
+  bool listed = list.size() == 2 &&
+                isInput(list[0], {Axis::KVHeads, Axis::Kept}) &&
+                isInput(list[1], {Axis::KVHeads});
+  if (isListed() ? !listed : !list.empty())
+    return emitOpError("marks that are not per query head, and only they, need "
+                       "the list of the marked tokens and its length as "
+                       "arguments of the kernel");
   return success();
 }
 
@@ -188,20 +211,15 @@ MutableOperandRange NearestOp::getPreparedMutable() {
 }
 
 void NearestOp::prepare(OpBuilder &builder) {
-  auto i32 = RankedTensorType::get({1}, builder.getI32Type());
-  auto indices = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
-  auto counts = withAxes(i32, {Axis::KVHeads}, 0);
   auto norms = withAxes(RankedTensorType::get({1}, builder.getF32Type()),
                         {Axis::KVHeads, Axis::Past}, 0);
-  auto list = [&](Value mask) {
-    return ListOp::create(builder, getLoc(), indices, counts, mask);
-  };
   // One by one: where an operand stands depends on those in front of it.
-  ListOp sources = list(getSources()), centres = list(getCentres());
-  getSourceListMutable().assign(sources.getIndices());
-  getSourceCountMutable().assign(sources.getCounts());
-  getCentreListMutable().assign(centres.getIndices());
-  getCentreCountMutable().assign(centres.getCounts());
+  SmallVector<Value> sources = listMarked(builder, getLoc(), getSources()),
+                     centres = listMarked(builder, getLoc(), getCentres());
+  getSourceListMutable().assign(sources[0]);
+  getSourceCountMutable().assign(sources[1]);
+  getCentreListMutable().assign(centres[0]);
+  getCentreCountMutable().assign(centres[1]);
   SmallVector<Value> sides;
   for (std::optional<CacheSide> side : {std::optional(getSide()), getTimes()})
     if (side)

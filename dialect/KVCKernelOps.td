@@ -37,6 +37,7 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     | `spans` | spans of the past of a KV head | pooling, selection, lists |
     | `sequence` | sequences | what looks at all heads' rows at once: allocation |
     | `nearest` | past tokens | the most similar centre of each source |
+    | `norms` | listed tokens of a query head | norms behind the output projection, of these only |
     | `compact` | kept rows | the gather of K and V, or their means |
 
     `kvc.policy`, `kvc.kernel` and `protect_last` agree on what the past is:

@@ -65,7 +65,17 @@ Needs NormOp::getNeeds() {
 
 Needs VectorsOp::getNeeds() { return {.inputs = {inputOf(getSide())}}; }
 
+bool ProjectedNormOp::isListed() {
+  return getWhere() && !axesOf(getWhere().getType()).empty() &&
+         headsOf(getWhere().getType()) != Axis::QueryHeads;
+}
+
 Needs ProjectedNormOp::getNeeds() {
+  if (isListed())
+    return {.kernel = KernelKind::Norms,
+            .inputs = {EngineInput::Values, EngineInput::OutputProjection},
+            .otherBlocks = true,
+            .writesResults = true};
   Needs needs{.kernel = KernelKind::Columns,
               .inputs = {EngineInput::Values},
               .late = true,

@@ -269,7 +269,8 @@ def KVC_VectorsOp : KVC_TensorOp<"vectors"> {
 }
 
 def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
-    [AttrSizedOperandSegments], ["verifyFused", "getPreparedMutable"]> {
+    [AttrSizedOperandSegments],
+    ["verifyFused", "getPreparedMutable", "prepare"]> {
   let summary = "compute the norm of each past value behind the output projection";
   let description = [{
     `N[h, t] = ||v[h / G, t, :] . Wo_h||`, `Wo_h` the `d x D` slice of the layer's
@@ -277,7 +278,9 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
     move the layer's output (Feng et al. 2025). `l1` or `l2`; fp32 sums; the product itself
     is never stored. The engine must hand over the output projection.
 
-    `where` computes the norm of marked tokens only; others have 0. `bound` makes
+    `where` computes the norm of marked tokens only; others have 0. Where the marks are
+    not per query head, the op has a kernel of its own at level `fused`, and a list of
+    the marked tokens and its length as operands, made by other kernels. `bound` makes
     a number that is at least the norm, seldom more than a third above it, from a
     `d x d` matrix of the weights (at level `fused` the operand `gram`, with the
     sums that go with it): d / D of the work.
@@ -290,14 +293,19 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
   }];
   let arguments = (ins KVC_NormKindAttr:$kind, UnitAttr:$bound,
                        Optional<KVC_Mask>:$where,
-                       Variadic<AnyRankedTensor>:$gram);
+                       Variadic<AnyRankedTensor>:$gram,
+                       Variadic<AnyRankedTensor>:$list);
   let results = (outs KVC_Scores:$result);
   let assemblyFormat = [{
     $kind (`bound` $bound^)? (`where` `(` $where^ `:` type($where) `)`)?
-    (`gram` `(` $gram^ `:` type($gram) `)`)? attr-dict `:`
-    type($result)
+    (`gram` `(` $gram^ `:` type($gram) `)`)?
+    (`list` `(` $list^ `:` type($list) `)`)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// True where it is computed of listed tokens: marks of KV heads, or of all.
+    bool isListed();
+  }];
 }
 
 def KVC_PositionOp : KVC_TensorOp<"position"> {

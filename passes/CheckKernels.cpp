@@ -196,7 +196,8 @@ LogicalResult checkStored(KernelOp kernel) {
     Operation *op = value.getDefiningOp();
     // These kinds have no loop over what is pointwise in tokens.
     bool own = kernel.getKind() == KernelKind::Sequence ||
-               kernel.getKind() == KernelKind::Nearest;
+               kernel.getKind() == KernelKind::Nearest ||
+               kernel.getKind() == KernelKind::Norms;
     if (!op || (own && needsOf(op).kernel != kernel.getKind()) ||
         Stages::isVirtual(op))
       return yield.emitOpError("cannot store a value of a ")

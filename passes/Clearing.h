@@ -29,6 +29,7 @@ inline bool canClear(KernelOp kernel) {
   case KernelKind::Combine:
   case KernelKind::Gram:
   case KernelKind::Parts:
+  case KernelKind::Norms: // has the blocks of a KV head several times
   case KernelKind::Compact:
   case KernelKind::Keys:
     return false;

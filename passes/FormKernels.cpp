@@ -366,7 +366,8 @@ private:
     }
     const KernelKind kinds[] = {KernelKind::Sequence, KernelKind::Columns,
                                 KernelKind::Segments, KernelKind::Rows,
-                                KernelKind::Spans,    KernelKind::Nearest};
+                                KernelKind::Spans,    KernelKind::Nearest,
+                                KernelKind::Norms};
     KernelKind kind = kinds[Stages::kindOf(stage)];
     bool everyRow = stage < 0, ofMembers = stage == Stages::ofMembers;
     std::string name = ofMembers  ? "members"

@@ -70,11 +70,11 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
   let summary = "fuse the policy into kernels";
   let description = [{
     Gives every op the earliest stage in which it can run. Stages come in
-    sixes: `sequence` kernels, one block per sequence; `columns` kernels,
+    sevens: `sequence` kernels, one block per sequence; `columns` kernels,
     parallel over tokens; `segments` kernels, one block per segment of the past;
     `rows` kernels, one block per KV head; `spans` kernels, one block per 2048
     tokens of a KV head; `nearest` kernels, parallel over the tokens that look
-    for another:
+    for another; `norms` kernels, parallel over listed tokens and query heads:
 
     - allocation among all heads, by scores or by a table: sequence;
     - norms, and what is reduced over queries or over channels: columns; a
@@ -88,6 +88,8 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
       scores are, candidates listed in the next, and the threshold is found by
       each block of the one after; allocation by scores is given the same;
     - similarity of tokens with tokens: nearest;
+    - norms behind the projection of marked tokens: norms, behind the spans kernel
+      that lists them;
     - what is pointwise in tokens: where its operands are;
     - a reduction over all heads of something made in a rows or spans kernel:
       the next columns stage.

@@ -5,8 +5,8 @@
 //
 //   first  the count best by x * U; their smallest exact x * N is a threshold
 //          that at least count tokens reach
-//   then   exact norms where x * U reaches the threshold; no other token can be
-//          among the count best, since its x * N is at most its x * U
+//   then   exact norms of the others whose x * U reaches the threshold; no other
+//          token can be among the count best, since its x * N is at most its x * U
 //
 // A token that a select gives +inf is kept with and without the pass. NaN is
 // compared as if it reached every threshold, so that it is computed and ranked
@@ -104,25 +104,32 @@ void rewrite(Product &p) {
                                     p.forced.getCondition(), where);
     return product(ProjectedNormOp::create(builder, loc, scores,
                                            p.norm.getKind(), /*bound=*/false,
-                                           where, ValueRange()));
+                                           where, /*gram=*/ValueRange(),
+                                           /*list=*/ValueRange()));
   };
 
   Value upper =
       product(ProjectedNormOp::create(builder, loc, scores, p.norm.getKind(),
-                                      /*bound=*/true, Value(), ValueRange()));
+                                      /*bound=*/true, /*where=*/Value(),
+                                      /*gram=*/ValueRange(),
+                                      /*list=*/ValueRange()));
   // Where x is negative, 0 bounds x * N.
   upper = arith::MaximumFOp::create(builder, loc, upper, fill(0));
   upper = force(upper);
   Value first = TopkOp::create(builder, loc, masks, upper, p.topk.getCount(),
                                /*candidates=*/ValueRange());
-  Value known = select(first, force(exact(first)), infinity);
+  Value ofFirst = exact(first);
+  Value known = select(first, force(ofFirst), infinity);
   Value least = ReduceOp::create(builder, loc, perHead, ReduceKind::Min,
                                  ReduceAxis::Tokens, known);
   Value threshold = BroadcastOp::create(builder, loc, scores, least);
-  Value candidates = arith::CmpFOp::create(
-      builder, loc, arith::CmpFPredicate::UGE, upper, threshold);
+  Value reaches = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UGE,
+                                        upper, threshold);
+  Value others = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                       first, reaches);
   Value lowest = fill(-std::numeric_limits<double>::infinity());
-  Value score = force(select(candidates, exact(candidates), lowest));
+  Value score =
+      force(select(first, ofFirst, select(others, exact(others), lowest)));
   p.topk.getScoreMutable().assign(score);
 }
 

@@ -24,6 +24,8 @@ std::optional<Stages::Kind> Stages::kindOf(KernelKind kernel) {
     return Spans;
   case KernelKind::Nearest:
     return Nearest;
+  case KernelKind::Norms:
+    return Norms;
   case KernelKind::Statistics:
   case KernelKind::Combine:
   case KernelKind::Gram:
@@ -299,7 +301,7 @@ int Stages::place(Operation *op) {
   // What is pointwise joins its operands, where that kernel has a loop for it.
   bool joins = kindOf(stage) == Rows || kindOf(stage) == Spans;
   if (!joins && (makesHeadValue(op) || kindOf(stage) == Sequence ||
-                 kindOf(stage) == Nearest))
+                 kindOf(stage) == Nearest || kindOf(stage) == Norms))
     return nextStage(stage, Spans);
   return stage;
 }

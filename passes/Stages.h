@@ -1,8 +1,8 @@
 //===- Stages.h - when an op of a policy can run --------------------------===//
 //
 // Stages, not patterns: each op gets the earliest stage in which it can run.
-// They come in sixes: sequence (what needs no scores comes first), columns,
-// segments, rows, spans, nearest. In front of all is the stage of what rows carry,
+// They come in sevens: sequence (what needs no scores comes first), columns,
+// segments, rows, spans, nearest, norms. In front of all is the stage of what rows carry,
 // and in front of that the one of what members have; both have no window.
 //
 //===----------------------------------------------------------------------===//
@@ -24,8 +24,8 @@ struct Reach {
 
 class Stages {
 public:
-  enum Kind { Sequence, Columns, Segments, Rows, Spans, Nearest };
-  static constexpr int kinds = 6;
+  enum Kind { Sequence, Columns, Segments, Rows, Spans, Nearest, Norms };
+  static constexpr int kinds = 7;
   /// A columns stage over every row: what rows carry.
   static constexpr int carried = -1;
   /// In front of it one over every member of the rows of a merged cache.

@@ -46,15 +46,14 @@ int64_t ColumnsBuilder::bytesPerWarp() const {
     bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
                          : LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
-  bytes += gathers() ? gatherTokens * 4 : 0;
   for (ReduceOp reduce : rowHeads)
     bytes += windowOf(reduce) * warpSize * 4;
   return bytes;
 }
 
 void ColumnsBuilder::planSharedMemory() {
-  bool stages = StagedRows::suits(site.shape) && !gathers() &&
-                (attends || !projectedNorms.empty());
+  bool stages =
+      StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
   inRegisters = stages && attends && rowsArePointwise();
   if (!stages) {
     warps = warpsThatFit(bytesPerWarp(), usualWarps);
@@ -78,8 +77,8 @@ LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
-  int64_t tokens = gathers() ? gatherTokens : tokensPerWarp();
-  spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokens) + ")",
+  spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokensPerWarp()) +
+                   ")",
                walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }
@@ -97,9 +96,6 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   if (!projectedNorms.empty())
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
-  if (gathers())
-    gathered = k.shared(k.b.getI32Type(), warps * gatherTokens,
-                        {k.index(gatherTokens)});
   for (ReduceOp reduce : rowHeads)
     rowHeadSums[reduce] =
         k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
@@ -123,8 +119,6 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
-  if (gathers())
-    return runGathered(k, s);
   Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();
   Expr first = blockFirst + k.warp() * tokensPerWarp();
   // Warps that share stages go the same way.

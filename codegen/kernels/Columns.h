@@ -91,14 +91,8 @@ private:
   llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
-  /// Tokens that a warp looks through for marked ones, and the list of those.
-  static constexpr int64_t gatherTokens = 256;
-  Buffer gathered;
   llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
   llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr> finished;
-
-  /// All that the kernel does is norms of the tokens that one mask marks.
-  bool gathers() const;
 
   bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
   /// In a cache of rows, a warp that walks the heads has 32 positions and not 32
@@ -183,10 +177,6 @@ private:
   /// Accumulators: one per window reduction and member of the group.
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
                       const SequenceScalars &s, Point point);
-
-  /// Marked tokens only: the warp lists those of its 256, 32 at a time, and
-  /// stores what the others have without a norm; then it works on the list.
-  void runGathered(KernelBuilder &k, const SequenceScalars &s);
 
   /// Norms of 32 values behind the output projection, head by head of the
   /// group: products leave the registers as sums only. `tokenOf` gives a

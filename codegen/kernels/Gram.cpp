@@ -1,27 +1,29 @@
 //===- Gram.cpp - a quadratic form that bounds norms behind a projection --===//
 //
-// For one query head, W its d x D slice of the output projection, w_n its
-// columns and c_n = ||w_n||_2:  by Cauchy and Schwarz
+// For one query head, W its d x D slice of the output projection and w_n its
+// columns:  by Cauchy and Schwarz
 //
-//   ||v W||_1 = sum_n sqrt(c_n) |v w_n| / sqrt(c_n)
-//            <= sqrt(sum_n c_n) * sqrt(v G v),  G = sum_n w_n w_n^T / c_n
+//   ||v W||_1 = sum_n |v w_n| <= sqrt(D) * sqrt(v G v),  G = sum_n w_n w_n^T
 //
-// grid (tiles of G, Hq, batch), 128 threads: a block has 64 x 64 elements of G, a
-// thread 4 x 8 of these in registers. All blocks walk the columns of W, 32 at a
-// time: warps read them whole, 16 bytes to a lane, make c_n by shuffles and put the
-// tile's two sides into shared memory in f32, one of them divided by c_n; 16 KiB,
-// two barriers a step. From there a thread takes 12 numbers for 32 products.
-// Each block reads W, from L2 but for the first.
+// The same holds for the outputs of a group together, whose sum is as much as their
+// mean asks for: the form is that of a group where nothing else is asked for.
 //
-// G is written divided by sum c_n, which bounds its elements by 1, in the model's
-// type; beside it sum c_n and each block's sum of squares, for the error of that
-// type. Depends on the weights only.
+// grid (tiles, Hq or Hkv, batch), 256 threads: a block has 32 x 32 elements of G, on or above
+// the diagonal, and writes those below it too. Warps share the columns of W, 16 of them
+// a step, and read what a step needs straight into registers: the columns are what is
+// summed over, so a register of a matrix fragment has an element of each of two
+// columns. The warps' sums are added in shared memory, 36 KiB, in their order; two
+// barriers. Shapes without tensor cores add products one by one, 4 elements to a thread.
+//
+// G is written times a scale that brings its trace near 1, in the model's type; beside
+// it the number of outputs / scale, the error of its sums, and each block's part of the trace and of the sum
+// of squares, from which the error of G follows. Depends on the weights only.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Gram.h"
 
-#include "codegen/kernels/LaneRows.h"
+#include "codegen/kernels/ThreadBlock.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -32,19 +34,34 @@ using Values = KernelBuilder::Values;
 
 namespace {
 
-constexpr int64_t gramThreads = 128;
-/// Elements of a tile along each side, those of a thread, and columns of W a step.
-constexpr int64_t side = 64, high = 4, wide = 8, step = 32;
-static_assert(side / high * (side / wide) == gramThreads);
+constexpr int64_t warps = 8, gramThreads = warps * warpSize;
+/// Elements of a tile along each side, those of a thread, and of an access.
+constexpr int64_t side = 32, width = 4;
+static_assert(side * side == gramThreads * width);
+/// Columns of W that a step of a warp adds.
+constexpr int64_t step = 16;
 
-int64_t tilesOf(const Shape &shape) {
+int64_t sidesOf(const Shape &shape) {
   return llvm::divideCeil(shape.headDim, side);
 }
 
 } // namespace
 
 int64_t GramBuffers::blocks(const Shape &shape) {
-  return tilesOf(shape) * tilesOf(shape);
+  return sidesOf(shape) * (sidesOf(shape) + 1) / 2;
+}
+
+bool GramBuffers::ofGroups(PolicyOp policy) {
+  WalkResult result = policy.walk([](ProjectedNormOp norm) {
+    bool alone =
+        norm.getBound() && !llvm::all_of(norm->getUsers(), [](Operation *user) {
+          auto reduce = dyn_cast<ReduceOp>(user);
+          return reduce && reduce.getAxis() == ReduceAxis::Group &&
+                 reduce.getKind() == ReduceKind::Mean;
+        });
+    return alone ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return !result.wasInterrupted();
 }
 
 GramBuffers::GramBuffers(KernelBuilder &k, StringRef matrix, StringRef sums) {
@@ -58,149 +75,265 @@ namespace {
 
 class GramBuilder {
 public:
-  GramBuilder(KernelBuilder &k, const GramBuffers &gram)
-      : k(k), gram(gram), weights(projectionBuffer(k)), block(k, gramThreads),
-        rows(k) {
-    for (Buffer &memory : sides)
-      memory = k.shared(k.b.getF32Type(), step * side, {k.index(side)});
-    Expr tile = k.block(gpu::Dimension::x);
-    origin[0] = tile / tilesOf(k.shape) * side;
-    origin[1] = tile % tilesOf(k.shape) * side;
-    place[0] = k.thread() / (side / wide) * high;
-    place[1] = k.thread() % (side / wide) * (wide / 2);
+  GramBuilder(KernelBuilder &k, const GramBuffers &gram, int64_t members)
+      : k(k), gram(gram), members(members), weights(projectionBuffer(k)),
+        block(k, gramThreads), hidden(k.arg("hidden")),
+        sequence(k.block(gpu::Dimension::z)), head(k.block(gpu::Dimension::y)) {
+    if (k.shape.usesTensorCores())
+      ofWarps = k.shared(k.b.getF32Type(), warps * side * pitch,
+                         {k.index(side * pitch), k.index(pitch)});
+    placeTile();
   }
 
   void build() {
-    Values start(high * wide + 1, k.f32(0));
-    Values sums =
-        k.loop(0, hidden, step, start, [&](Expr first, ArrayRef<Expr> carried) {
-          k.barrier(); // the last columns have been used
-          Expr norms = stage(first, carried.back());
-          k.barrier();
-          Values next = multiply(carried.drop_back());
-          next.push_back(norms);
-          return next;
-        });
-    // Each row of lanes has added up the norms of its columns.
-    Expr once = (k.lane() % rows.lanes == 0).select(sums.back(), k.f32(0));
-    store(sums, block.reduce(ReduceKind::Sum, once));
+    Expr scale = sampleScale();
+    Values sums = k.loop(0, members, 1, Values(width, k.f32(0)),
+                         [&](Expr member, ArrayRef<Expr> sums) {
+                           Expr query = head * members + member;
+                           Values own = k.shape.usesTensorCores()
+                                            ? multiply(query)
+                                            : addProducts(query);
+                           Values next;
+                           for (auto [sum, more] : llvm::zip(sums, own))
+                             next.push_back(sum + more);
+                           return next;
+                         });
+    store(sums, scale);
   }
 
 private:
+  /// Floats of a row of a warp's sums: 16 bytes of it are aligned.
+  static constexpr int64_t pitch = side + 4;
+
   KernelBuilder &k;
   const GramBuffers &gram;
+  /// Query heads of the block's form.
+  const int64_t members;
   Buffer weights;
   ThreadBlock block;
-  LaneRows rows;
-  std::array<Buffer, 2> sides; // [column of W][place in the tile]
-  std::array<Expr, 2> origin, place;
-  Expr sequence = k.block(gpu::Dimension::z), head = k.block(gpu::Dimension::y),
-       hidden = k.arg("hidden");
+  Expr hidden, sequence, head;
+  Buffer ofWarps;
+  /// First channels of the tile's rows and columns.
+  Expr origin[2];
 
-  /// Puts columns from `first` on into shared memory; returns the sum of norms with
-  /// those of the lane's columns.
-  Expr stage(Expr first, Expr norms) {
-    int64_t atOnce = gramThreads / warpSize * rows.perWarp();
-    int64_t times = llvm::divideCeil(step, atOnce);
-    // All of them are in flight before the first is used.
-    Values columns, vectors;
-    for (int64_t time = 0; time < times; ++time) {
-      columns.push_back(k.warp() * rows.perWarp() + rows.row() + time * atOnce);
-      Expr output = (first + columns.back()).min(hidden - 1);
-      for (int64_t access = 0; access < rows.accesses; ++access)
-        vectors.push_back(k.loadVector(
-            weights, {sequence, head, output, rows.first(access)}, rows.width));
+  /// Tiles are numbered row by row, each row from the diagonal on.
+  void placeTile() {
+    int64_t sides = sidesOf(k.shape);
+    Expr tile = k.block(gpu::Dimension::x), row = k.index(0), column = tile;
+    for (int64_t i = 1, first = sides; i < sides; first += sides - i, ++i) {
+      Expr behind = tile >= first;
+      row = behind.select(k.index(i), row);
+      column = behind.select(tile - first + i, column);
     }
-    Values inverses;
-    for (int64_t time = 0; time < times; ++time) {
-      Expr squares = k.f32(0);
-      for (int64_t access = 0; access < rows.accesses; ++access) {
-        Expr sum = squares, own = rows.isOwn(access);
-        for (int64_t e = 0; e < rows.width; ++e) {
-          Expr x = elementOf(vectors[time * rows.accesses + access], e);
-          sum = x.multiplyAdd(x, sum);
+    origin[0] = row * side;
+    origin[1] = column * side;
+  }
+
+  /// Of 32 columns, spread over all: the same in every block.
+  Expr sampleScale() {
+    int64_t d = k.shape.headDim, count = 32;
+    Expr squares = k.f32(0);
+    for (int64_t first = 0; first < count * d; first += gramThreads * width) {
+      Expr element = (k.thread() * width + first).min(k.index(count * d - 1));
+      Expr sum = k.f32(0);
+      Expr column = element / d * (hidden * members) / count;
+      Expr query = head * members + column / hidden;
+      for (Expr x : loadFour(query, column % hidden, element % d))
+        sum = x.multiplyAdd(x, sum);
+      Expr exists = k.thread() * width + first < k.index(count * d);
+      squares = squares + exists.select(sum, k.f32(0));
+    }
+    squares = block.reduce(ReduceKind::Sum, squares);
+    Expr scale = k.f32(count) / (squares * outputs());
+    Expr usable = (scale > k.f32(1e-30)) & (scale < k.f32(1e30));
+    return usable.select(scale, k.f32(1));
+  }
+
+  /// How many there are, of all members.
+  Expr outputs() { return hidden.toFloat() * k.f32(members); }
+
+  /// Of column `n` the channels from `channel` on, or, at the end, the last ones.
+  Values loadFour(Expr query, Expr n, Expr channel) {
+    int64_t d = k.shape.headDim;
+    Values four;
+    if (d % width == 0) {
+      Expr vector = k.loadVector(
+          weights, {sequence, query, n, channel.min(k.index(d - width))},
+          width);
+      for (int64_t e = 0; e < width; ++e)
+        four.push_back(k.element(vector, e).widen());
+      return four;
+    }
+    for (int64_t e = 0; e < width; ++e)
+      four.push_back(k.load(weights, {sequence, query, n,
+                                      (channel + e).min(k.index(d - 1))})
+                         .widen());
+    return four;
+  }
+
+  //===--- tensor cores ---------------------------------------------------===//
+
+  /// The elements of the thread, `width` of a row.
+  Values multiply(Expr query) {
+    Expr whole = hidden / step * step;
+    auto add = [&](Expr end, bool all) {
+      return [=, this](Expr first, ArrayRef<Expr> sums) {
+        return k.stream(
+            first + k.warp() * step, end, warps * step, sums,
+            [&](Expr column) { return loadColumns(query, column, all); },
+            [&](Expr, ArrayRef<Expr> loaded, ArrayRef<Expr> sums) {
+              return addStep(loaded, sums);
+            },
+            /*together=*/2);
+      };
+    };
+    Values zeros(side * side / warpSize, k.f32(0));
+    Values sums = add(whole, true)(k.index(0), zeros);
+    sums = add(hidden, false)(whole, sums);
+    return acrossWarps(sums);
+  }
+
+  /// What the lane needs of 16 columns from `first` on: of each of its four columns
+  /// four channels on either side of the tile, two in a register.
+  Values loadColumns(Expr query, Expr first, bool all) {
+    int64_t last = k.shape.headDim - width;
+    Values loaded;
+    for (const Expr &channel : origin)
+      for (int64_t half = 0; half < 2; ++half)
+        for (int64_t next = 0; next < 2; ++next) {
+          Expr column = first + k.lane() % 4 * 2 + (half * 8 + next);
+          Expr own = (channel + k.lane() / 4 * width).min(k.index(last));
+          Expr there = all ? column : column.min(hidden - 1);
+          for (Expr pair : k.registers(
+                   k.loadVector(weights, {sequence, query, there, own}, width)))
+            loaded.push_back(all ? pair
+                                 : (column < hidden).select(pair, k.i32(0)));
         }
-        squares = own.valid() ? own.select(sum, squares) : sum;
+    return loaded;
+  }
+
+  /// Channel `e` of the lane's four, of two columns beside each other.
+  Expr pairOf(ArrayRef<Expr> loaded, int64_t sideOfTile, int64_t half,
+              int64_t e) {
+    size_t at = size_t(((sideOfTile * 2 + half) * 2) * 2 + e / 2);
+    Expr low = loaded[at], high = loaded[at + 2];
+    return e % 2 ? (low >> 16) | (high & k.i32(-0x10000))
+                 : (low & k.i32(0xffff)) | (high << k.i32(16));
+  }
+
+  Values addStep(ArrayRef<Expr> loaded, ArrayRef<Expr> sums) {
+    Type f32 = k.b.getF32Type();
+    Values next;
+    SmallVector<Value> columns[width];
+    for (int64_t e = 0; e < width; ++e)
+      columns[e] = {pairOf(loaded, 1, 0, e), pairOf(loaded, 1, 1, e)};
+    for (int64_t row = 0; row < 2; ++row) {
+      SmallVector<Value> rows;
+      for (int64_t half = 0; half < 2; ++half)
+        for (int64_t e = 0; e < 2; ++e)
+          rows.push_back(pairOf(loaded, 0, half, row * 2 + e));
+      for (int64_t e = 0; e < width; ++e) {
+        ArrayRef<Expr> c = sums.slice((row * width + e) * 4, 4);
+        auto op = simt::MmaOp::create(k.b, SmallVector<Type>(4, f32), rows,
+                                      columns[e], c[0], c[1], c[2], c[3],
+                                      k.shape.elementType(k.b.getContext()));
+        for (Value sum : op.getResults())
+          next.push_back(k.expr(sum));
       }
-      for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
-        squares = squares + k.shuffleXor(squares, mask);
-      Expr exists = (first + columns[time] < hidden) & (columns[time] < step);
-      Expr norm = exists.select(k.sqrt(squares), k.f32(0));
-      norms = norms + norm;
-      // What does not exist is multiplied by 0.
-      inverses.push_back((norm > k.f32(0)).select(k.f32(1) / norm, k.f32(0)));
     }
-    for (int64_t access = 0; access < rows.accesses; ++access)
-      for (int n = 0; n < 2; ++n) {
-        Expr to = rows.first(access) - origin[n], own = rows.isOwn(access);
-        Expr inside = (to >= 0) & (to < side) & (columns[0] < step);
-        k.when(own.valid() ? own & inside : inside, [&] {
-          for (int64_t time = 0; time < times; ++time)
-            for (int64_t e = 0; e < rows.width; ++e) {
-              Expr x = elementOf(vectors[time * rows.accesses + access], e);
-              k.store(n ? x : x * inverses[time], sides[n],
-                      {columns[time], to + e});
-            }
-        });
-      }
-    return norms;
+    return next;
   }
 
-  Expr elementOf(Expr vector, int64_t e) {
-    return k.element(vector, e).widen();
+  Values acrossWarps(ArrayRef<Expr> sums) {
+    k.barrier(); // another member's sums have been read
+    Expr low = k.lane() / 4 * width, quad = k.lane() % 4 * 2;
+    for (auto [i, sum] : llvm::enumerate(sums)) {
+      int64_t at = i % 4, e = int64_t(i) / 4 % width, row = int64_t(i) / 16;
+      k.store(
+          sum, ofWarps,
+          {k.warp(), low + (row * 2 + at / 2), (quad + at % 2) * width + e});
+    }
+    k.barrier();
+    Values total(width, k.f32(0));
+    for (int64_t warp = 0; warp < warps; ++warp) {
+      Expr four =
+          k.loadVector(ofWarps, {k.index(warp), ownRow(), ownColumn()}, width);
+      for (int64_t e = 0; e < width; ++e)
+        total[e] = total[e] + k.element(four, e);
+    }
+    return total;
   }
 
-  /// Adds the products of the columns that are staged.
-  Values multiply(ArrayRef<Expr> sums) {
-    constexpr int64_t together = 8;
-    return k.loop(
-        0, step, together, sums, [&](Expr first, ArrayRef<Expr> carried) {
-          Values next(carried.begin(), carried.end());
-          for (int64_t n = 0; n < together; ++n) {
-            Values left = take(0, first + n, high),
-                   right = take(1, first + n, wide);
-            for (int64_t i = 0; i < high * wide; ++i)
-              next[i] = left[i / wide].multiplyAdd(right[i % wide], next[i]);
-          }
+  //===--- other shapes ---------------------------------------------------===//
+
+  Values addProducts(Expr query) {
+    Expr row = (origin[0] + ownRow()).min(k.index(k.shape.headDim - 1));
+    Expr column = origin[1] + ownColumn();
+    return k.stream(
+        k.index(0), hidden, 1, Values(width, k.f32(0)),
+        [&](Expr n) {
+          Values made = loadFour(query, n, column);
+          made.push_back(k.load(weights, {sequence, query, n, row}).widen());
+          return made;
+        },
+        [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
+          Values next;
+          for (int64_t e = 0; e < width; ++e)
+            next.push_back(made[width].multiplyAdd(made[e], sums[e]));
           return next;
         });
   }
 
-  Values take(int n, Expr column, int64_t count) {
-    constexpr int64_t width = 4;
-    Values values;
-    for (int64_t i = 0; i < count; i += width) {
-      Expr vector =
-          k.loadVector(sides[n], {column, place[n] + placeOf(i)}, width);
-      for (int64_t e = 0; e < width; ++e)
-        values.push_back(k.element(vector, e));
-    }
-    return values;
+  //===--- what is written ------------------------------------------------===//
+
+  /// Of an element, over the sum of its products' sizes. Tensor cores may cut what
+  /// they add at the last bits of the largest of it.
+  Expr errorOfSums() {
+    if (!k.shape.usesTensorCores())
+      return (hidden.toFloat() + k.f32(members)) * k.f32(0x1p-24);
+    return (hidden.toFloat() * k.f32(1.0 / (warps * step)) +
+            k.f32(warps + members)) *
+           k.f32(0x1p-19);
   }
 
-  /// Where a thread's `i`-th element lies behind its first: four in a row, the next
-  /// four half a tile on, so that neighbours take from all banks.
-  static int64_t placeOf(int64_t i) { return i / 4 * (side / 2) + i % 4; }
+  /// Of the tile.
+  Expr ownRow() { return k.thread() / (side / width); }
+  Expr ownColumn() { return k.thread() % (side / width) * width; }
 
-  void store(ArrayRef<Expr> sums, Expr total) {
+  void store(ArrayRef<Expr> sums, Expr scale) {
     int64_t d = k.shape.headDim;
-    Expr squares = k.f32(0);
-    for (int64_t i = 0; i < high * wide; ++i) {
-      Expr row = origin[0] + place[0] + i / wide,
-           column = origin[1] + place[1] + placeOf(i % wide);
-      Expr value = (total > k.f32(0)).select(sums[i] / total, k.f32(0));
+    Expr squares = k.f32(0), trace = k.f32(0);
+    Expr row = origin[0] + ownRow();
+    Expr above = origin[0] < origin[1];
+    for (int64_t e = 0; e < width; ++e) {
+      Expr column = origin[1] + ownColumn() + e;
+      Expr value = sums[e] * scale;
       Expr exists = (row < d) & (column < d);
+      Expr zero = k.f32(0);
       squares = exists.select(value.multiplyAdd(value, squares), squares);
-      Expr element = k.narrow(value);
+      trace = trace + (exists & (row == column)).select(value, zero);
+      // Narrowed where it is stored: LLVM would take a bf16 there by a function of
+      // a library.
       k.when(exists, [&] {
-        k.store(element, gram.matrix, {sequence, head, row, column});
+        k.store(k.narrow(value), gram.matrix, {sequence, head, row, column});
+      });
+      k.when(exists & above, [&] {
+        k.store(k.narrow(value), gram.matrix, {sequence, head, column, row});
       });
     }
-    squares = block.reduce(ReduceKind::Sum, squares);
+    squares = block.reduce(ReduceKind::Sum,
+                           squares * above.select(k.f32(2), k.f32(1)));
+    trace = block.reduce(ReduceKind::Sum, trace);
     Expr part = k.block(gpu::Dimension::x);
     k.when(k.thread() == 0, [&] {
-      k.store(total, gram.sums, {sequence, head, part, k.index(0)});
+      k.store(trace, gram.sums, {sequence, head, part, k.index(0)});
       k.store(squares, gram.sums, {sequence, head, part, k.index(1)});
+      k.when(part == 0, [&] {
+        Expr behind = k.index(GramBuffers::blocks(k.shape));
+        k.store(outputs() / scale, gram.sums,
+                {sequence, head, behind, k.index(0)});
+        k.store(errorOfSums(), gram.sums, {sequence, head, behind, k.index(1)});
+      });
     });
   }
 };
@@ -214,9 +347,10 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
   addOwnArgs(kernel, site.shape, spec.args);
   spec.args.insert(spec.args.end(), {out[0], out[1]});
   spec.blockSize = gramThreads;
-  spec.grid = {std::to_string(GramBuffers::blocks(site.shape)), "q_heads",
-               "batch"};
+  bool groups = GramBuffers::ofGroups(kernel->getParentOfType<PolicyOp>());
+  spec.grid = {std::to_string(GramBuffers::blocks(site.shape)),
+               groups ? "kv_heads" : "q_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
   GramBuffers gram(k, out[0], out[1]);
-  GramBuilder(k, gram).build();
+  GramBuilder(k, gram, groups ? site.shape.group : 1).build();
 }

@@ -3,17 +3,21 @@
 #ifndef KVC_CODEGEN_KERNELS_GRAM_H
 #define KVC_CODEGEN_KERNELS_GRAM_H
 
-#include "codegen/edsl/KernelBuilder.h"
+#include "codegen/kernels/Kernels.h"
 
 namespace kvc {
 
-/// What a gram kernel leaves for each query head: the matrix [d][d] in the
-/// model's type, divided by s = the sum of the column norms; and for each of
-/// its blocks [s, sum of squares of the block's elements], f32.
+/// What a gram kernel leaves for each query head, or, in the place of the first heads,
+/// for each KV head's group: the matrix [d][d] in the model's type, times a scale; for
+/// each of its blocks [trace, sum of squares] of the block's elements, and behind the
+/// blocks [outputs / scale, error of the sums], f32.
 struct GramBuffers {
   GramBuffers(KernelBuilder &k, llvm::StringRef matrix, llvm::StringRef sums);
 
   static int64_t blocks(const Shape &shape);
+  /// True where nothing but means over the group is made of the bounds: then a form
+  /// for all outputs of a group is enough.
+  static bool ofGroups(PolicyOp policy);
   Buffer matrix, sums; // [batch][Hq][d][d], [batch][Hq][block][2]
 };
 

@@ -31,6 +31,7 @@ void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildGram(KernelOp kernel, const KernelSite &site);
 void buildMemberKeys(KernelOp kernel, const KernelSite &site);
 void buildNearest(KernelOp kernel, const KernelSite &site);
+void buildNorms(KernelOp kernel, const KernelSite &site);
 void buildParts(KernelOp kernel, const KernelSite &site);
 void buildMerge(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);

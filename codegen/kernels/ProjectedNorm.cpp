@@ -40,18 +40,17 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
         weights,
         [&](Expr row) { return SmallVector<Expr>{s.sequence, head, row}; },
         hidden, 1, k.arg("wo_row")};
-    sums = staged->walk(
+    sums = staged->walkTogether(
         source, k.index(0), zeros,
-        [&](Expr first, Expr place, ArrayRef<Expr> carried) {
-          auto add = [&](llvm::function_ref<Expr(Expr)> exists) {
-            return addOutputs(
-                k, product, staged->memory,
-                [&](Expr row) { return SmallVector<Expr>{place + row}; }, l2,
-                carried, exists);
+        [&](Expr first, Expr place, ArrayRef<Expr> carried, bool whole) {
+          auto address = [&](Expr row) {
+            return SmallVector<Expr>{place + row};
           };
-          return k.choose(
-              first + WarpProduct::rows <= hidden, [&] { return add(nullptr); },
-              [&] { return add(rowsFrom(first)); });
+          if (whole)
+            return addOutputs(k, product, staged->memory, address, l2, carried,
+                              nullptr);
+          return addOutputs(k, product, staged->memory, address, l2, carried,
+                            rowsFrom(first));
         });
   } else {
     sums = k.loop(0, hidden, WarpProduct::rows, zeros,
@@ -90,114 +89,128 @@ static Values ownElements(KernelBuilder &k, const SequenceScalars &s,
   return own;
 }
 
-/// v G v of the lane's own value, which is one of the product's columns.
-static Expr quadraticForm(KernelBuilder &k, const Buffer &matrix,
-                          const SequenceScalars &s, WarpProduct &product,
-                          const Point &point, Expr head,
-                          llvm::function_ref<Expr(Expr)> tokenOf,
-                          const Buffer &columnSums) {
+/// Rows of G are taken in an order in which a lane's products are those of the
+/// elements that it has of its columns: the channel of the i-th one.
+static Expr channelOf(Expr i, int64_t width) {
+  Expr row = i % 16, base = i / (4 * width) * (4 * width);
+  Expr first = i % (4 * width) / 16 * 4;
+  return base + first + (row % 8 / 2 * width + (row / 8 * 2 + row % 2));
+}
+
+/// v G v and ||v||^2 of the lane's own value, which is one of the product's columns. The
+/// block's warps read G together where it is `staged`.
+static std::pair<Expr, Expr>
+quadraticForm(KernelBuilder &k, const Buffer &matrix, const SequenceScalars &s,
+              WarpProduct &product, const Point &point, Expr head,
+              llvm::function_ref<Expr(Expr)> tokenOf, const Buffer &columnSums,
+              StagedRows *staged) {
   int64_t d = k.shape.headDim, width = ownWidth(k.shape);
-  Values zeros(product.slots(), k.f32(0));
-  if (k.shape.usesTensorCores()) {
-    // Rows of G are taken in an order in which a lane's products are those of the
-    // elements that it has read, 16 bytes at a time.
-    auto channelOf = [&](Expr row) {
-      return row % 8 / 2 * width + (row / 8 * 2 + row % 2);
-    };
-    Values sums =
-        k.loop(0, d, 4 * width, zeros, [&](Expr base, ArrayRef<Expr> carried) {
+  int slots = product.slots();
+  Values sums(2 * slots, k.f32(0)); // of the form by slot, then of squares
+  auto rowOf = [&](Expr i) {
+    return SmallVector<Expr>{s.sequence, head, channelOf(i, width)};
+  };
+  // The product's row is that of element `v` of its column.
+  auto add = [&](Values &sums, const WarpProduct::Product &p, Expr v) {
+    Expr &form = sums[p.columnSlot], &squares = sums[slots + p.columnSlot];
+    form = p.value.multiplyAdd(v, form);
+    squares = v.multiplyAdd(v, squares);
+  };
+  if (staged && product.holdsColumns()) {
+    RowSource source = {matrix, rowOf, k.index(d), 0, {}};
+    sums = staged->walkKnown(
+        source, d, sums,
+        [&](int64_t first, Expr place, ArrayRef<Expr> carried) {
+          Values next(carried.begin(), carried.end());
+          int64_t base = first / (4 * width) * (4 * width);
+          k.syncWarp(); // or all rows would be loaded before the first are used
+          product.multiply(
+              staged->memory,
+              [&](Expr row) { return SmallVector<Expr>{place + row}; },
+              [&](const WarpProduct::Product &p) {
+                add(next, p,
+                    product.heldElement(p.columnSlot, base,
+                                        first % (4 * width) / 4 + p.rowSlot));
+              });
+          return next;
+        });
+  } else if (k.shape.usesTensorCores()) {
+    sums =
+        k.loop(0, d, 4 * width, sums, [&](Expr base, ArrayRef<Expr> carried) {
           Values next(carried.begin(), carried.end());
           Values own = ownElements(k, s, product, point, base, tokenOf);
-          for (int64_t first = 0; first < width; first += 4)
+          for (int64_t first = 0; first < 4 * width; first += 16)
             product.multiply(
-                matrix,
-                [&](Expr row) {
-                  return SmallVector<Expr>{s.sequence, head,
-                                           base + (channelOf(row) + first)};
-                },
+                matrix, [&](Expr row) { return rowOf(base + (row + first)); },
                 [&](const WarpProduct::Product &p) {
-                  Expr v = k.element(own[p.columnSlot], first + p.rowSlot);
-                  Expr &sum = next[p.columnSlot];
-                  sum = p.value.multiplyAdd(v.widen(), sum);
+                  add(next, p,
+                      k.element(own[p.columnSlot], first / 4 + p.rowSlot)
+                          .widen());
                 });
           return next;
         });
-    return product.columnSums(sums, columnSums);
+  } else {
+    Buffer values = sideBuffer(k, CacheSide::Value);
+    sums = k.loop(
+        0, d, WarpProduct::rows, sums, [&](Expr base, ArrayRef<Expr> carried) {
+          Values next(carried.begin(), carried.end());
+          auto inside = [&](Expr row) {
+            return (base + row).min(k.index(d - 1));
+          };
+          product.multiply(
+              matrix,
+              [&](Expr row) {
+                return SmallVector<Expr>{s.sequence, head, inside(row)};
+              },
+              [&](const WarpProduct::Product &p) {
+                Expr v = k.load(values, {s.sequence, point.kvHead,
+                                         tokenOf(p.column), inside(p.row)})
+                             .widen();
+                add(next, p, (base + p.row < d).select(v, k.f32(0)));
+              });
+          return next;
+        });
   }
-  Buffer values = sideBuffer(k, CacheSide::Value);
-  Values sums = k.loop(
-      0, d, WarpProduct::rows, zeros, [&](Expr base, ArrayRef<Expr> carried) {
-        Values next(carried.begin(), carried.end());
-        product.multiply(
-            matrix,
-            [&](Expr row) {
-              return SmallVector<Expr>{s.sequence, head,
-                                       (base + row).min(k.index(d - 1))};
-            },
-            [&](const WarpProduct::Product &p) {
-              Expr dim = base + p.row, safe = dim.min(k.index(d - 1));
-              Expr v = k.load(values, {s.sequence, point.kvHead,
-                                       tokenOf(p.column), safe})
-                           .widen();
-              Expr &sum = next[p.columnSlot];
-              sum = (dim < d).select(p.value.multiplyAdd(v, sum), sum);
-            });
-        return next;
-      });
-  return product.columnSums(sums, columnSums);
-}
-
-Expr kvc::squaredNorm(KernelBuilder &k, const SequenceScalars &s,
-                      WarpProduct &product, const Point &point,
-                      llvm::function_ref<Expr(Expr)> tokenOf,
-                      const Buffer &columnSums) {
-  int64_t width = ownWidth(k.shape);
-  if (k.shape.usesTensorCores()) {
-    Values sums =
-        k.loop(0, k.shape.headDim, 4 * width, Values(product.slots(), k.f32(0)),
-               [&](Expr base, ArrayRef<Expr> carried) {
-                 Values next(carried.begin(), carried.end());
-                 Values own = ownElements(k, s, product, point, base, tokenOf);
-                 for (auto [vector, sum] : llvm::zip(own, next))
-                   for (int64_t e = 0; e < width; ++e) {
-                     Expr v = k.element(vector, e).widen();
-                     sum = v.multiplyAdd(v, sum);
-                   }
-                 return next;
-               });
-    return product.columnSums(sums, columnSums);
-  }
-  Buffer values = sideBuffer(k, CacheSide::Value);
-  return k.fold(0, k.shape.headDim, 1, k.f32(0), [&](Expr dim, Expr acc) {
-    Expr v =
-        k.load(values, {s.sequence, point.kvHead, point.token, dim}).widen();
-    return v.multiplyAdd(v, acc);
-  });
+  auto sumOf = [&](int first) {
+    return product.columnSums(ArrayRef(sums).slice(first, slots), columnSums);
+  };
+  Expr form = sumOf(0), squares = sumOf(slots);
+  return {form, squares};
 }
 
 Expr kvc::projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
                              const KernelSite &site, const SequenceScalars &s,
                              WarpProduct &product, const Point &point,
                              Expr head, llvm::function_ref<Expr(Expr)> tokenOf,
-                             const Buffer &columnSums, Expr squares) {
+                             const Buffer &columnSums, StagedRows *staged) {
   auto name = [&](int i) {
     auto arg = cast<BlockArgument>(op.getGram()[i]);
     return site.inputs[arg.getArgNumber()];
   };
   GramBuffers gram(k, name(0), name(1));
   int64_t d = k.shape.headDim;
-  Expr form = quadraticForm(k, gram.matrix, s, product, point, head, tokenOf,
-                            columnSums);
-  Expr frobenius = k.f32(0);
-  for (int64_t part = 0; part < GramBuffers::blocks(k.shape); ++part)
-    frobenius = frobenius + k.load(gram.sums, {s.sequence, head, k.index(part),
-                                               k.index(1)});
-  Expr total = k.load(gram.sums, {s.sequence, head, k.index(0), k.index(0)});
+  int64_t parts = GramBuffers::blocks(k.shape);
+  auto sumOf = [&](int64_t part, int64_t i) {
+    return k.load(gram.sums, {s.sequence, head, k.index(part), k.index(i)});
+  };
+  Expr trace = k.f32(0), frobenius = k.f32(0);
+  for (int64_t part = 0; part < parts; ++part) {
+    trace = trace + sumOf(part, 0);
+    frobenius = frobenius + sumOf(part, 1);
+  }
+  Expr total = sumOf(parts, 0);
+  auto [form, squares] = quadraticForm(k, gram.matrix, s, product, point, head,
+                                       tokenOf, columnSums, staged);
   double unit = k.shape.dtype == DType::F32   ? 0
                 : k.shape.dtype == DType::F16 ? 0x1p-11
                                               : 0x1p-8;
-  Expr error =
-      k.sqrt(frobenius) * k.f32(unit + 0x1p-13) + k.f32(double(d) * 0x1p-24);
+  // G's elements are rounded to their type, and are sums of D products, each at most
+  // the root of two elements of the diagonal.
+  Expr error = k.sqrt(frobenius) * k.f32(unit + 0x1p-13) +
+               trace * sumOf(parts, 1) + k.f32(double(d) * 0x1p-24);
   Expr square = error.multiplyAdd(squares, form).max(k.f32(0));
-  return total * k.sqrt(square) * k.f32(1 + 0x1p-10);
+  int64_t members = GramBuffers::ofGroups(op->getParentOfType<PolicyOp>())
+                        ? k.shape.group
+                        : 1;
+  return k.sqrt(total * square) * k.f32((1 + 0x1p-10) / double(members));
 }

@@ -17,20 +17,16 @@ Expr projectedNorm(KernelBuilder &k, ProjectedNormOp op,
                    const SequenceScalars &s, WarpProduct &product, Expr head,
                    const Buffer &columnSums, StagedRows *staged);
 
-/// A bound of the same, from what a gram kernel left: sum c * sqrt(v G v +
-/// e ||v||^2), see Gram.cpp; e covers the error of G's type and of all sums, so
-/// that the result is never below the norm that is computed. `point` is the
-/// lane's own value, `squares` its ||v||^2, `tokenOf` gives a column's token.
+/// A bound of the same, from what a gram kernel left: sqrt(D (v G v + e ||v||^2)),
+/// see Gram.cpp; e covers the error of G's type and of all sums, so that the result
+/// is never below the norm that is computed. Where the form is that of groups, `head` is
+/// a KV head, and it is the mean over its group. `point` is the lane's own value,
+/// `tokenOf` gives a column's token.
 Expr projectedNormBound(KernelBuilder &k, ProjectedNormOp op,
                         const KernelSite &site, const SequenceScalars &s,
                         WarpProduct &product, const Point &point, Expr head,
                         llvm::function_ref<Expr(Expr)> tokenOf,
-                        const Buffer &columnSums, Expr squares);
-/// ||v||^2 of the lane's own value.
-Expr squaredNorm(KernelBuilder &k, const SequenceScalars &s,
-                 WarpProduct &product, const Point &point,
-                 llvm::function_ref<Expr(Expr)> tokenOf,
-                 const Buffer &columnSums);
+                        const Buffer &columnSums, StagedRows *staged);
 
 } // namespace kvc
 

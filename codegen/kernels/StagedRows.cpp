@@ -91,9 +91,9 @@ void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
   }
 }
 
-StagedRows::Values
-StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
-                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+StagedRows::Values StagedRows::walkStages(
+    const RowSource &source, Expr from, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
   // Whole stages need no care at the end, and their addresses are apart by
   // constants.
   auto begin = [&](Expr first) {
@@ -111,12 +111,73 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                   // The stage is there for all, and the last one is read.
                   k.barrier();
                   begin(first + rows);
-                  Expr place = placeOf(first);
-                  Expr count = (source.count - first).min(k.index(rows));
-                  return k.loop(0, count, WarpProduct::rows, values,
-                                [&](Expr done, ArrayRef<Expr> running) {
-                                  return body(first + done, place + done,
-                                              running);
-                                });
+                  return body(first, placeOf(first), values);
                 });
+}
+
+StagedRows::Values
+StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
+                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+  return walkStages(source, from, carried,
+                    [&](Expr first, Expr place, ArrayRef<Expr> values) {
+                      Expr count = (source.count - first).min(k.index(rows));
+                      return k.loop(0, count, WarpProduct::rows, values,
+                                    [&](Expr done, ArrayRef<Expr> running) {
+                                      return body(first + done, place + done,
+                                                  running);
+                                    });
+                    });
+}
+
+StagedRows::Values StagedRows::walkTogether(
+    const RowSource &source, Expr from, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+  constexpr int64_t step = WarpProduct::rows;
+  auto steps = [&](Expr first, Expr place, Expr count, int64_t together,
+                   ArrayRef<Expr> values, bool whole) {
+    return k.loop(0, count, step * together, values,
+                  [&](Expr done, ArrayRef<Expr> running) {
+                    Values next(running.begin(), running.end());
+                    for (int64_t i = 0; i < step * together; i += step)
+                      next =
+                          body(first + done + i, place + done + i, next, whole);
+                    return next;
+                  });
+  };
+  return walkStages(
+      source, from, carried,
+      [&](Expr first, Expr place, ArrayRef<Expr> values) {
+        Expr count = source.count - first;
+        return k.choose(
+            count >= rows,
+            [&] {
+              return steps(first, place, k.index(rows),
+                           rows % (4 * step) ? 1 : 4, values, true);
+            },
+            [&] { return steps(first, place, count, 1, values, false); });
+      });
+}
+
+StagedRows::Values StagedRows::walkKnown(
+    const RowSource &source, int64_t count, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
+  auto begin = [&](int64_t first) {
+    if (first < count)
+      copy(source, k.index(first), first + rows <= count);
+    k.commitCopies();
+  };
+  k.barrier(); // an earlier walk has read its stages
+  begin(0);
+  Values running(carried);
+  for (int64_t first = 0; first < count; first += rows) {
+    k.waitForCopies(0);
+    // The stage is there for all, and the last one is read.
+    k.barrier();
+    begin(first + rows);
+    Expr place = placeOf(k.index(first));
+    for (int64_t done = 0; done < std::min(rows, count - first);
+         done += WarpProduct::rows)
+      running = body(first + done, place + done, running);
+  }
+  return running;
 }

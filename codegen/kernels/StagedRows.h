@@ -55,6 +55,21 @@ public:
   walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
            body);
+  /// The same, four steps in straight code where a stage is whole: the products of one
+  /// run while those of another are waited for. The body is told whether all rows exist.
+  Values
+  walkTogether(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
+               llvm::function_ref<Values(Expr first, Expr place,
+                                         llvm::ArrayRef<Expr>, bool whole)>
+                   body);
+
+  /// The same for all of so many rows as are known now: body has the number of
+  /// each step's first row.
+  Values walkKnown(const RowSource &source, int64_t count,
+                   llvm::ArrayRef<Expr> carried,
+                   llvm::function_ref<Values(int64_t first, Expr place,
+                                             llvm::ArrayRef<Expr>)>
+                       body);
 
   /// Rows of the stages, [place][head_dim].
   Buffer memory;
@@ -63,6 +78,10 @@ public:
 
 private:
   static int64_t pitch(const Shape &shape);
+  /// Walks stages: body(first, place, carried) has the rows of one.
+  Values
+  walkStages(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
+             llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
   /// The rows from `first` on; `whole`: none of them is behind the last one.
   void copy(const RowSource &source, Expr first, bool whole);
   void copyRows(const RowSource &source, Expr first, bool whole);

@@ -42,6 +42,19 @@ SmallVector<Expr> WarpProduct::columnFragment(int64_t block) {
                      : rightFragment(columnMemory, columnAddress, block * 8);
 }
 
+Expr WarpProduct::heldElement(int slot, int64_t base, int64_t e) {
+  // As leftFragment puts registers of two columns beside each other.
+  int64_t part = base / (4 * heldWidth) * (heldWidth / 2) + e / 2;
+  Expr pair = fragments[slot / 2][part / 2 * 4 + part % 2 * 2 + slot % 2];
+  if (k.shape.dtype == DType::BF16) { // the upper half of its f32
+    Expr bits = e % 2 ? pair & k.i32(-0x10000) : pair << k.i32(16);
+    return k.expr(arith::BitcastOp::create(k.b, k.b.getF32Type(), bits));
+  }
+  Expr bits = e % 2 ? pair >> 16 : pair;
+  Value half = arith::TruncIOp::create(k.b, k.b.getI16Type(), bits);
+  return k.expr(arith::BitcastOp::create(k.b, k.b.getF16Type(), half)).widen();
+}
+
 SmallVector<Expr> WarpProduct::rightFragment(const Buffer &memory,
                                              Address address, int64_t first) {
   Expr lane = k.lane(), quad = lane % 4;

@@ -49,6 +49,16 @@ public:
   void loadColumns(const Buffer &memory,
                    std::function<llvm::SmallVector<Expr>(Expr)> address);
 
+  /// True where a lane holds `heldWidth` elements in a row of each of its columns,
+  /// from every multiple of four times that on plus its own part: lane % 4.
+  bool holdsColumns() const {
+    return k.shape.usesTensorCores() && columnsLeft && !streams &&
+           k.shape.headDim % (4 * heldWidth) == 0;
+  }
+  static constexpr int64_t heldWidth = 8;
+  /// Element `e` of those from `base` on, f32.
+  Expr heldElement(int slot, int64_t base, int64_t e);
+
   /// One that a lane holds. `columnSlot` numbers the lane's columns, `rowSlot`
   /// its rows.
   struct Product {

@@ -38,6 +38,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildNearest(kernel, site);
   case KernelKind::Keys:
     return buildMemberKeys(kernel, site);
+  case KernelKind::Norms:
+    return buildNorms(kernel, site);
   case KernelKind::Compact:
     if (!kernel.getBody().getOps<MergeOp>().empty())
       return buildMerge(kernel, site);

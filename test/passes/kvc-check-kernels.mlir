@@ -55,6 +55,26 @@ kvc.policy @prepared_norm {
 
 // -----
 
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+!q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+kvc.policy @marked {
+  %0 = kvc.kernel columns "a"() : () -> !m {
+    %n = kvc.norm l2 key : !s
+    %m = arith.cmpf ogt, %n, %n : !s
+    kvc.yield %m : !m
+  }
+  %1 = kvc.kernel norms "b"(%0) : (!m) -> !q {
+  ^bb0(%m: !m):
+    // expected-error @+1 {{marks that are not per query head, and only they, need the list of the marked tokens and its length as arguments of the kernel}}
+    %n = kvc.projected_norm l1 where(%m : !m) : !q
+    kvc.yield %n : !q
+  }
+  kvc.done
+}
+
+// -----
+
 !q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
 kvc.policy @bound {
   %1 = kvc.kernel columns "a"() : () -> !q {

@@ -198,3 +198,35 @@ kvc.policy @carried {
   %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k protect_last(%w) carry("age" = %more : tensor<?x?xf32>, "mass" = %mass : tensor<?x?xf32>) : tensor<?x?xi1>
 }
+
+// -----
+
+// Norms of marked tokens have a kernel of their own, behind the one that lists them;
+// where query heads have marks of their own, columns kernels compute all.
+// CHECK-LABEL: kvc.policy @marked
+// CHECK: %[[KEYS:.*]]:2 = kvc.kernel columns "columns0"
+// CHECK: arith.cmpf
+// CHECK: %[[LIST:.*]]:2 = kvc.kernel spans "spans0"(%[[KEYS]]#0)
+// CHECK: kvc.list
+// CHECK: %[[NORMS:.*]] = kvc.kernel norms "norms0"(%[[KEYS]]#0, %[[LIST]]#0, %[[LIST]]#1) :
+// CHECK: kvc.projected_norm l1 where(%{{.*}} : {{.*}}) list(%{{.*}}, %{{.*}} : {{.*}}) : tensor<?x?xf32, #kvc.axes<query_heads, past>>
+// CHECK: %[[OWN:.*]] = kvc.kernel spans "spans1"(%[[NORMS]], %[[KEYS]]#1)
+// CHECK: kvc.kernel columns "columns1"(%[[OWN]])
+// CHECK: kvc.projected_norm l1 where(%{{.*}} : tensor<?x?xi1, #kvc.axes<query_heads, past>>) :
+// CHECK: kvc.kernel spans "spans2"
+kvc.policy @marked {
+  %w = arith.constant 4 : index
+  // expected-remark @+1 {{fused into columns0}}
+  %x = kvc.norm l2 key : tensor<?x?xf32>
+  %one = kvc.fill 1.0 : tensor<?x?xf32>
+  %m = arith.cmpf ogt, %x, %one : tensor<?x?xf32>
+  %n = kvc.projected_norm l1 where(%m : tensor<?x?xi1>) : tensor<?x?xf32>
+  %own = arith.cmpf ogt, %n, %x : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns1}}
+  %o = kvc.projected_norm l1 where(%own : tensor<?x?xi1>) : tensor<?x?xf32>
+  %g = kvc.reduce mean group %o : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans4}}
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) : tensor<?x?xi1>
+}

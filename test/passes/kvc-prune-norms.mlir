@@ -1,7 +1,7 @@
 // RUN: kvc-opt %s --split-input-file --pass-pipeline="builtin.module(kvc.policy(kvc-prune-norms,cse))" | FileCheck %s
 
 // A bound for all, exact norms for the best by it, a threshold, exact norms for what
-// reaches it. What is forced needs no norm.
+// reaches it as well. What is forced needs no norm.
 // CHECK-LABEL: kvc.policy @products
 // CHECK: %[[FORCED:.*]] = kvc.topk %[[S:.*]], %{{.*}}
 // CHECK-NOT: kvc.projected_norm l1 :
@@ -13,10 +13,13 @@
 // CHECK: %[[FIRST:.*]] = kvc.topk %[[UPPER]], %[[N:.*]] :
 // CHECK: %[[WHERE:.*]] = arith.cmpi ult, %[[FORCED]], %[[FIRST]]
 // CHECK: kvc.projected_norm l1 where(%[[WHERE]] : tensor<?x?xi1>)
+// CHECK: %[[EXACT:.*]] = arith.mulf %[[S]], %{{.*}}
 // CHECK: %[[LEAST:.*]] = kvc.reduce min tokens
 // CHECK: %[[CAND:.*]] = arith.cmpf uge, %[[UPPER]], %{{.*}}
-// CHECK: %[[WHERE2:.*]] = arith.cmpi ult, %[[FORCED]], %[[CAND]]
+// CHECK: %[[OTHERS:.*]] = arith.cmpi ult, %[[FIRST]], %[[CAND]]
+// CHECK: %[[WHERE2:.*]] = arith.cmpi ult, %[[FORCED]], %[[OTHERS]]
 // CHECK: kvc.projected_norm l1 where(%[[WHERE2]] : tensor<?x?xi1>)
+// CHECK: arith.select %[[FIRST]], %[[EXACT]], %{{.*}}
 // CHECK: %[[SCORE:.*]] = arith.select %[[FORCED]], %[[INF]], %{{.*}}
 // CHECK: kvc.topk %[[SCORE]], %[[N]]
 kvc.policy @products {
