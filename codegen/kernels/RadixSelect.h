@@ -14,6 +14,19 @@ struct Selection {
   Expr contains(Expr key, Expr item) const;
 };
 
+/// The same, asked by scores: their keys' order is that of numbers, but for NaN.
+class SelectedScores {
+public:
+  SelectedScores() = default;
+  SelectedScores(KernelBuilder &k, const Selection &selection);
+  Expr contains(Expr score, Expr item) const;
+
+private:
+  /// Scores from `first` on are selected, those from `ties` on up to item `lastTie`,
+  /// and so are all others where that is `any`.
+  Expr first, ties, any, lastTie;
+};
+
 /// A key whose unsigned order is the order of scores: NaN lowest, -0 equal to
 /// +0.
 Expr orderedKey(KernelBuilder &k, Expr score);

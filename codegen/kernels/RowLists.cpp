@@ -46,13 +46,23 @@ void RowLists::addArgs(KernelOp kernel, const Shape &shape,
 
 /// Calls `write(row, token)` for each token of the block up to `end` that
 /// `isMember` holds for, rows ascending; returns how many there are up to there.
-Expr RowLists::listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
+/// `all`: how many the past has, where that is known.
+Expr RowLists::listWhere(Expr end, Expr all,
+                         llvm::function_ref<Expr(Expr)> isMember,
                          llvm::function_ref<void(Expr, Expr)> write) {
   auto count = [&](Expr from, Expr to) {
     return r.block.warpSums(
         walkMarked(k, RowBlock::threads, from, to, k.i32(0), isMember));
   };
-  Expr front = countMarked(k, r.block, k.index(0), r.begin, isMember);
+  Expr from = k.index(0), to = r.begin, behind;
+  if (all.valid()) {
+    behind = r.begin > s.past / 2;
+    from = behind.select(r.begin, from);
+    to = behind.select(s.past, to);
+  }
+  Expr front = countMarked(k, r.block, from, to, isMember);
+  if (all.valid())
+    front = behind.select(all - front, front);
   auto [before, total] = count(r.begin, end);
   walkMarked(k, RowBlock::threads, r.begin, end, front + before, isMember,
              [&](Expr token, Expr listed, Expr number) {
@@ -69,8 +79,11 @@ Expr RowLists::isSelected(Value mask, Expr token) {
 
 /// Writes the selected tokens of the past, then the window.
 void RowLists::listKept(ListKeptOp list) {
+  Expr all = totals.lookup(list.getMask());
+  if (all.valid())
+    all = s.budget.above(s.window).select(all, k.i32(0));
   Expr first = listWhere(
-      r.end, [&](Expr token) { return isSelected(list.getMask(), token); },
+      r.end, all, [&](Expr token) { return isSelected(list.getMask(), token); },
       [&](Expr row, Expr token) { writeIndex(row, token); });
   k.when(isLast, [&] {
     k.loop(k.thread(), s.window, RowBlock::threads,
@@ -84,7 +97,8 @@ void RowLists::listMarked(ListOp op) {
   Buffer indices = r.outputOf(op.getIndices()),
          counts = r.outputOf(op.getCounts());
   Expr count = listWhere(
-      r.end, [&](Expr token) { return r.at(token)(op.getMask()); },
+      r.end, totals.lookup(op.getMask()),
+      [&](Expr token) { return r.at(token)(op.getMask()); },
       [&](Expr row, Expr token) {
         k.store(token.toI32(), indices, {s.sequence, r.head, row});
       });
@@ -126,7 +140,7 @@ void RowLists::listMembers(ListMembersOp op) {
           .select(k.load(rank, {s.sequence, r.head, safe}), k.i32(-1));
     });
   Expr count = listWhere(
-      s.rows, [&](Expr token) { return owner(token) >= k.index(0); },
+      s.rows, Expr(), [&](Expr token) { return owner(token) >= k.index(0); },
       [&](Expr entry, Expr token) {
         Expr to = owner(token);
         Expr row = k.load(rank, {s.sequence, r.head, to});

@@ -1,8 +1,9 @@
 //===- RowLists.h - lists of tokens, and what rows represent --------------===//
 //
 // Ascending lists by two passes over a mask and a prefix sum. Where a head has
-// several blocks, each counts what is marked in front of its span, lists what is
-// in it, and the last one says how many there are. The whole block calls each of
+// several blocks, each counts what is marked in front of its span (or, where it is
+// known how many there are, behind that, if that is less), lists what is in it, and the
+// last one says how many there are. The whole block calls each of
 // these; all have barriers inside.
 //
 //===----------------------------------------------------------------------===//
@@ -19,6 +20,9 @@ public:
   /// Adds the arguments that the kernel's lists write.
   static void addArgs(KernelOp kernel, const Shape &shape,
                       std::vector<std::string> &args);
+
+  /// How many tokens of the past a mask marks, i32, where that is known beforehand.
+  llvm::DenseMap<mlir::Value, Expr> totals;
 
   /// `isLast`: of the head's blocks.
   RowLists(RowBlock &r, Expr isLast) : r(r), k(r.k), s(r.s), isLast(isLast) {}
@@ -43,7 +47,7 @@ private:
     return !r.kernel.getBody().getOps<Op>().empty();
   }
   Expr isSelected(mlir::Value mask, Expr token);
-  Expr listWhere(Expr end, llvm::function_ref<Expr(Expr)> isMember,
+  Expr listWhere(Expr end, Expr all, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write);
   Buffer rankBuffer();
   void writeIndex(Expr row, Expr token);

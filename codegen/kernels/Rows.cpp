@@ -104,7 +104,7 @@ private:
   std::optional<RowLists> lists;
   /// Statistics over tokens, per op and member.
   llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
-  llvm::DenseMap<Operation *, Selection> selections;
+  llvm::DenseMap<Operation *, SelectedScores> selections;
   /// What has been stored on the way.
   llvm::DenseSet<Value> stored;
 
@@ -141,8 +141,7 @@ private:
       return it->second;
     if (auto topk = dyn_cast<TopkOp>(op)) {
       PointEval eval = row->at(p.token);
-      Expr key = orderedKey(k, eval(topk.getScore()));
-      return selections.lookup(op).contains(key, p.token);
+      return selections.lookup(op).contains(eval(topk.getScore()), p.token);
     }
     return std::nullopt;
   }
@@ -208,7 +207,9 @@ private:
   void runTopk(TopkOp topk) {
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
     Candidates candidates(k, site, s.sequence, topk.getCandidates());
-    selections[topk] = candidates.select(*radix, block, head, s.past, wanted);
+    selections[topk] = SelectedScores(
+        k, candidates.select(*radix, block, head, s.past, wanted));
+    lists->totals[topk] = wanted.max(k.index(0)).min(s.past).toI32();
   }
 };
 

@@ -88,13 +88,27 @@ Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
 
 Expr kvc::countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,
                       llvm::function_ref<Expr(Expr)> isMarked) {
-  Expr count = k.stream(
-      from + k.thread(), to, block.threads, {k.i32(0)},
-      [&](Expr item) { return KernelBuilder::Values{isMarked(item)}; },
-      [&](Expr, ArrayRef<Expr> mark, ArrayRef<Expr> sum) {
-        return KernelBuilder::Values{sum[0] + mark[0].toI32()};
-      },
-      /*together=*/16)[0];
+  // So many items of each thread in flight; at the end fewer, not one by one.
+  constexpr int64_t together = 16, atEnd = 8;
+  Expr whole = from + (to - from) / (block.threads * together) *
+                          (block.threads * together);
+  auto rounds = [&](Expr first, Expr end, int64_t count, Expr start,
+                    bool guarded) {
+    return k.fold(
+        first, end, block.threads * count, start, [&](Expr base, Expr sum) {
+          SmallVector<Expr> marks;
+          for (int64_t i = 0; i < count; ++i) {
+            Expr item = base + k.thread() + block.threads * i;
+            marks.push_back(guarded ? (item < to) & isMarked(item.min(to - 1))
+                                    : isMarked(item));
+          }
+          for (Expr mark : marks)
+            sum = sum + mark.toI32();
+          return sum;
+        });
+  };
+  Expr count = rounds(from, whole, together, k.i32(0), false);
+  count = rounds(whole, to, atEnd, count, true);
   for (int64_t mask = warpSize / 2; mask; mask /= 2)
     count = count + k.shuffleXor(count, mask);
   return block.warpSums(count).second;
