@@ -158,9 +158,7 @@ void RowLists::tellMembers(const MemberTable &table, Expr count) {
             .select(table.position((member - 1).max(k.index(0))), k.index(-1));
     Expr right = (row >= k.index(0)) & (row < s.rows) & (own > before) &
                  (own < s.length);
-    k.when(right == k.boolean(false), [&] {
-      k.atomicOr(k.i32(KVC_DATA_CACHE), k.buffer("status", {}), {k.index(0)});
-    });
+    k.when(right == k.boolean(false), [&] { k.setStatus(KVC_DATA_CACHE); });
   });
 }
 
@@ -210,7 +208,7 @@ void RowLists::listLeft(ListMembersOp op,
       k.store((tooMany > 0).select(count, k.index(-1)).toI32(), note, head);
     });
     k.barrier();
-    listWhere(count, canGo, [&](Expr number, Expr member) {
+    listWhere(count, Expr(), canGo, [&](Expr number, Expr member) {
       k.when(number == tooMany - 1,
              [&] { k.store(member.toI32(), note, head); });
     });
@@ -221,7 +219,7 @@ void RowLists::listLeft(ListMembersOp op,
   Expr capacity = k.arg("member_capacity");
   SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
   Expr listed = listWhere(
-      count,
+      count, Expr(),
       [&](Expr member) {
         Expr goes = (member <= limit) & canGo(member);
         return isLeft(member) & (goes == k.boolean(false));

@@ -1,6 +1,8 @@
 """assemble.py PTXAS KVC_OPT POLICY WORK: compiles a policy to PTX and assembles it.
 A spill (fp32 columns: more than 12 bytes), an error or a kernel that is missing is a failure;
-77: there is no ptxas."""
+77: there is no ptxas. Policies have kernels in common: one that has been assembled, for this
+chip and by this ptxas, is noted in WORK and is not assembled again."""
+import hashlib
 import os
 import re
 import subprocess
@@ -32,11 +34,42 @@ if name not in refused and (ships or os.environ.get("KVC_ALL_SHAPES")):
 if name == "criticalkv":
     runs.append(("sm_90", list(dict.fromkeys([usual, *shapes[:-1]])), ["--prune-norms"]))
 failures = 0
+
+
+def kernels_of(text):
+    """The PTX in front of the first kernel, and name -> text of each."""
+    head, *rest = re.split(r"^(?=\.visible \.entry )", text, flags=re.M)
+    return head, {re.match(r"\.visible \.entry (\w+)", kernel)[1]: kernel for kernel in rest}
+
+
+def note_of(head, name, kernel, chip):
+    """The file that says that this text has been assembled, whatever the kernel's name."""
+    memory = "".join(line for line in head.splitlines(True)
+                     if not line.startswith((".", "\t//", "//")) or name in line)
+    tool = f"{os.path.getsize(ptxas)} {os.path.getmtime(ptxas)} {chip}"
+    # Labels have the kernel's number.
+    kernel = re.sub(r"\$L__BB\d+_|//.*", "$L", kernel)
+    text = "\n".join([tool, *(part.replace(name, "kernel") for part in (memory, kernel))])
+    return os.path.join(work, "assembled", hashlib.sha256(text.encode()).hexdigest())
+
+
+os.makedirs(os.path.join(work, "assembled"), exist_ok=True)
 for chip, chosen, options in runs:
     ptx = os.path.join(work, name + ".ptx")
     shape_args = [item for shape in chosen for item in ("--shape", shape)]
     subprocess.run([compiler, policy, "--emit=ptx", "--chip=" + chip, "-o", ptx, *options,
                     *shape_args], check=True)
+    head, kernels = kernels_of(open(ptx).read())
+    notes = {kernel: note_of(head, kernel, text, chip) for kernel, text in kernels.items()}
+    new = [kernel for kernel in kernels if not os.path.exists(notes[kernel])]
+    print(chip, *options, len(kernels), "kernels,", len(kernels) - len(new), "known")
+    if not kernels or len(kernels) % len(chosen):
+        failures += 1
+        print("wrong: kernels are missing")
+    if not new:
+        continue
+    with open(ptx, "w") as file:
+        file.write(head + "".join(kernels[kernel] for kernel in new))
     result = subprocess.run([ptxas, "-arch=" + chip, "-v", ptx, "-o", ptx + ".cubin"],
                             capture_output=True, text=True)
     spills = []
@@ -48,9 +81,10 @@ for chip, chosen, options in runs:
         allowed = 12 if re.search(r"_columns\d+_.*_f32$", function) else 0
         if max(int(stores), int(loads)) > allowed:
             spills.append(f"{function}: {stores} bytes stored, {loads} loaded")
-    entries = open(ptx).read().count(".visible .entry")
-    print(chip, *options, entries, "kernels assembled,", len(told), "told of")
-    if result.returncode or spills or entries == 0 or entries % len(chosen) or len(told) < entries:
+    if result.returncode or spills or {function for function, *_ in told} < set(new):
         failures += 1
         print("wrong:", spills, result.stderr[-400:])
+        continue
+    for kernel in new:
+        open(notes[kernel], "w").close()
 sys.exit(failures > 0)
