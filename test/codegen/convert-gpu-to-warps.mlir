@@ -73,7 +73,7 @@
 // REMARK: kernel down has no form for a warp: 'gpu.shuffle' must be xor or up, by a constant
 // REMARK: kernel strange has no form for a warp: 'memref.dim' is not known
 // REMARK: kernel tall has no form for a warp: 'gpu.thread_id' has one dimension on the host
-// REMARK: kernel most has no form for a warp: 'memref.atomic_rmw' must add or be an or, of 32 bits
+// REMARK: kernel most has no form for a warp: 'memref.atomic_rmw' must add, be an or or a maximum, of 32 bits
 // REMARK: kernel part has no form for a warp: 'memref.reinterpret_cast' must be the whole memory
 // REMARK: kernel above has no form for a warp: 'scf.for' must compare signed numbers
 // REMARK: kernel any has no form for a warp: 'vector.extract' must have a constant position
@@ -231,7 +231,7 @@ gpu.module @kernels {
   gpu.func @most(%to: memref<100xi32>) kernel {
     %one = arith.constant 1 : i32
     %t = gpu.thread_id x
-    %old = memref.atomic_rmw maxs %one, %to[%t] : (i32, memref<100xi32>) -> i32
+    %old = memref.atomic_rmw mins %one, %to[%t] : (i32, memref<100xi32>) -> i32
     gpu.return
   }
   gpu.func @part(%from: memref<100xf32>, %to: memref<100xf32>) kernel {

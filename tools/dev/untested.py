@@ -34,7 +34,6 @@ exceptions = {
     "a layer of a cache must have at most": "2^31 rows of a layer",
     "a cache must have below 2^31 slots, got": "2^31 slots of a layer",
     "merged rows go behind merged rows only": earlier,
-    "must add, be an or or a maximum, of 32 bits": "builders make no others",
     "a maximum must be in global memory": "builders make no others",
     "kept rows do not fit their cache": "a policy's kernel must have gone wrong",
     "the view of a cache is wrong": "the executor makes views that are right",
