@@ -8,6 +8,7 @@ definition, worked out here row by row: docs/caches.md, "EMS while decoding". St
   generate  the same while a model generates: runs of `kvc-run generate`, POLICY every `every` tokens
             behind PROMPT_POLICY, and no head ever has more than B + N rows
   refused   files that are no merged cache, each in one line
+  reference the steps again, by `kvc-opt --interpret` of the policy's text in the place of a library
   batch     two caches in one call, of other lengths, are what they are alone, to the byte
 
 POLICY is compiled with the parameters that are given; `budget`, `every`, `steps`, `heads`, `tokens`
@@ -427,6 +428,49 @@ def trailing(head, new):
     return result
 
 
+def interpreted(path, all_heads, queries, length, since):
+    """What the reference makes of such a cache: positions, members with their rows' positions, numbers."""
+    at = lambda head, what: [next((what(r) for r in head.rows if r["position"] == t), what(None)) for t in range(length)]
+    of = lambda head, what: [next((what(m) for m in head.members if m[1] == t), what(None)) for t in range(length)]
+    nothing = [0.0] * dim
+    each = lambda what: [at(h, what) for h in all_heads]
+    layer = {"k": [[nothing] * length] * heads, "budget": budget, "scale": scale, "since": since, "rope_theta": theta,
+             "raw_k": each(lambda r: r["k"] if r else nothing), "v": each(lambda r: r["v"] if r else nothing),
+             "rows": each(lambda r: int(bool(r))), "q": queries, "new_queries": len(queries[0]),
+             "member_rows": [of(h, lambda m: m[0]["position"] if m else -1) for h in all_heads],
+             "member_norms": [of(h, lambda m: m[2] if m else 0) for h in all_heads],
+             "row_states": {n: each(lambda r: r[n] if r else 0) for n in ("glo", "past", "cur")}}
+    json.dump(layer, open(path, "w"))
+    params = [f"--param={n}={given[n]}" for n in ("window", "gamma", "tau", "closed") if n in given]
+    result = subprocess.run(["kvc-opt", policy, "--interpret", "--input", path, *params], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = dict(line.split(":") for line in result.stdout.splitlines())
+    values = lambda name, kind=float: [list(map(kind, lines[f"{name} {g}"].split())) for g in range(heads)]
+    return (values("kept", int), [list(zip(*pair)) for pair in zip(values("members", int), values("of rows", int))],
+            {n: values("carried " + n) for n in ("glo", "past", "cur")})
+
+
+def referred():
+    all_heads, length, since, merges = start(), tokens, number("since", 0), 0
+    for step in range(steps):
+        for head in all_heads:
+            for i in range(every):
+                head.append(length + i, alike(), alike())
+        length += every
+        queries = [[vector() for _ in range(every)] for _ in range(heads * group)]
+        kept, members, numbers = interpreted(work + "/layer.json", all_heads, queries, length, since)
+        for g, head in enumerate(all_heads):
+            head.step(length, queries[g * group:(g + 1) * group], since)
+            merges += head.merges
+            assert kept[g] == [r["position"] for r in head.rows], (step, g)
+            assert members[g] == [(m[1], m[0]["position"]) for m in head.members], (step, g)
+            for name in numbers:
+                for x, r in zip(numbers[name][g], head.rows):
+                    assert abs(x - r[name]) < 1e-7 * max(1, abs(x)), (step, g, name, x, r[name])
+        since += every
+    return merges
+
+
 def batch():
     """Caches at two times, in one call."""
     all_heads = start()
@@ -504,6 +548,8 @@ elif check == "plain":
 elif check == "handed":
     handed()
     print("handed over")
+elif check == "reference":
+    print(f"the reference agrees: {referred()} merges")
 elif check == "batch":
     batch()
     print("alone or not, the same")

@@ -12,7 +12,8 @@ gpu = ["--emit=gpu", "--shape", "head_dim=64,group=2,dtype=bf16"]
 policies = sorted(path for folder in folders for path in glob.glob(folder + "/*.mlir"))
 for policy in policies:
     subprocess.run(["kvc-opt", policy, "--emit=fused", "-o", fused], check=True)
-    subprocess.run(["kvc-opt", fused, *gpu, "-o", again], check=True)
-    subprocess.run(["kvc-opt", policy, *gpu, "-o", straight], check=True)
+    shape = gpu[:-1] + [gpu[-1] + (",cache=merged" if os.path.dirname(policy).endswith("merged") else "")]
+    subprocess.run(["kvc-opt", fused, *shape, "-o", again], check=True)
+    subprocess.run(["kvc-opt", policy, *shape, "-o", straight], check=True)
     assert open(straight, "rb").read() == open(again, "rb").read(), policy
 assert len(policies) > 30, policies

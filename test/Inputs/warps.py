@@ -19,7 +19,8 @@ files = sorted(path for folder in folders for path in glob.glob(folder + "/*.mli
 for turn, path in enumerate(files):
     for shape in shapes if os.environ.get("KVC_ALL_SHAPES") else [shapes[turn % len(shapes)]]:
         # Not every policy has a variant for caches of rows, or one that kvc-opt reads again.
-        for one in (shape, shape.split(",cache=")[0], "head_dim=16,group=1,dtype=f32"):
+        for one in (shape, shape.split(",cache=")[0], "head_dim=16,group=1,dtype=f32",
+                    "head_dim=16,group=1,dtype=f32,cache=merged"):
             built = run("kvc-opt", path, "--emit=gpu", "--shape", one, "-o", result)
             if built.returncode == 0 and os.path.getsize(result) <= 1 << 20:
                 break
