@@ -46,6 +46,8 @@ private:
   template <typename Op> bool has() {
     return !r.kernel.getBody().getOps<Op>().empty();
   }
+  /// True where the kernel lists members of a cache that has some already.
+  static bool hasTable(KernelOp kernel, const Shape &shape);
   Expr isSelected(mlir::Value mask, Expr token);
   Expr listWhere(Expr end, Expr all, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write);
@@ -54,6 +56,8 @@ private:
   void writeCount(Expr count);
   void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to);
   void writeMemberCount(Expr count);
+  /// What a head represents that keeps all its rows.
+  void listAllMembers(ListMembersOp op);
   /// Looks at the table that a merged cache came with.
   void tellMembers(const MemberTable &table, Expr count);
   /// Of a merged cache: notes the row that each row goes to, or -1, then lists what is

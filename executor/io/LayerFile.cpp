@@ -12,18 +12,6 @@
 
 using namespace kvc::rt;
 
-namespace {
-
-/// Index of the first NaN, or -1.
-int64_t findNaN(const TensorView &tensor, kvc_dtype dtype) {
-  std::vector<float> values = widened(tensor.data, tensor.elements(), dtype);
-  auto at = std::find_if(values.begin(), values.end(),
-                         [](float value) { return std::isnan(value); });
-  return at == values.end() ? -1 : at - values.begin();
-}
-
-} // namespace
-
 LayerFile::LayerFile(const std::string &path) : file(path) {
   size_t count = 0;
   while (file.find(formatted("layers.{}.k", count)))
@@ -100,16 +88,6 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
   return tensor;
 }
 
-const TensorView &LayerFile::integers(size_t layer, const char *name) {
-  std::string full = formatted("layers.{}.{}", layer, name);
-  const TensorView &tensor = file.at(full);
-  if (tensor.dtype != "I32" || tensor.shape.size() != 1)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: tensor '{}' must be I32 with 1 dimension, got {}", path(),
-               full, tensor.describe());
-  return tensor;
-}
-
 std::optional<uint32_t> LayerFile::readWhole(const char *name,
                                              uint32_t least) const {
   auto it = file.metadata.find(name);
@@ -125,48 +103,6 @@ std::optional<uint32_t> LayerFile::readWhole(const char *name,
                "{}: metadata '{}' must be a whole number of {} to {}, got '{}'",
                path(), name, least, INT32_MAX, text);
   return value;
-}
-
-void LayerFile::readRows(size_t index, LayerTensors &layer,
-                         std::optional<uint32_t> length) {
-  const TensorView &lengths = integers(index, "lengths"),
-                   &positions = integers(index, "positions");
-  if (index == 0)
-    kvHeads = uint32_t(lengths.shape[0]);
-  if (lengths.shape[0] != kvHeads || kvHeads == 0)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: tensor 'layers.{}.lengths' must have a number for each of "
-               "{} KV heads, got {}",
-               path(), index, std::max(kvHeads, 1u), lengths.describe());
-  layer.lengths = reinterpret_cast<const int32_t *>(lengths.data);
-  layer.positions = reinterpret_cast<const int32_t *>(positions.data);
-  for (uint32_t g = 0; g < kvHeads; ++g) {
-    if (layer.lengths[g] < 0)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "{}: layers.{}.lengths must be 0 or more, got {}", path(),
-                 index, layer.lengths[g]);
-    layer.rows += uint64_t(layer.lengths[g]);
-  }
-  if (layer.rows != positions.shape[0])
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: layers.{}.positions must have as many rows as the lengths "
-               "add up to ({}), got {}",
-               path(), index, layer.rows, positions.shape[0]);
-  const int32_t *next = layer.positions;
-  for (uint32_t g = 0; g < kvHeads; ++g)
-    for (int32_t r = 0, last = -1; r < layer.lengths[g]; ++r, ++next) {
-      if (*next <= last || *next == INT32_MAX ||
-          (length && uint32_t(*next) >= *length))
-        throw fail(KVC_BAD_ARGUMENT,
-                   "{}: layers.{}.positions must ascend from 0 to {} in each "
-                   "head, got {} behind {} in head {}",
-                   path(), index, length.value_or(INT32_MAX) - 1, *next, last,
-                   g);
-      last = *next;
-      tokens = std::max(tokens, uint32_t(last) + 1);
-    }
-  if (length)
-    tokens = *length;
 }
 
 void LayerFile::readLayer(size_t index) {
@@ -242,65 +178,6 @@ void LayerFile::readLayer(size_t index) {
             "wo", *layer.wo,
             formatted("{} [{}, {}]", type, hidden, qHeads * headDim));
   }
-}
-
-void LayerFile::readMembers(size_t index) {
-  LayerTensors &layer = layers[index];
-  const TensorView &counts = integers(index, "members.counts"),
-                   &rows = integers(index, "members.row"),
-                   &positions = integers(index, "members.position");
-  std::string norm = formatted("layers.{}.members.norm", index);
-  const TensorView &norms = file.at(norm);
-  auto numbers = [](const TensorView &tensor) {
-    return reinterpret_cast<const int32_t *>(tensor.data);
-  };
-  if (counts.shape[0] != kvHeads)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: tensor 'layers.{}.members.counts' must have a number for "
-               "each of {} KV heads, got {}",
-               path(), index, kvHeads, counts.describe());
-  layer.memberCounts = numbers(counts);
-  for (uint32_t g = 0; g < kvHeads; ++g) {
-    if (layer.memberCounts[g] < 0)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "{}: layers.{}.members.counts must be 0 or more, got {}",
-                 path(), index, layer.memberCounts[g]);
-    layer.members += uint64_t(layer.memberCounts[g]);
-  }
-  std::vector<uint64_t> shape{layer.members};
-  if (norms.dtype != "F32" || norms.shape != shape)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: tensor '{}' must be F32 [{}], one for each member, got {}",
-               path(), norm, layer.members, norms.describe());
-  if (int64_t at = findNaN(norms, KVC_F32); at >= 0)
-    throw fail(KVC_BAD_ARGUMENT,
-               "{}: tensor '{}' must not hold NaN, got NaN at element {}",
-               path(), norm, at);
-  for (auto [name, tensor] :
-       {std::pair{"row", &rows}, std::pair{"position", &positions}})
-    if (tensor->shape != shape)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "{}: tensor 'layers.{}.members.{}' must be I32 [{}], one for "
-                 "each member, got {}",
-                 path(), index, name, layer.members, tensor->describe());
-  layer.memberRows = numbers(rows);
-  layer.memberPositions = numbers(positions);
-  layer.memberNorms = reinterpret_cast<const float *>(norms.data);
-  const int32_t *row = layer.memberRows, *position = layer.memberPositions;
-  for (uint32_t g = 0; g < kvHeads; ++g)
-    for (int32_t i = 0, last = -1; i < layer.memberCounts[g];
-         ++i, ++row, last = *position++) {
-      if (*row < 0 || *row >= layer.lengths[g])
-        throw fail(KVC_BAD_ARGUMENT,
-                   "{}: layers.{}.members.row must be below the head's rows "
-                   "({}), got {} in head {}",
-                   path(), index, layer.lengths[g], *row, g);
-      if (*position <= last || uint32_t(*position) >= tokens)
-        throw fail(KVC_BAD_ARGUMENT,
-                   "{}: layers.{}.members.position must ascend from 0 to {} in "
-                   "each head, got {} behind {} in head {}",
-                   path(), index, tokens - 1, *position, last, g);
-    }
 }
 
 void LayerFile::readStates(size_t index) {

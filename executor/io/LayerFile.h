@@ -53,6 +53,8 @@ public:
   size_t cacheBytes() const;
 
 private:
+  /// Index of the first NaN, or -1.
+  static int64_t findNaN(const TensorView &tensor, kvc_dtype dtype);
   void readLayer(size_t index);
   /// Counts and positions of a layer's rows; `length` is T if the file says so.
   void readRows(size_t index, LayerTensors &layer,
@@ -60,6 +62,7 @@ private:
   /// A whole number of the metadata.
   std::optional<uint32_t> readWhole(const char *name, uint32_t least) const;
   const TensorView &integers(size_t layer, const char *name);
+  /// What the rows of a merged cache represent.
   void readMembers(size_t index);
   void readStates(size_t index);
   void readMetadata();

@@ -42,6 +42,7 @@ MAX_HEAD_DIM = 256
 DENSE = 0
 RAGGED = 1
 PAGED = 2
+MERGED = 3
 
 # Bits of kvc_plan_info.inputs.
 READS_WO = 1
@@ -50,6 +51,7 @@ READS_STATE = 4
 READS_RAW_KEYS = 8
 MERGES = 16
 READS_NEW_QUERIES = 32
+READS_ANGLES = 64
 
 # Bits of the status word (kvc/artifact.h).
 DATA_NAN = 1
@@ -237,6 +239,9 @@ class LayerArgs(Struct):
         ("pack_to_tail", c_uint32),
         ("into_states", RowStates),
         ("freed_pages", c_void_p),
+        ("rope", c_void_p),
+        ("rope_positions", c_uint32),
+        ("since", c_void_p),
     ]
 
 

@@ -6,7 +6,7 @@ definition, worked out here row by row: docs/caches.md, "EMS while decoding". St
   plain     with gamma 1 and tau above 1 nothing is merged: rows are the bytes that they were
   handed    what a prompt's eviction hands over: numbers of each row, summed over its members
   generate  the same while a model generates: runs of `kvc-run generate`, POLICY every `every` tokens
-            behind PROMPT_POLICY, and no head ever has more than B + N rows
+            behind PROMPT_POLICY; no head ever has more than B + N rows, gamma * B + N members
   refused   files that are no merged cache, each in one line
   reference the steps again, by `kvc-opt --interpret` of the policy's text in the place of a library
   batch     two caches in one call, of other lengths, are what they are alone, to the byte
@@ -391,7 +391,7 @@ def generate():
         theta = float(metadata["rope_theta"])
         for layer in layers:
             found, queries = heads_of(tensors, layer)
-            assert all(len(h.rows) <= budget + every for h in found)
+            assert all(len(h.rows) <= budget + every and len(h.members) <= gamma * budget + every for h in found)
             if i:
                 same([trailing(h, every) for h in found], before[layer], f"run {i}, layer {layer}, before")
             kept = f"layers.{layer}.kept."

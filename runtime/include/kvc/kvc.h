@@ -128,9 +128,9 @@ enum {
   KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
   KVC_MERGES = 16, /* rows hold merged keys before RoPE, and there is a table of
                     * what each row represents */
-  KVC_READS_ANGLES = 64, /* cosines and sines of positions */
-  KVC_READS_NEW_QUERIES = 32 /* as many queries as are new: kvc_layer_args.new_queries
+  KVC_READS_NEW_QUERIES = 32, /* as many queries as are new: kvc_layer_args.new_queries
                               * says so, else those of the whole sequence */
+  KVC_READS_ANGLES = 64 /* cosines and sines of positions: kvc_layer_args.rope */
 };
 
 typedef struct kvc_plan_info {

@@ -1,0 +1,181 @@
+//===- RowMembers.cpp - what kept rows represent --------------------------===//
+//
+// The caller's table of members. A prompt's is made of tokens and their
+// destinations; in a merged cache there is one already, of which some is left.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/RowLists.h"
+
+#include "kvc/artifact.h"
+
+using namespace mlir;
+using namespace kvc;
+
+bool RowLists::hasTable(KernelOp kernel, const Shape &shape) {
+  return shape.cache == CacheKind::Merged &&
+         !kernel.getBody().getOps<ListMembersOp>().empty();
+}
+
+/// Where each kept token's row is noted, for its members.
+Buffer RowLists::rankBuffer() {
+  ListMembersOp op = *r.kernel.getBody().getOps<ListMembersOp>().begin();
+  return scratchBuffer(k, scratchName(op.getBufferAttr()), op.getType());
+}
+
+/// Writes the table of what the kept rows represent: kept tokens, and tokens
+/// that have a kept one as their destination.
+void RowLists::listMembers(ListMembersOp op) {
+  Buffer rank = rankBuffer();
+  k.barrier(); // every kept token's row is known
+  auto destination = [&](Expr token) {
+    return r.at(token)(op.getDestination()).toIndex();
+  };
+  auto isKept = [&](Expr token) {
+    Expr past = token.min((s.past - 1).max(k.index(0)));
+    return (token >= s.past) | isSelected(op.getMask(), past);
+  };
+  /// The kept token that represents a token, below 0 for none.
+  auto owner = [&](Expr token) {
+    Expr past = token.min((s.past - 1).max(k.index(0)));
+    Expr to = destination(past);
+    Expr valid = (to >= k.index(0)) & (to < s.past);
+    Expr safe = valid.select(to, k.index(0));
+    Expr merged = valid & isSelected(op.getMask(), safe);
+    return isKept(token).select(token, merged.select(to, k.index(-1)));
+  };
+  if (hasTable(r.kernel, k.shape))
+    return listLeft(op, [&](Expr row) {
+      Expr to = owner(row), safe = to.max(k.index(0));
+      return (to >= k.index(0))
+          .select(k.load(rank, {s.sequence, r.head, safe}), k.i32(-1));
+    });
+  Expr count = listWhere(
+      s.rows, Expr(), [&](Expr token) { return owner(token) >= k.index(0); },
+      [&](Expr entry, Expr token) {
+        Expr to = owner(token);
+        Expr row = k.load(rank, {s.sequence, r.head, to});
+        writeMember(op, entry, token, row, to);
+      });
+  writeMemberCount(count);
+}
+
+/// Sets KVC_DATA_CACHE where a member has no row, or positions do not ascend below T.
+void RowLists::tellMembers(const MemberTable &table, Expr count) {
+  k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
+    Expr row = table.row(member), own = table.position(member);
+    Expr before =
+        (member > 0)
+            .select(table.position((member - 1).max(k.index(0))), k.index(-1));
+    Expr right = (row >= k.index(0)) & (row < s.rows) & (own > before) &
+                 (own < s.length);
+    k.when(right == k.boolean(false), [&] { k.setStatus(KVC_DATA_CACHE); });
+  });
+}
+
+void RowLists::listLeft(ListMembersOp op,
+                        llvm::function_ref<Expr(Expr)> newRow) {
+  MemberTable table(k, s.sequence, r.head);
+  SmallVector<Expr> head{s.sequence, r.head};
+  auto at = [&](Expr i) { return SmallVector<Expr>{s.sequence, r.head, i}; };
+  Buffer rows = r.outputOf(op.getTokens()), last = rankBuffer();
+  k.loop(k.thread(), s.rows, RowBlock::threads,
+         [&](Expr row) { k.store(newRow(row), rows, at(row)); });
+  k.barrier(); // ranks have been read
+  k.loop(k.thread(), s.rows, RowBlock::threads,
+         [&](Expr row) { k.store(k.i32(-1), last, at(row)); });
+  k.barrier();
+  /// The row that represents a member now; below 0 for none.
+  auto rowOf = [&](Expr member) {
+    Expr row = table.row(member);
+    Expr right = (row >= k.index(0)) & (row < s.rows);
+    Expr safe = row.max(k.index(0)).min(s.rows - 1);
+    return right.select(k.load(rows, at(safe)), k.i32(-1)).toIndex();
+  };
+  Expr count = (s.rows > 0).select(table.count(), k.index(0));
+  tellMembers(table, count);
+  // A member is its row's only one when it is the last of it that is left.
+  k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
+    Expr row = rowOf(member);
+    k.when(row >= k.index(0),
+           [&] { k.atomicMax(member.toI32(), last, at(row)); });
+  });
+  k.barrier();
+  auto isLeft = [&](Expr member) { return rowOf(member) >= k.index(0); };
+  auto canGo = [&](Expr member) {
+    Expr row = rowOf(member), safe = row.max(k.index(0));
+    Expr isLast = k.load(last, at(safe)) == member.toI32();
+    return (row >= k.index(0)) & (isLast == k.boolean(false));
+  };
+  // Of too many, the first ones that can go; up to which, their count's place tells.
+  Expr limit = k.index(-1);
+  if (op.getAtMost()) {
+    Expr most =
+        atLeastNone(k, evalScalar(k, s, op.getAtMost()), op.getAtMost());
+    Expr left = countMarked(k, r.block, k.index(0), count, isLeft).toIndex();
+    Expr tooMany = (left - most).max(k.index(0));
+    Buffer note = k.buffer("member_counts", {k.arg("kv_heads")});
+    k.when(k.thread() == 0, [&] {
+      k.store((tooMany > 0).select(count, k.index(-1)).toI32(), note, head);
+    });
+    k.barrier();
+    listWhere(count, Expr(), canGo, [&](Expr number, Expr member) {
+      k.when(number == tooMany - 1,
+             [&] { k.store(member.toI32(), note, head); });
+    });
+    k.barrier();
+    limit = k.load(note, head).toIndex();
+    k.barrier(); // all have read it
+  }
+  Expr capacity = k.arg("member_capacity");
+  SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+  Expr listed = listWhere(
+      count, Expr(),
+      [&](Expr member) {
+        Expr goes = (member <= limit) & canGo(member);
+        return isLeft(member) & (goes == k.boolean(false));
+      },
+      [&](Expr entry, Expr member) {
+        k.when(entry < capacity, [&] {
+          auto put = [&](const char *name, Expr value) {
+            k.store(value, k.buffer(name, strides), at(entry));
+          };
+          put("member_rows", rowOf(member).toI32());
+          put("member_positions", table.position(member).toI32());
+          put("member_norms", table.norm(member));
+        });
+      });
+  writeMemberCount(listed);
+}
+
+void RowLists::writeMember(ListMembersOp op, Expr entry, Expr token, Expr row,
+                           Expr to) {
+  Expr capacity = k.arg("member_capacity");
+  SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
+  SmallVector<Expr> at{s.sequence, r.head, entry};
+  k.when(entry < capacity, [&] {
+    k.store(row, k.buffer("member_rows", strides), at);
+    Expr position = op.getSharePositions() ? to : token;
+    k.store(position.toI32(), k.buffer("member_positions", strides), at);
+    k.store(token.toI32(), r.outputOf(op.getTokens()), at);
+  });
+}
+
+void RowLists::writeMemberCount(Expr count) {
+  Expr capacity = k.arg("member_capacity");
+  k.when(k.thread() == 0, [&] {
+    k.store(count.min(capacity).toI32(),
+            k.buffer("member_counts", {k.arg("kv_heads")}),
+            {s.sequence, r.head});
+    k.when(count > capacity, [&] { k.setStatus(KVC_DATA_CAPACITY); });
+  });
+}
+
+void RowLists::listAllMembers(ListMembersOp op) {
+  if (hasTable(r.kernel, k.shape))
+    return listLeft(op, [](Expr row) { return row.toI32(); });
+  k.loop(k.thread(), s.rows, RowBlock::threads, [&](Expr token) {
+    writeMember(op, token, token, token.toI32(), token);
+  });
+  writeMemberCount(s.rows);
+}
