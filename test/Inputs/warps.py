@@ -20,7 +20,7 @@ for turn, path in enumerate(files):
     for shape in shapes if os.environ.get("KVC_ALL_SHAPES") else [shapes[turn % len(shapes)]]:
         # Not every policy has a variant for caches of rows, or one that kvc-opt reads again.
         for one in (shape, shape.split(",cache=")[0], "head_dim=16,group=1,dtype=f32",
-                    "head_dim=16,group=1,dtype=f32,cache=merged"):
+                    "head_dim=2,group=1,dtype=f32,cache=merged"):
             built = run("kvc-opt", path, "--emit=gpu", "--shape", one, "-o", result)
             if built.returncode == 0 and os.path.getsize(result) <= 1 << 20:
                 break
