@@ -120,14 +120,25 @@ Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
 void Candidates::walk(ThreadBlock &block, Expr head,
                       RadixSelect::Visit visit) const {
   Expr count = k.load(found, {sequence, head}).toIndex();
-  k.stream(
-      k.thread(), count, block.threads, {},
-      [&](Expr i) { return Values{k.load(keys, {sequence, head, i})}; },
-      [&](Expr i, ArrayRef<Expr> key, ArrayRef<Expr>) {
-        visit(key[0],
-              [&] { return k.load(tokens, {sequence, head, i}).toIndex(); });
-        return Values();
+  // So many keys of each thread in flight, and none at the end alone: there may be
+  // tens of thousands.
+  constexpr int64_t together = 8;
+  Expr all = count.toI32();
+  k.loop(0, count, block.threads * together, [&](Expr base) {
+    Expr first = (base + k.thread()).toI32();
+    Values items, keysOf;
+    for (int64_t i = 0; i < together; ++i) {
+      items.push_back(first + block.threads * i);
+      Expr inside = items.back().min(all - 1);
+      keysOf.push_back(k.load(keys, {sequence, head, inside.toIndex()}));
+    }
+    for (auto [item, key] : llvm::zip(items, keysOf))
+      k.when(item < all, [&, item = item, key = key] {
+        visit(key, [&] {
+          return k.load(tokens, {sequence, head, item.toIndex()}).toIndex();
+        });
       });
+  });
 }
 
 Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
