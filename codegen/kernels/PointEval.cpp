@@ -191,8 +191,15 @@ static void openRows(KernelBuilder &k, SequenceScalars &s, Expr head,
     // Of the window's tokens, not cut to the budget, as many as have rows.
     Expr window = atLeastNone(k, evalScalar(k, s, protectLast), protectLast)
                       .min(s.length);
-    Expr first = rows.firstAt(s.length - window,
-                              (s.rows - window).max(k.index(0)), s.rows);
+    Expr from = (s.rows - window).max(k.index(0)), wanted = s.length - window;
+    // A head that has all of them needs no search.
+    using Values = KernelBuilder::Values;
+    Expr hasAll = k.choose(
+        from < s.rows, [&] { return Values{rows.position(from) >= wanted}; },
+        [&] { return Values{k.boolean(true)}; })[0];
+    Expr first = k.choose(
+        hasAll, [&] { return Values{from}; },
+        [&] { return Values{rows.firstAt(wanted, from, s.rows)}; })[0];
     s.window = (s.rows - first).min(s.budget);
   }
   s.unused = most - s.window;
