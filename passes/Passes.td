@@ -94,6 +94,10 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     - a reduction over all heads of something made in a rows or spans kernel:
       the next columns stage.
 
+    In front of these are two stages without a window: what rows carry, every row's,
+    with what is made from that alone, row by row; and before it what the members of
+    merged rows have, behind a `keys` kernel that makes their keys.
+
     Ops of one stage are one kernel. What costs nothing to compute again
     (constants, positions, allocations) is cloned into its users' kernels.
     A reduction of vectors over tokens gets a `parts` kernel, parallel over

@@ -114,3 +114,24 @@ kvc.policy @more_ops {
   // CHECK: kvc.keep %{{.*}} merge(%{{.*}}, %{{.*}} : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%{{.*}}) carry("mass" = %{{.*}} : tensor<?x?xf32>, "s" = %{{.*}} : tensor<?x?xf32>) : tensor<?x?xi1>
   kvc.keep %c merge(%d2, %s : tensor<?x?xi32>, tensor<?x?xf32>) share_positions protect_last(%w) carry("mass" = %mass : tensor<?x?xf32>, "s" = %s : tensor<?x?xf32>) : tensor<?x?xi1>
 }
+
+// What merged caches have.
+// CHECK-LABEL: kvc.policy @merged
+kvc.policy @merged {
+  // CHECK: kvc.since
+  %s = kvc.since
+  %n = kvc.new_queries
+  // CHECK: kvc.attention last(%{{.*}}) members : tensor<?x?x?xf32>
+  %a = kvc.attention last(%n) members : tensor<?x?x?xf32>
+  %q = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %q : tensor<?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.reduce max members %{{.*}} : tensor<?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce max members %g : tensor<?x?xf32> -> tensor<?x?xf32>
+  // CHECK: kvc.count_rows : tensor<?xi32>
+  %c = kvc.count_rows : tensor<?xi32>
+  %k = kvc.topk %m, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  %tau = arith.constant 0.5 : f32
+  %d = kvc.nearest %k in %k of raw_key at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
+  // CHECK: kvc.keep %{{.*}} merge(%{{.*}}, %{{.*}} : tensor<?x?xi32>, tensor<?x?xf32>) at_most(%{{.*}}) : tensor<?x?xi1>
+  kvc.keep %k merge(%d, %m : tensor<?x?xi32>, tensor<?x?xf32>) at_most(%s) : tensor<?x?xi1>
+}

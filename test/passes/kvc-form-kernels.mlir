@@ -230,3 +230,37 @@ kvc.policy @marked {
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k protect_last(%w) : tensor<?x?xi1>
 }
+
+// -----
+
+// What members have comes first, by kernels that have these in the place of tokens; what rows
+// carry adds them up. What is made from that alone, row by row, is made with it, not in a
+// kernel that walks the row.
+// CHECK-LABEL: kvc.policy @members
+// CHECK: %[[KEYS:.*]] = kvc.kernel keys "keys"()
+// CHECK: kvc.member_keys
+// CHECK: kvc.kernel statistics every_row of_members "statistics"() keys(%[[KEYS]])
+// CHECK: %[[SUMS:.*]] = kvc.kernel columns every_row of_members "members"() lse(%{{.*}}) keys(%[[KEYS]])
+// CHECK: kvc.yield %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, member>>
+// CHECK: %[[MADE:.*]]:2 = kvc.kernel columns every_row "carried"(%[[SUMS]])
+// CHECK: kvc.reduce sum members
+// CHECK: arith.mulf
+// CHECK: kvc.yield %{{.*}}, %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+// CHECK: kvc.kernel spans "spans0"(%[[MADE]]#
+kvc.policy @members {
+  %n = kvc.new_queries
+  // expected-remark @+1 {{fused into members}}
+  %a = kvc.attention last(%n) members : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into members}}
+  %x = kvc.reduce sum queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %x : tensor<?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into carried}}
+  %d = kvc.reduce sum members %g : tensor<?x?xf32> -> tensor<?x?xf32>
+  %old = kvc.row_state "mass" : tensor<?x?xf32>
+  %mass = arith.addf %old, %d : tensor<?x?xf32>
+  %square = arith.mulf %mass, %mass : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %square, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k carry("mass" = %mass : tensor<?x?xf32>) : tensor<?x?xi1>
+}
