@@ -1,5 +1,6 @@
 //===- KVCNeeds.cpp - what each op needs ----------------------------------===//
 
+#include "dialect/Behind.h"
 #include "dialect/KVCDialect.h"
 
 using namespace mlir;
@@ -65,9 +66,24 @@ Needs NormOp::getNeeds() {
 
 Needs VectorsOp::getNeeds() { return {.inputs = {inputOf(getSide())}}; }
 
+/// True for what rows carry: it is made of every row, whatever is ranked.
+static bool isCarried(Operation *op) {
+  if (auto kernel = op->getParentOfType<KernelOp>())
+    return kernel.getEveryRow();
+  auto keep = dyn_cast<KeepOp>(op->getBlock()->back());
+  bool found = false;
+  if (keep)
+    for (Value carried : keep.getCarried())
+      walkBehind(carried, [&](Value value) {
+        found |= value.getDefiningOp() == op;
+        return !found;
+      });
+  return found;
+}
+
 bool ProjectedNormOp::isListed() {
   return getWhere() && !axesOf(getWhere().getType()).empty() &&
-         headsOf(getWhere().getType()) != Axis::QueryHeads;
+         headsOf(getWhere().getType()) != Axis::QueryHeads && !isCarried(*this);
 }
 
 Needs ProjectedNormOp::getNeeds() {

@@ -279,8 +279,9 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
     is never stored. The engine must hand over the output projection.
 
     `where` computes the norm of marked tokens only; others have 0. Where the marks are
-    not per query head, the op has a kernel of its own at level `fused`, and a list of
-    the marked tokens and its length as operands, made by other kernels. `bound` makes
+    not per query head, and rows do not carry what is made of it, the op has a kernel of
+    its own at level `fused`, and a list of the marked tokens and its length as
+    operands, made by other kernels. `bound` makes
     a number that is at least the norm, seldom more than a third above it, from a
     `d x d` matrix of the weights (at level `fused` the operand `gram`, with the
     sums that go with it): d / D of the work.

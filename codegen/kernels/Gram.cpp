@@ -8,16 +8,18 @@
 // The same holds for the outputs of a group together, whose sum is as much as their
 // mean asks for: the form is that of a group where nothing else is asked for.
 //
-// grid (tiles, Hq or Hkv, batch), 256 threads: a block has 32 x 32 elements of G, on or above
-// the diagonal, and writes those below it too. Warps share the columns of W, 16 of them
-// a step, and read what a step needs straight into registers: the columns are what is
-// summed over, so a register of a matrix fragment has an element of each of two
-// columns. The warps' sums are added in shared memory, 36 KiB, in their order; two
-// barriers. Shapes without tensor cores add products one by one, 4 elements to a thread.
+// grid (tiles, Hq or Hkv, batch), 256 threads: a block has 32 x 32 elements of G, on
+// or above the diagonal, and writes those below it too. Warps share the columns of W,
+// 16 of them a step, and read what a step needs straight into registers: the columns
+// are what is summed over, so a register of a matrix fragment has an element of each
+// of two columns. The warps' sums are added in shared memory, 36 KiB, in their order;
+// two barriers a query head. Shapes without tensor cores add products one by one, 4
+// elements to a thread.
 //
 // G is written times a scale that brings its trace near 1, in the model's type; beside
-// it the number of outputs / scale, the error of its sums, and each block's part of the trace and of the sum
-// of squares, from which the error of G follows. Depends on the weights only.
+// it the number of outputs / scale, the error of its sums, and each block's part of the
+// trace and of the sum of squares, from which the error of G follows. Depends on the
+// weights only.
 //
 //===----------------------------------------------------------------------===//
 

@@ -264,3 +264,25 @@ kvc.policy @members {
   %k = kvc.topk %square, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k carry("mass" = %mass : tensor<?x?xf32>) : tensor<?x?xi1>
 }
+
+// What rows carry is made of every row: such norms are not listed.
+// CHECK-LABEL: kvc.policy @carried_norms
+// CHECK: kvc.kernel columns every_row "carried"
+// CHECK: kvc.projected_norm l1 where(%{{.*}} : {{.*}}) : tensor
+// CHECK-NOT: kvc.list %
+// CHECK: kvc.done
+kvc.policy @carried_norms {
+  %w = arith.constant 4 : index
+  // expected-remark @+1 {{fused into carried}}
+  %x = kvc.norm l2 key : tensor<?x?xf32>
+  %one = kvc.fill 1.0 : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into carried}}
+  %m = arith.cmpf ogt, %x, %one : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into carried}}
+  %n = kvc.projected_norm l1 where(%m : tensor<?x?xi1>) : tensor<?x?xf32>
+  %g = kvc.reduce mean group %n : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) carry("norm" = %g : tensor<?x?xf32>) : tensor<?x?xi1>
+}

@@ -37,7 +37,7 @@ def profile(build, policy, tokens, cache=""):
     at = options.index("--spread") if "--spread" in options else len(options)
     options, run = options[:at], options[at:]
     # Where scores of blocks that are left out were drawn from others', many would be equal.
-    if policy in checked or "--prune-norms" in options and run:
+    if policy in checked or "--prune-norms" in options:
         run += ["--blocks", "0"]
     with tempfile.TemporaryDirectory() as folder:
         library, numbers = f"{folder}/policy.so", f"{folder}/profile.json"
@@ -86,7 +86,7 @@ def write_page(build, path):
              "have a standard",
              "deviation of 1: `--prune-norms` has nothing to prune there, which is its worst case. "
              "With 3 a few tokens",
-             "matter more than others. All blocks run of the first seven policies and of that one, "
+             "matter more than others. All blocks run of the first seven policies and of pruned norms, "
              "of the others",
              "six along each dimension.", "",
              "| policy | launches | 4K | | | 32K | | | 128K | | |", "|---|---|" + "---|" * 9]
