@@ -27,7 +27,7 @@ failures = []
 for path in sorted(glob.glob(policies + "/*.mlir")):
     name = os.path.basename(path)[:-5]
     library = os.path.join(work, name + ".so")
-    subprocess.run(["kvc-opt", path, "--emit=library", "--chip=none", "--shape",
+    subprocess.run(["kvc-opt", path, "--emit=library", "--chip=none", "--host-forms=threads", "--shape",
                     "head_dim=32,group=2,dtype=f32", "-o", library], check=True)
     needs_table = '"table"' in subprocess.run(
         ["kvc-opt", path, "--emit=manifest", "--shape", "head_dim=32,group=2,dtype=f32"],

@@ -86,7 +86,7 @@ def compiled(path, dtype="bf16", rows=False):
         shape = f"head_dim=32,group=2,dtype={dtype}"
         shapes = ["--shape", shape] + (["--shape", shape + ",cache=ragged"] if rows else [])
         for emit, out in (("library", library), ("manifest", library + ".json")):
-            subprocess.run(["kvc-opt", path, "--emit=" + emit, "--chip=sm_80", *shapes, "-o", out], check=True)
+            subprocess.run(["kvc-opt", path, "--emit=" + emit, "--host-forms=threads", "--chip=sm_80", *shapes, "-o", out], check=True)
     return library
 
 

@@ -85,7 +85,8 @@ def split(values, counts):
 def kernels(policy, folder, table):
     """Kept tokens, and which kept token represents each merged one, by kvc-run."""
     shape = f"head_dim={DIM},group={GROUP},dtype=f32"
-    subprocess.run(["kvc-opt", policy, "--emit=library", "--chip=none", "--shape", shape,
+    # Threads, which compile soon; with warps the Python package has the same sets.
+    subprocess.run(["kvc-opt", policy, "--emit=library", "--chip=none", "--host-forms=threads", "--shape", shape,
                     "-o", folder + "/policy.so"], check=True)
     subprocess.run(["kvc-run", "apply", "--policy", folder + "/policy.so", "--budget",
                     str(BUDGET), "--input", folder + "/input.safetensors", "--output",
