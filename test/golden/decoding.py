@@ -99,7 +99,8 @@ def steps_of(policy, binary, folder, table, tokens, known):
     """[step][layer][head]: the tokens that each step drops; None where the reference does not agree. Where they are
     `known` and rows carry nothing, all steps are one call, each on what the known steps in front have left."""
     shape = f"head_dim={DIM},group={GROUP},dtype=f32"
-    subprocess.run(["kvc-opt", policy, "--emit=library", "--chip=none", "--shape", shape, "--shape", shape + ",cache=ragged",
+    subprocess.run(["kvc-opt", policy, "--emit=library", "--chip=none", "--host-forms=threads", "--shape", shape,
+                    "--shape", shape + ",cache=ragged",
                     "-o", folder + "/policy.so"], check=True)
     ((kept, states),) = apply(folder, table, [folder + "/input.safetensors"], "--state")
     at_once = known and not any(states)
