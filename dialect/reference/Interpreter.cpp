@@ -3,6 +3,7 @@
 #include "dialect/Behind.h"
 #include "dialect/reference/Elementwise.h"
 #include "dialect/reference/Interpreter.h"
+#include "dialect/reference/MergedRows.h"
 #include "dialect/reference/Window.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -42,10 +43,14 @@ public:
       for (int64_t g = 0; g < layer.kvHeads; ++g)
         addRows(kept.tokens[g], g, 0);
     if (layer.members && keep.getDestination())
-      listMembers(keep, kept);
+      kept.members = reference::leftMembers(
+          layer, kept, window.past,
+          keep.getAtMost() ? count(whole(keep.getAtMost())) : INT64_MAX);
     for (auto [name, numbers] :
          llvm::zip(carriedNames(keep.getNamesAttr()), *carried))
-      kept.carried.push_back({name.str(), ofKept(numbers, kept), numbers});
+      kept.carried.push_back(
+          {name.str(), reference::ofKept(layer, numbers, kept, window.past),
+           numbers});
     return kept;
   }
 
@@ -72,62 +77,6 @@ private:
       carried.push_back(perHead(value));
     isWatched = true;
     return carried;
-  }
-
-  /// What is left of the members of a merged cache.
-  void listMembers(KeepOp keep, Kept &kept) {
-    for (int64_t g = 0; g < layer.kvHeads; ++g) {
-      std::vector<Kept::Member> &left = kept.members.emplace_back();
-      std::map<int64_t, int64_t> sizes; // of rows
-      for (int64_t p = 0; p < layer.tokens; ++p) {
-        int64_t row = layer.members->rows[g][p];
-        if (row < 0)
-          continue;
-        const std::vector<int64_t> &tokens = kept.tokens[g];
-        if (!llvm::is_contained(tokens, row)) {
-          row =
-              kept.merge && row < window.past
-                  ? int64_t(kept.merge->destination.data[g * window.past + row])
-                  : -1;
-          if (!llvm::is_contained(tokens, row))
-            continue;
-        }
-        left.push_back({row, p, layer.members->norms[g][p]});
-        ++sizes[row];
-      }
-      int64_t most = keep.getAtMost() ? count(whole(keep.getAtMost()))
-                                      : int64_t(left.size());
-      while (int64_t(left.size()) > most) {
-        auto goes = llvm::find_if(left, [&](const Kept::Member &member) {
-          return sizes[member.row] > 1;
-        });
-        if (goes == left.end())
-          break;
-        --sizes[goes->row];
-        left.erase(goes);
-      }
-    }
-  }
-
-  /// Those of the kept tokens, what joins them added in order of position.
-  std::vector<std::vector<double>> ofKept(const Tensor &numbers,
-                                          const Kept &kept) const {
-    std::vector<std::vector<double>> result;
-    for (int64_t g = 0; g < layer.kvHeads; ++g) {
-      std::vector<double> &row = result.emplace_back();
-      const double *own = &numbers.data[g * layer.tokens];
-      for (int64_t t : kept.tokens[g]) {
-        double sum = 0;
-        for (int64_t i = 0; i < layer.tokens; ++i) {
-          bool joins = kept.merge && i < window.past &&
-                       kept.merge->destination.data[g * window.past + i] == t;
-          if (i == t || joins)
-            sum += own[i];
-        }
-        row.push_back(sum);
-      }
-    }
-    return result;
   }
 
   /// Ranks, and fills `kept`.
@@ -340,18 +289,8 @@ private:
       return scalar(double(layer.layers));
     if (isa<FractionOp>(op))
       return scalar(0); // read where it is used, as a ratio
-    if (auto attention = dyn_cast<AttentionOp>(op);
-        attention && attention.getMembers())
-      return attention.getLogits()
-                 ? reference::memberLogits(layer, whole(attention.getLast()))
-                 : reference::memberAttention(layer, whole(attention.getLast()),
-                                              attention.getRounded());
-    if (auto attention = dyn_cast<AttentionOp>(op);
-        attention && attention.getLogits())
-      return reference::logits(layer, whole(attention.getLast()), window.past);
     if (auto attention = dyn_cast<AttentionOp>(op))
-      return reference::attention(layer, whole(attention.getLast()),
-                                  window.past, attention.getRounded());
+      return attend(attention);
     if (auto norm = dyn_cast<NormOp>(op))
       return reference::norm(layer, rowsOf(norm.getSide()), window.past,
                              norm.getKind() == NormKind::L2);
@@ -489,6 +428,21 @@ private:
         result.data.push_back(found != layer.rowStates.end()
                                   ? found->second[g * layer.tokens + t]
                                   : 0);
+    return result;
+  }
+
+  Tensor attend(AttentionOp op) {
+    std::optional<Layer> members;
+    if (op.getMembers())
+      members = reference::cacheOfMembers(layer);
+    const Layer &cache = members ? *members : layer;
+    int64_t last = whole(op.getLast()),
+            past = members ? layer.tokens : window.past;
+    Tensor result = op.getLogits() ? reference::logits(cache, last, past)
+                                   : reference::attention(cache, last, past,
+                                                          op.getRounded());
+    if (members)
+      result.axes.back() = Axis::Member;
     return result;
   }
 

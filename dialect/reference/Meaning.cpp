@@ -84,50 +84,6 @@ Tensor reference::logits(const Layer &layer, int64_t queries, int64_t past) {
   return result;
 }
 
-/// A cache whose rows are the members, each with its own key.
-static Layer cacheOfMembers(const Layer &layer) {
-  Layer result = layer;
-  if (!layer.members)
-    return result;
-  int64_t d = layer.headDim, half = d / 2;
-  result.k.assign(size_t(layer.kvHeads * layer.tokens * d), 0);
-  result.rows.assign(size_t(layer.kvHeads),
-                     std::vector<bool>(size_t(layer.tokens)));
-  for (int64_t g = 0; g < layer.kvHeads; ++g)
-    for (int64_t p = 0; p < layer.tokens; ++p) {
-      int64_t row = layer.members->rows[g][p];
-      if (row < 0)
-        continue;
-      result.rows[g][p] = true;
-      double norm = layer.members->norms[g][p];
-      const double *from = &layer.kRaw[(g * layer.tokens + row) * d];
-      double *to = &result.k[(g * layer.tokens + p) * d];
-      for (int64_t i = 0; i < half; ++i) {
-        double c = layer.angles[(p * half + i) * 2];
-        double s = layer.angles[(p * half + i) * 2 + 1];
-        to[i] = (from[i] * c - from[i + half] * s) * norm;
-        to[i + half] = (from[i + half] * c + from[i] * s) * norm;
-      }
-      for (int64_t i = 0; i < d && layer.narrow; ++i)
-        to[i] = layer.narrow(to[i]);
-    }
-  return result;
-}
-
-Tensor reference::memberAttention(const Layer &layer, int64_t queries,
-                                  bool rounded) {
-  Tensor result =
-      attention(cacheOfMembers(layer), queries, layer.tokens, rounded);
-  result.axes.back() = Axis::Member;
-  return result;
-}
-
-Tensor reference::memberLogits(const Layer &layer, int64_t queries) {
-  Tensor result = logits(cacheOfMembers(layer), queries, layer.tokens);
-  result.axes.back() = Axis::Member;
-  return result;
-}
-
 Tensor reference::norm(const Layer &layer, const std::vector<double> &rows,
                        int64_t past, bool l2) {
   int64_t d = layer.headDim;

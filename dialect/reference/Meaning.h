@@ -81,9 +81,6 @@ Tensor attention(const Layer &layer, int64_t queries, int64_t past,
                  bool rounded);
 /// The scaled logits of the last `queries` queries, without a mask.
 Tensor logits(const Layer &layer, int64_t queries, int64_t past);
-/// The same over members, by their own positions: [Hq, queries, T].
-Tensor memberAttention(const Layer &layer, int64_t queries, bool rounded);
-Tensor memberLogits(const Layer &layer, int64_t queries);
 /// A value per member, [Hkv, T], reduced over those of each row.
 Tensor reduceMembers(const Layer &layer, const Tensor &value, int64_t past,
                      ReduceKind kind);
