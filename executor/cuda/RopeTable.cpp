@@ -9,9 +9,7 @@ void RopeTable::reach(uint32_t end) {
     return;
   constexpr uint32_t step = 1024; // decoding comes here that rarely
   uint32_t reached = ceilDiv(end, step) * step;
-  std::vector<float> angles(size_t(reached - positions) * headDim);
-  for (uint32_t p = positions; p < reached; ++p)
-    rope.angles(&angles[size_t(p - positions) * headDim], p);
+  std::vector<float> angles = rope.angles(positions, reached);
   size_t before = size_t(positions) * headDim * sizeof(float);
   Buffer longer(queue, size_t(reached) * headDim * sizeof(float));
   queue.copy(longer.data(), table.data(), before);

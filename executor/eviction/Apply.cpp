@@ -169,11 +169,7 @@ std::vector<float> anglesOf(const LayerFile &file, uint32_t positions) {
         KVC_BAD_ARGUMENT,
         "{}: metadata 'rope_theta' must say how members' keys are turned",
         file.path());
-  Rope rope(file.headDim, *file.ropeTheta, {});
-  std::vector<float> angles(size_t(positions) * file.headDim);
-  for (uint32_t position = 0; position < positions; ++position)
-    rope.angles(&angles[size_t(position) * file.headDim], position);
-  return angles;
+  return Rope(file.headDim, *file.ropeTheta, {}).angles(0, positions);
 }
 
 } // namespace

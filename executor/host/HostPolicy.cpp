@@ -66,12 +66,8 @@ void HostPolicy::planFor(uint32_t most) {
   plan.dtype = type;
   plan.cache = cache;
   evictor.plan(plan);
-  if (manifest().reads(Argument::rope)) {
-    std::vector<float> angles(size_t(most) * plan.head_dim);
-    for (uint32_t position = 0; position < most; ++position)
-      model.rope.angles(&angles[size_t(position) * plan.head_dim], position);
-    evictor.setAngles(std::move(angles));
-  }
+  if (manifest().reads(Argument::rope))
+    evictor.setAngles(model.rope.angles(0, most));
 }
 
 KeptSequence HostPolicy::evict(LayerSequence sequence, Elements &elements) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <tuple>
 
 using namespace kvc::rt;
 
@@ -77,9 +76,15 @@ std::pair<float, float> Rope::turn(size_t i, uint32_t position) const {
   return {std::cos(angle) * magnitude, std::sin(angle) * magnitude};
 }
 
-void Rope::angles(float *to, uint32_t position) const {
-  for (size_t i = 0; i < frequencies.size(); ++i)
-    std::tie(to[2 * i], to[2 * i + 1]) = turn(i, position);
+std::vector<float> Rope::angles(uint32_t begin, uint32_t end) const {
+  std::vector<float> result;
+  result.reserve(size_t(end - begin) * frequencies.size() * 2);
+  for (uint32_t position = begin; position < end; ++position)
+    for (size_t i = 0; i < frequencies.size(); ++i) {
+      auto [cosine, sine] = turn(i, position);
+      result.insert(result.end(), {cosine, sine});
+    }
+  return result;
 }
 
 void Rope::rotate(float *vector, uint32_t position) const {

@@ -30,8 +30,9 @@ public:
 
   /// Rotates one vector [d] in place.
   void rotate(float *vector, uint32_t position) const;
-  /// Cosine and sine of every angle of a position: [d / 2, 2].
-  void angles(float *to, uint32_t position) const;
+  /// Cosine and sine of every angle of positions `begin` to `end` - 1:
+  /// [end - begin, d / 2, 2].
+  std::vector<float> angles(uint32_t begin, uint32_t end) const;
 
 private:
   std::vector<float> frequencies; // [d / 2], radians per position
