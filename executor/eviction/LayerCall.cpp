@@ -28,7 +28,8 @@ LayerCall::LayerCall(const kvc_plan &plan,
     setRowStates();
   if (plan.options.cache == KVC_MERGED)
     setMembers();
-  setSince();
+  if (plan.module.manifest.reads(Argument::since))
+    setSince();
   if (info.inputs & KVC_READS_WO)
     setProjection();
   setOutputs();
