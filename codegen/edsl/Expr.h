@@ -165,12 +165,6 @@ public:
     return {*builder, mlir::arith::ExtFOp::create(
                           *builder, builder->getF32Type(), value)};
   }
-  /// An element of this type from f32.
-  Expr narrow(mlir::Type element) const {
-    if (element.isF32())
-      return *this;
-    return {*builder, mlir::arith::TruncFOp::create(*builder, element, value)};
-  }
   Expr bits() const {
     return {*builder, mlir::arith::BitcastOp::create(
                           *builder, builder->getI32Type(), value)};

@@ -218,7 +218,9 @@ void KernelBuilder::storeVector(Expr value, const Buffer &buffer,
 }
 
 Expr KernelBuilder::narrow(Expr x) {
-  return x.narrow(shape.elementType(b.getContext()));
+  if (shape.dtype == DType::F32)
+    return x;
+  return {b, arith::TruncFOp::create(b, shape.elementType(b.getContext()), x)};
 }
 
 Expr KernelBuilder::element(Expr vector, int64_t i) {

@@ -145,9 +145,7 @@ Expr HeadRows::isRight(Expr row) const {
 
 void HeadRows::tell(Expr first, Expr step) const {
   auto tell = [&](Expr right) {
-    k.when(right == k.boolean(false), [&] {
-      k.setStatus(KVC_DATA_CACHE);
-    });
+    k.when(right == k.boolean(false), [&] { k.setStatus(KVC_DATA_CACHE); });
   };
   k.when(first == 0, [&] { tell(isRight()); });
   k.loop(first, count(), step, [&](Expr row) { tell(isRight(row)); });
