@@ -294,15 +294,20 @@ def start():
     return all_heads
 
 
+def come(all_heads, length):
+    """`every` tokens more behind `length`; their queries."""
+    for head in all_heads:
+        for i in range(every):
+            head.append(length + i, alike(), alike())
+    return [[vector() for _ in range(every)] for _ in range(heads * group)]
+
+
 def run(after=None):
     all_heads, length, since = start(), tokens, number("since", 0)
     merges = trimmed = evicted = 0
     for step in range(steps):
-        for head in all_heads:
-            for i in range(every):
-                head.append(length + i, alike(), alike())
+        queries = come(all_heads, length)
         length += every
-        queries = [[vector() for _ in range(every)] for _ in range(heads * group)]
         before = {(g, r["position"]): (r["k"], r["v"]) for g, h in enumerate(all_heads) for r in h.rows}
         write(work + "/in", all_heads, queries, length, since)
         found = read(apply(policy, work + "/in", work + "/out", *(["--seed", str(step + 1)] if number("shuffled", 0) else [])))
@@ -456,11 +461,8 @@ def interpreted(path, all_heads, queries, length, since):
 def referred():
     all_heads, length, since, merges = start(), tokens, number("since", 0), 0
     for step in range(steps):
-        for head in all_heads:
-            for i in range(every):
-                head.append(length + i, alike(), alike())
+        queries = come(all_heads, length)
         length += every
-        queries = [[vector() for _ in range(every)] for _ in range(heads * group)]
         kept, members, numbers = interpreted(work + "/layer.json", all_heads, queries, length, since)
         for g, head in enumerate(all_heads):
             head.step(length, queries[g * group:(g + 1) * group], since)
