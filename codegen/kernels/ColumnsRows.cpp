@@ -267,7 +267,8 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
         tile.logitScale(),
         logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
             k.f32(-1));
-  Expr seen = positionOf(k, s, p.kvHead, p.token) <= s.length - queries + row;
+  Expr first = positionOf(k, s, p.kvHead, p.token) - (s.length - queries);
+  Expr seen = first.toI32() <= row.toI32(); // compared in 32 bits
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
 }
 

@@ -54,6 +54,7 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
   Expr row = k.lane() / 2, half = k.lane() % 2;
   SmallVector<Expr> logits;
   Expr m = k.f32(-infinity);
+  Expr left = (seen - base).toI32(); // compared in 32 bits
   for (int64_t c = 0; c < LogitTile::tokens / 2; ++c) {
     // Lanes of the two halves, and of rows eight apart, begin in other banks;
     // long keys leave no registers for it.
@@ -61,8 +62,8 @@ static std::pair<Expr, Expr> rowOfTile(KernelBuilder &k, LogitTile &tile,
                       ? k.index(c)
                       : (half + row / 8 * 2 + c) % (LogitTile::tokens / 2);
     Expr column = half * (LogitTile::tokens / 2) + turned;
-    Expr z =
-        (base + column < seen).select(tile.at(row, column), k.f32(-infinity));
+    Expr z = (column.toI32() < left)
+                 .select(tile.at(row, column), k.f32(-infinity));
     logits.push_back(z);
     m = m.max(z);
   }
