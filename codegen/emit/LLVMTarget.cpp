@@ -7,6 +7,7 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -45,18 +46,50 @@ static bool passesOnBF16(const Module &module) {
   return false;
 }
 
+namespace {
+
+/// PTX is optimised once more by its assembler, which knows the registers. What LLVM
+/// unrolls, hoists and turns into running sums beyond this costs compile time and
+/// registers (docs/decisions.md): each loop's bound and address is made once, and
+/// shared memory that nobody reads is gone.
+constexpr const char *ptxPasses =
+    "ipsccp,"
+    "function(nvvm-intr-range,sroa,early-cse<memssa>,"
+    "instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(loop-rotate,licm),loop(indvars),"
+    "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "infer-alignment,adce),"
+    "globalopt,globaldce";
+
+/// Host kernels run in an emulation, warp by warp, which more passes make no
+/// faster. These make the backend's work short: memory into registers, dead code,
+/// one of each.
+constexpr const char *hostPasses = "function(sroa,early-cse,simplifycfg,dce)";
+
+/// Leaves out of the backend for PTX the pass that makes a register of each address
+/// of a loop: the assembler knows how many there are.
+class PTXPassGate : public OptPassGate {
+public:
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(StringRef name, StringRef) const override {
+    return name != "Loop Strength Reduction";
+  }
+};
+
+} // namespace
+
 void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
+  bool ptx = machine.getTargetTriple().isNVPTX();
+  if (ptx) {
+    static PTXPassGate gate;
+    module.getContext().setOptPassGate(gate);
+  }
+  if (quick)
+    machine.setOptLevel(CodeGenOptLevel::None);
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
   ModuleAnalysisManager modules;
-  // PTX is optimised once more by its assembler, which knows the registers:
-  // what LLVM unrolls and hoists beyond the first level costs compile time and
-  // has been seen to end in spills. Host kernels run in an emulation, warp by
-  // warp, which the passes of the first level make no faster.
-  bool ptx = machine.getTargetTriple().isNVPTX();
-  if (quick)
-    machine.setOptLevel(CodeGenOptLevel::None);
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling =
       tuning.LoopInterleaving = false;
@@ -66,17 +99,13 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  if (!ptx || quick) {
-    // What makes the rest short: memory into registers, dead code, one of each.
-    ModulePassManager few;
-    cantFail(builder.parsePassPipeline(
-        few, "function(sroa,early-cse,simplifycfg,dce)"));
-    few.run(module, modules);
-    if (ptx || !passesOnBF16(module))
-      return;
-  }
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O1)
-      .run(module, modules);
+  ModulePassManager passes;
+  cantFail(builder.parsePassPipeline(passes,
+                                     ptx && !quick ? ptxPasses : hostPasses));
+  passes.run(module, modules);
+  if (!ptx && passesOnBF16(module))
+    builder.buildPerModuleDefaultPipeline(OptimizationLevel::O1)
+        .run(module, modules);
 }
 
 /// The first thing that LLVM refuses: a kernel that needs more stack than its

@@ -17,9 +17,9 @@ namespace kvc {
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 makeTargetMachine(const llvm::Triple &triple, llvm::StringRef cpu);
 
-/// Runs the default pipeline at -O1 for PTX, a few passes for the host. `quick` is
-/// for those who compile many policies and run each once: the same IR, with little
-/// done to it by the backend too.
+/// Runs a few passes of LLVM, other ones for PTX than for the host, and says which
+/// of its own the backend leaves out. `quick` is for those who compile many policies
+/// and run each once: the same IR, with little done to it by the backend too.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
               bool quick = false);
 
