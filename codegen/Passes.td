@@ -55,10 +55,14 @@ def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
   let description = [{
     A kernel's stream is a loop with several steps written out, whose loads are in
     flight together, and a loop over the rest. The host gains nothing by the first
-    and compiles it: the second takes over all of it, in the same order.
+    and compiles it: the second takes over all of it, in the same order. Where a
+    walk is there in both forms (`simt.one_by_one`), one of them stays. With
+    `written-out`, as for PTX, it is the long one, and streams stay what they are.
 
     Example: test/codegen/kvc-roll-streams.mlir
   }];
+  let options = [Option<"writtenOut", "written-out", "bool", "false",
+                        "leave what is written out">];
 }
 
 def GPUToWarps : Pass<"convert-gpu-to-warps", "::mlir::ModuleOp"> {

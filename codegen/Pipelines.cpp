@@ -36,6 +36,7 @@ void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
 
 void kvc::buildNVVMPipeline(OpPassManager &manager) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
+  target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
   // Before convert-gpu-to-nvvm, which would send math ops to libdevice.
   target.addPass(createSIMTToNVVM());

@@ -354,6 +354,13 @@ KernelBuilder::Values KernelBuilder::stream(
   return values;
 }
 
+KernelBuilder::Values
+KernelBuilder::eitherForm(llvm::function_ref<Values()> oneByOne,
+                          llvm::function_ref<Values()> writtenOut) {
+  return choose(expr(simt::OneByOneOp::create(b, b.getI1Type())), oneByOne,
+                writtenOut);
+}
+
 void KernelBuilder::when(Expr condition, llvm::function_ref<void()> then) {
   auto op = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

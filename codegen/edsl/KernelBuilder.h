@@ -142,6 +142,10 @@ public:
                                           llvm::ArrayRef<Expr>)>
                     use,
                 int64_t together = 4);
+  /// One walk in two forms that come to the same: in a plain loop, for the host, and
+  /// with several steps written out, for a GPU (kvc-roll-streams).
+  Values eitherForm(llvm::function_ref<Values()> oneByOne,
+                    llvm::function_ref<Values()> writtenOut);
   void when(Expr condition, llvm::function_ref<void()> then);
   Values choose(Expr condition, llvm::function_ref<Values()> yes,
                 llvm::function_ref<Values()> no);

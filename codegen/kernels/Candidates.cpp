@@ -120,25 +120,39 @@ Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
 void Candidates::walk(ThreadBlock &block, Expr head,
                       RadixSelect::Visit visit) const {
   Expr count = k.load(found, {sequence, head}).toIndex();
-  // So many keys of each thread in flight, and none at the end alone: there may be
-  // tens of thousands.
-  constexpr int64_t together = 8;
-  Expr all = count.toI32();
-  k.loop(0, count, block.threads * together, [&](Expr base) {
-    Expr first = (base + k.thread()).toI32();
-    Values items, keysOf;
-    for (int64_t i = 0; i < together; ++i) {
-      items.push_back(first + block.threads * i);
-      Expr inside = items.back().min(all - 1);
-      keysOf.push_back(k.load(keys, {sequence, head, inside.toIndex()}));
-    }
-    for (auto [item, key] : llvm::zip(items, keysOf))
-      k.when(item < all, [&, item = item, key = key] {
-        visit(key, [&] {
-          return k.load(tokens, {sequence, head, item.toIndex()}).toIndex();
-        });
-      });
-  });
+  auto keyOf = [&](Expr item) {
+    return k.load(keys, {sequence, head, item.toIndex()});
+  };
+  auto see = [&](Expr item, Expr key) {
+    visit(key, [&] {
+      return k.load(tokens, {sequence, head, item.toIndex()}).toIndex();
+    });
+  };
+  auto oneByOne = [&] {
+    k.loop(k.thread(), count, block.threads, [&](Expr i) {
+      Expr item = i.toI32();
+      see(item, keyOf(item));
+    });
+    return Values();
+  };
+  auto writtenOut = [&] {
+    // So many keys of each thread in flight, and none at the end alone: there may
+    // be tens of thousands.
+    constexpr int64_t together = 8;
+    Expr all = count.toI32();
+    k.loop(0, count, block.threads * together, [&](Expr base) {
+      Expr first = (base + k.thread()).toI32();
+      Values items, keysOf;
+      for (int64_t i = 0; i < together; ++i) {
+        items.push_back(first + block.threads * i);
+        keysOf.push_back(keyOf(items.back().min(all - 1)));
+      }
+      for (auto [item, key] : llvm::zip(items, keysOf))
+        k.when(item < all, [&, item = item, key = key] { see(item, key); });
+    });
+    return Values();
+  };
+  k.eitherForm(oneByOne, writtenOut);
 }
 
 Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,

@@ -107,8 +107,16 @@ Expr kvc::countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,
           return sum;
         });
   };
-  Expr count = rounds(from, whole, together, k.i32(0), false);
-  count = rounds(whole, to, atEnd, count, true);
+  Expr count = k.eitherForm(
+      [&] {
+        return KernelBuilder::Values{k.fold(
+            from + k.thread(), to, block.threads, k.i32(0),
+            [&](Expr item, Expr sum) { return sum + isMarked(item).toI32(); })};
+      },
+      [&] {
+        Expr most = rounds(from, whole, together, k.i32(0), false);
+        return KernelBuilder::Values{rounds(whole, to, atEnd, most, true)};
+      })[0];
   for (int64_t mask = warpSize / 2; mask; mask /= 2)
     count = count + k.shuffleXor(count, mask);
   return block.warpSums(count).second;

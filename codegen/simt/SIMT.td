@@ -100,4 +100,15 @@ def SIMT_AsyncWaitOp : SIMT_Op<"async_wait"> {
   let assemblyFormat = "$pending attr-dict";
 }
 
+def SIMT_OneByOneOp : SIMT_Op<"one_by_one", [Pure]> {
+  let summary = "whether loops are walked one by one";
+  let description = [{
+    The condition of an `scf.if` with two forms of one walk: where it is true in
+    a plain loop, else with several steps written out, whose loads are in flight
+    together. `kvc-roll-streams` takes one of them.
+  }];
+  let results = (outs I1:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 #endif // KVC_SIMT_TD

@@ -1,4 +1,5 @@
 // RUN: kvc-opt %s --kvc-roll-streams | FileCheck %s
+// RUN: kvc-opt %s --kvc-roll-streams=written-out | FileCheck %s --check-prefix=LONG
 
 // The loop over the rest begins where the loop with two steps written out began, with
 // what that one was given.
@@ -19,6 +20,28 @@
 // CHECK: {kvc.stream}
 // CHECK: scf.for
 // CHECK: {kvc.stream_rest}
+
+// Of two forms of one walk the short one stays, of walks within it as well.
+// CHECK-LABEL: gpu.func @forms
+// CHECK-NOT: simt.one_by_one
+// CHECK-NOT: scf.if
+// CHECK: %[[ONE:.*]] = arith.constant 1.0
+// CHECK: memref.store %[[ONE]], %{{.*}}[%{{.*}}]
+// CHECK-NEXT: %[[SHORT:.*]] = arith.addf %[[ONE]], %[[ONE]]
+// CHECK-NEXT: memref.store %[[SHORT]]
+// CHECK-NEXT: gpu.return
+
+// For PTX the long one, and streams stay what they are.
+// LONG-LABEL: gpu.func @stream
+// LONG: {kvc.stream}
+// LONG: {kvc.stream_rest}
+// LONG-LABEL: gpu.func @forms
+// LONG-NOT: simt.one_by_one
+// LONG-NOT: scf.if
+// LONG: %[[TWO:.*]] = arith.constant 2.0
+// LONG: memref.store %[[TWO]], %{{.*}}[%{{.*}}]
+// LONG-NEXT: memref.store %[[TWO]]
+// LONG-NEXT: gpu.return
 
 gpu.module @kernels {
   gpu.func @stream(%from: memref<100xf32>, %full: index, %to: index, %out: memref<f32>) kernel {
@@ -52,6 +75,25 @@ gpu.module @kernels {
     scf.for %i = %other to %end step %c1 {
       memref.store %one, %to[%i] : memref<100xf32>
     } {kvc.stream_rest}
+    gpu.return
+  }
+  gpu.func @forms(%to: memref<100xf32>, %at: index, %out: memref<f32>) kernel {
+    %one = arith.constant 1.0 : f32
+    %two = arith.constant 2.0 : f32
+    %short = simt.one_by_one
+    %result = scf.if %short -> (f32) {
+      scf.if %short {
+        memref.store %one, %to[%at] : memref<100xf32>
+      } else {
+        memref.store %two, %to[%at] : memref<100xf32>
+      }
+      %sum = arith.addf %one, %one : f32
+      scf.yield %sum : f32
+    } else {
+      memref.store %two, %to[%at] : memref<100xf32>
+      scf.yield %two : f32
+    }
+    memref.store %result, %out[] : memref<f32>
     gpu.return
   }
 }
