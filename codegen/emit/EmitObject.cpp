@@ -190,13 +190,12 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
     return error;
   ArtifactBuilder builder(*host.module);
   SmallVector<llvm::Constant *> images, kernels;
-  for (const std::string &chip : options.chips) {
-    llvm::Expected<std::string> ptx = emitPTX(module, chip);
-    if (!ptx)
-      return ptx.takeError();
+  auto texts = emitPTXImages(module, options.chips);
+  if (!texts)
+    return texts.takeError();
+  for (auto [chip, ptx] : llvm::zip(options.chips, *texts))
     images.push_back(builder.structure(
-        {builder.text(chip), builder.text(*ptx), builder.number(ptx->size())}));
-  }
+        {builder.text(chip), builder.text(ptx), builder.number(ptx.size())}));
   for (const HostKernel &kernel : host.kernels) {
     auto function = [&](StringRef name, int64_t bytes) -> llvm::Constant * {
       if (name.empty())

@@ -40,8 +40,7 @@ bool kvc::isKnownChip(StringRef chip) {
   return info->isCPUStringValid(chip);
 }
 
-llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
-                                         bool quick) {
+static llvm::Error checkChip(StringRef chip) {
   // bf16 tensor-core instructions begin with sm_80.
   unsigned number = 0;
   StringRef digits = chip;
@@ -50,19 +49,14 @@ llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
     return llvm::createStringError(
         "chip must be sm_80 or a later one that the backend knows, got '" +
         chip + "'");
-  OwningOpRef<ModuleOp> copy = module.clone();
-  PassManager manager(module.getContext());
-  // Level gpu has been verified; between upstream's lowerings only time is
-  // lost.
-  manager.enableVerifier(false);
-  buildNVVMPipeline(manager);
-  if (failed(manager.run(*copy)))
-    return llvm::createStringError("lowering to NVVM failed");
+  return llvm::Error::success();
+}
 
-  auto target = *copy->getOps<gpu::GPUModuleOp>().begin();
+static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
+                                               StringRef chip, bool quick) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
-      translateModuleToLLVMIR(target, context, "kvc");
+      translateModuleToLLVMIR(module, context, "kvc");
   if (!llvmModule)
     return llvm::createStringError("translation to LLVM IR failed");
   auto machine = makeTargetMachine(nvptx(), chip);
@@ -72,4 +66,38 @@ llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
   llvmModule->setDataLayout((*machine)->createDataLayout());
   optimize(*llvmModule, **machine, quick);
   return emit(*llvmModule, **machine, llvm::CodeGenFileType::AssemblyFile);
+}
+
+llvm::Expected<std::vector<std::string>>
+kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
+  for (const std::string &chip : chips)
+    if (llvm::Error error = checkChip(chip))
+      return error;
+  std::vector<std::string> texts;
+  if (chips.empty())
+    return texts;
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PassManager manager(module.getContext());
+  // Level gpu has been verified; between upstream's lowerings only time is
+  // lost.
+  manager.enableVerifier(false);
+  buildNVVMPipeline(manager);
+  if (failed(manager.run(*copy)))
+    return llvm::createStringError("lowering to NVVM failed");
+  auto target = *copy->getOps<gpu::GPUModuleOp>().begin();
+  for (const std::string &chip : chips) {
+    llvm::Expected<std::string> text = emitLowered(target, chip, quick);
+    if (!text)
+      return text.takeError();
+    texts.push_back(std::move(*text));
+  }
+  return texts;
+}
+
+llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
+                                         bool quick) {
+  auto texts = emitPTXImages(module, chip.str(), quick);
+  if (!texts)
+    return texts.takeError();
+  return std::move(texts->front());
 }

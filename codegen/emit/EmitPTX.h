@@ -7,6 +7,7 @@
 #include "llvm/Support/Error.h"
 
 #include <string>
+#include <vector>
 
 namespace kvc {
 
@@ -15,6 +16,10 @@ namespace kvc {
 /// hardly optimised, for those who only look what is in it.
 llvm::Expected<std::string> emitPTX(mlir::ModuleOp module, llvm::StringRef chip,
                                     bool quick = false);
+/// The same for several chips, in their order: what MLIR does is done once.
+llvm::Expected<std::vector<std::string>>
+emitPTXImages(mlir::ModuleOp module, llvm::ArrayRef<std::string> chips,
+              bool quick = false);
 
 /// True if the backend knows the chip.
 bool isKnownChip(llvm::StringRef chip);
