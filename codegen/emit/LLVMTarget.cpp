@@ -48,15 +48,16 @@ static bool passesOnBF16(const Module &module) {
 
 namespace {
 
-/// PTX is optimised once more by its assembler, which knows the registers. What LLVM
-/// unrolls, hoists and turns into running sums beyond this costs compile time and
-/// registers (docs/decisions.md): each loop's bound and address is made once, and
-/// shared memory that nobody reads is gone.
+/// PTX is optimised once more by its assembler, which knows the registers: what LLVM
+/// unrolls, and does over and over, costs compile time and registers
+/// (docs/decisions.md). Twice each: one of what is the same, and simple forms;
+/// between them what loops do not change goes in front of them. Wide accesses need
+/// the alignment; shared memory that nobody reads is gone at the end.
 constexpr const char *ptxPasses =
     "ipsccp,"
     "function(nvvm-intr-range,sroa,early-cse<memssa>,"
     "instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(loop-rotate,licm),loop(indvars),"
+    "reassociate,loop-mssa(loop-rotate,licm),loop(indvars),"
     "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
     "infer-alignment,adce),"
     "globalopt,globaldce";
