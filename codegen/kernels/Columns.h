@@ -216,6 +216,9 @@ private:
   /// A tile's logits and the scale of products are those of powers of two: times
   /// this they are natural.
   static constexpr double logitsInBase2 = 0.6931471805599453;
+  /// True where a query of this number sees the token at a position: causality,
+  /// compared in 32 bits, with what is the same for all queries on one side.
+  Expr sees(const SequenceScalars &s, Expr query, Expr position) const;
   /// A logit as the op has it: 0 for queries in front of a sequence that is shorter
   /// than the window, whatever the keys.
   Expr finishLogit(KernelBuilder &k, const SequenceScalars &s, Expr query,

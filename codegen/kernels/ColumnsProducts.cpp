@@ -114,11 +114,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
         return whole ? logit : finishLogit(k, s, query, logit);
       }
       Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
-      if (!whole) {
-        // Compared in 32 bits; what is the same in every step on one side.
-        Expr first = (position - (s.length - queries)).toI32();
-        value = (first <= query.toI32()).select(value, k.f32(0));
-      }
+      if (!whole)
+        value = sees(s, query, position).select(value, k.f32(0));
       return finishWeight(k, op, value);
     };
     LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {

@@ -267,9 +267,13 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
         tile.logitScale(),
         logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
             k.f32(-1));
-  Expr first = positionOf(k, s, p.kvHead, p.token) - (s.length - queries);
-  Expr seen = first.toI32() <= row.toI32(); // compared in 32 bits
+  Expr seen = sees(s, row, positionOf(k, s, p.kvHead, p.token));
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
+}
+
+Expr ColumnsBuilder::sees(const SequenceScalars &s, Expr query,
+                          Expr position) const {
+  return (position - (s.length - queries)).toI32() <= query.toI32();
 }
 
 Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
