@@ -48,11 +48,11 @@ static bool passesOnBF16(const Module &module) {
 
 namespace {
 
-/// PTX is optimised once more by its assembler, which knows the registers: what LLVM
-/// unrolls, and does over and over, costs compile time and registers
-/// (docs/decisions.md). Twice each: one of what is the same, and simple forms;
-/// between them what loops do not change goes in front of them. Wide accesses need
-/// the alignment; shared memory that nobody reads is gone at the end.
+/// For PTX, which its assembler optimises once more, and knows the registers: what
+/// LLVM's own pipelines do beyond this costs compile time and registers
+/// (docs/decisions.md). Values that are the same become one and forms become simple,
+/// before and after what loops do not change is taken out of them; alignment, for
+/// wide accesses; shared memory that nobody reads is gone at the end.
 constexpr const char *ptxPasses =
     "ipsccp,"
     "function(nvvm-intr-range,sroa,early-cse<memssa>,"
@@ -62,10 +62,10 @@ constexpr const char *ptxPasses =
     "infer-alignment,adce),"
     "globalopt,globaldce";
 
-/// Host kernels run in an emulation, warp by warp, which more passes make no
-/// faster. These make the backend's work short: memory into registers, dead code,
-/// one of each.
-constexpr const char *hostPasses = "function(sroa,early-cse,simplifycfg,dce)";
+/// For the host, where kernels run in an emulation that more passes make no faster,
+/// and for PTX that is run once. They make the backend's work short: memory into
+/// registers, dead code, one of each.
+constexpr const char *fewPasses = "function(sroa,early-cse,simplifycfg,dce)";
 
 /// Leaves out of the backend for PTX the pass that makes a register of each address
 /// of a loop: the assembler knows how many there are.
@@ -101,8 +101,8 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   ModulePassManager passes;
-  cantFail(builder.parsePassPipeline(passes,
-                                     ptx && !quick ? ptxPasses : hostPasses));
+  cantFail(
+      builder.parsePassPipeline(passes, ptx && !quick ? ptxPasses : fewPasses));
   passes.run(module, modules);
   if (!ptx && passesOnBF16(module))
     builder.buildPerModuleDefaultPipeline(OptimizationLevel::O1)
