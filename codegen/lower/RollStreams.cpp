@@ -21,15 +21,13 @@ static scf::ForOp restOf(scf::ForOp stream) {
 }
 
 /// What stands in one branch, in the place of both; null: nothing does.
-static void takeBranch(scf::IfOp choice, Block *taken) {
-  if (taken) {
-    Operation *yield = taken->getTerminator();
-    choice.replaceAllUsesWith(yield->getOperands());
-    yield->erase();
-    choice->getBlock()->getOperations().splice(choice->getIterator(),
-                                               taken->getOperations());
-  }
-  choice.erase();
+static void takeBranch(IRRewriter &rewriter, scf::IfOp choice, Block *taken) {
+  if (!taken)
+    return rewriter.eraseOp(choice);
+  Operation *yield = taken->getTerminator();
+  rewriter.inlineBlockBefore(taken, choice);
+  rewriter.replaceOp(choice, yield->getOperands());
+  rewriter.eraseOp(yield);
 }
 
 namespace {
@@ -38,17 +36,18 @@ struct RollStreamsPass : public kvc::impl::RollStreamsBase<RollStreamsPass> {
   using RollStreamsBase::RollStreamsBase;
 
   void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
     getOperation().walk([&](scf::IfOp choice) {
       if (choice.getCondition().getDefiningOp<simt::OneByOneOp>())
-        takeBranch(choice,
+        takeBranch(rewriter, choice,
                    writtenOut ? choice.elseBlock() : choice.thenBlock());
     });
     getOperation().walk([&](simt::OneByOneOp op) {
-      OpBuilder builder(op); // where it is no condition
-      op.replaceAllUsesWith(arith::ConstantIntOp::create(
-                                builder, op.getLoc(), !writtenOut, /*width=*/1)
-                                .getResult());
-      op.erase();
+      if (op->use_empty())
+        return rewriter.eraseOp(op);
+      rewriter.setInsertionPoint(op); // it is not a condition alone
+      rewriter.replaceOpWithNewOp<arith::ConstantIntOp>(op, !writtenOut,
+                                                        /*width=*/1);
     });
     if (writtenOut)
       return;
