@@ -1,9 +1,12 @@
 //===- Collective.cpp - what the lanes of a warp do together --------------===//
 
 #include "emulator/Mma.h"
+#include "ptx/Block.h"
 #include "ptx/Lanewise.h"
 #include "ptx/Opcodes.h"
 #include "runtime/base/Failure.h"
+
+#include <cstring>
 
 using namespace kvc::ptx;
 using kvc::rt::fail;
@@ -105,6 +108,36 @@ void multiply(Warp &warp, const Instruction &op, uint32_t lanes) {
       warp.row(op.results[i])[lane] = bitsOf(c[lane][i]);
 }
 
+/// ldmatrix.sync.aligned.m8n8.xN.b16: lane 8 m + i has the address of row i of matrix
+/// m; lane l gets elements 2 (l % 4) + {0, 1} of its row l / 4, or of that column.
+template <uint32_t matrices, bool transposed>
+void loadMatrices(Warp &warp, const Instruction &op, uint32_t lanes) {
+  if (lanes != ~0u)
+    throw fail(KVC_INTERNAL_ERROR, "all 32 lanes must run, got {:#x}", lanes);
+  for (uint32_t m = 0; m < matrices; ++m) {
+    uint16_t rows[8][8];
+    for (uint32_t i = 0; i < 8; ++i)
+      std::memcpy(
+          rows[i],
+          warp.block.shared.read(addressOf(warp, op.operands[0], 8 * m + i), 16,
+                                 accessOf(warp, 8 * m + i)),
+          16);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      uint32_t i = lane / 4, j = lane % 4 * 2;
+      uint16_t low = transposed ? rows[j][i] : rows[i][j];
+      uint16_t high = transposed ? rows[j + 1][i] : rows[i][j + 1];
+      warp.row(op.results[m])[lane] = low | uint32_t(high) << 16;
+    }
+  }
+}
+
+template <bool transposed> Handler findLoad(std::string_view count) {
+  return count == "x1"   ? loadMatrices<1, transposed>
+         : count == "x2" ? loadMatrices<2, transposed>
+         : count == "x4" ? loadMatrices<4, transposed>
+                         : nullptr;
+}
+
 bool are(Parts parts, std::initializer_list<std::string_view> want) {
   return std::equal(parts.begin(), parts.end(), want.begin(), want.end());
 }
@@ -130,6 +163,15 @@ std::optional<Opcode> kvc::ptx::findCollective(Parts parts) {
     return vote(cast<Vote::Any>);
   if (are(parts, {"vote", "sync", "all", "pred"}))
     return vote(cast<Vote::All>);
+  if (parts.size() >= 7 &&
+      are(parts.first(4), {"ldmatrix", "sync", "aligned", "m8n8"})) {
+    bool transposed = parts[5] == "trans";
+    Parts rest = parts.subspan(transposed ? 6 : 5);
+    Handler run =
+        transposed ? findLoad<true>(parts[4]) : findLoad<false>(parts[4]);
+    if (run && are(rest, {"shared", "b16"}))
+      return warp(run, 1, size_t(parts[4][1] - '0'));
+  }
   if (are(parts, {"bar", "warp", "sync"}))
     return warp(synchronize, 1, 0);
   if (are(parts, {"mma", "sync", "aligned", "m16n8k16", "row", "col", "f32",

@@ -146,9 +146,10 @@ Body findConvert(Parts modes, std::string_view to, std::string_view from) {
 
 std::optional<Opcode> kvc::ptx::findConversion(Parts parts) {
   // A generic address of global memory is that address.
-  constexpr std::string_view toGlobal[] = {"cvta", "to", "global", "u64"};
-  if (std::equal(parts.begin(), parts.end(), std::begin(toGlobal),
-                 std::end(toGlobal)))
+  constexpr std::string_view toGlobal[] = {"cvta", "to", "global", "u64"},
+                             ofGlobal[] = {"cvta", "global", "u64"};
+  if (std::ranges::equal(parts, toGlobal) ||
+      std::ranges::equal(parts, ofGlobal))
     return Opcode{lanewise<uint64_t, [](uint64_t a) { return a; }>()};
   if (parts[0] != "cvt" || parts.size() < 3)
     return std::nullopt;

@@ -38,13 +38,18 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
 
 void PTXDevice::launch(const rt::Launch &launch, void *) {
   const Kernel &kernel = *kernels[launch.kernel];
-  if (launch.args.size() != kernel.parameters.size())
+  std::vector<std::byte> bytes(kernel.parameterBytes);
+  if (kernel.parameters.size() == 1 &&
+      kernel.parameterBytes == launch.args.size_bytes()) {
+    std::memcpy(bytes.data(), launch.args.data(), bytes.size());
+  } else if (launch.args.size() != kernel.parameters.size()) {
     throw fail(KVC_BAD_ARTIFACT, "kernel '{}' has {} parameters, got {}",
                kernel.name, kernel.parameters.size(), launch.args.size());
-  std::vector<std::byte> bytes(kernel.parameterBytes);
-  for (size_t i = 0; i < launch.args.size(); ++i) {
-    auto [offset, size] = kernel.parameters[i];
-    std::memcpy(&bytes[offset], &launch.args[i], std::min(size, 8u));
+  } else {
+    for (size_t i = 0; i < launch.args.size(); ++i) {
+      auto [offset, size] = kernel.parameters[i];
+      std::memcpy(&bytes[offset], &launch.args[i], std::min(size, 8u));
+    }
   }
   LaunchShape shape{launch.grid, launch.block};
   if (profiler)

@@ -286,6 +286,19 @@ private:
     return special(name);
   }
 
+  /// Of a variable in shared memory. Those of the module take room in the kernels that
+  /// name them.
+  std::optional<uint64_t> addressOf(const std::string &name) {
+    if (auto found = addresses.find(name); found != addresses.end())
+      return found->second;
+    for (const Variable &variable : moduleShared)
+      if (variable.name == name) {
+        place(variable);
+        return addresses[name];
+      }
+    return std::nullopt;
+  }
+
   Operand operand() {
     Operand result;
     result.negated = accept("!");
@@ -308,8 +321,8 @@ private:
     std::string name(next());
     if (std::optional<Row> row = named(name)) {
       result.row = *row;
-    } else if (auto found = addresses.find(name); found != addresses.end()) {
-      result.row = constant(found->second);
+    } else if (std::optional<uint64_t> address = addressOf(name)) {
+      result.row = constant(*address);
     } else if (auto offset = parameterNames.find(name);
                offset != parameterNames.end()) {
       result.row = constant(offset->second);
@@ -452,8 +465,6 @@ private:
     families.clear(), addresses.clear(), labels.clear(), branches.clear();
     parameterNames.clear(), constants.clear();
     kernel.name = next();
-    for (const Variable &variable : moduleShared)
-      place(variable);
     if (accept("(") && !accept(")")) {
       do
         parameter();

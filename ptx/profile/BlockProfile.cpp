@@ -168,7 +168,7 @@ uint64_t BlockProfile::Place::operator()(uint32_t lane) const {
 double BlockProfile::access(const Warp &warp, const Instruction &op,
                             uint32_t lanes, Clock &clock) {
   const Cost &cost = op.cost;
-  Place place = {warp,         op.operands[0], lanes,
+  Place place = {warp,         op.operands[0], lanes & cost.lanes,
                  cost.traffic, cost.bytes,     cost.latency};
   return cost.shared ? shared(place, clock) : global(place, clock);
 }

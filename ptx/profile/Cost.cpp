@@ -63,6 +63,18 @@ Cost asyncCost(Parts parts) {
   return cost;
 }
 
+/// ldmatrix: rows of 16 bytes, whose addresses the first lanes have.
+Cost matrixLoadCost(Parts parts) {
+  Cost cost;
+  cost.unit = Unit::Shared;
+  cost.latency = 29;
+  cost.traffic = Traffic::Load;
+  cost.shared = true;
+  cost.bytes = 16;
+  cost.lanes = has(parts, "x4") ? ~0u : has(parts, "x2") ? 0xffff : 0xff;
+  return cost;
+}
+
 Cost divisionCost(std::string_view type) {
   // Called or inlined sequences around rcp.
   if (isFloating(type))
@@ -89,6 +101,8 @@ Cost kvc::ptx::costOf(Parts parts) {
     return accessCost(parts);
   if (name == "cp")
     return asyncCost(parts);
+  if (name == "ldmatrix")
+    return matrixLoadCost(parts);
   if (name == "mma")
     return {Unit::Matrix, 1, 33};
   if (name == "bra" || name == "ret")

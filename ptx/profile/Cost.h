@@ -42,7 +42,8 @@ struct Cost {
   bool special = false; // one operation of the special-function unit a lane
   Traffic traffic = Traffic::None;
   bool shared = false;
-  uint8_t bytes = 0; // of a memory access, a lane
+  uint8_t bytes = 0;    // of a memory access, a lane
+  uint32_t lanes = ~0u; // whose addresses count
 };
 
 /// Of an opcode in its parts, {"ld", "global", "v4", "b32"}.

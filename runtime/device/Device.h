@@ -16,7 +16,8 @@ struct Launch {
   uint32_t kernel; // index among the names that the device was made with
   std::array<uint32_t, 3> grid;
   uint32_t block;
-  std::span<const uint64_t> args; // one 64-bit slot each
+  /// One 64-bit slot each, or the one struct that a kernel takes by value.
+  std::span<const uint64_t> args;
 };
 
 /// A target with one artefact's kernels loaded. Memory functions serve the

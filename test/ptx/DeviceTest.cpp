@@ -60,6 +60,11 @@ TEST(PTXDevice, RefusesWhatDoesNotFit) {
               deviceOf("kernel")->launch({0, {1, 1, 1}, 64, {}}, nullptr);
             }),
             "kernel 'kernel' has 1 parameters, got 0");
+  uint64_t two[2] = {};
+  EXPECT_EQ(refusal([&] {
+              deviceOf("kernel")->launch({0, {1, 1, 1}, 64, two}, nullptr);
+            }),
+            "kernel 'kernel' has 1 parameters, got 2");
   ptx::Program program = ptx::parse(kernelText(""));
   EXPECT_EQ(refusal([&] {
               ptx::run(program.kernels.at("kernel"), {{1, 1, 1}, 32}, {},

@@ -77,6 +77,38 @@ TEST(PTXMachine, MultipliesMatrices) {
       std::vector<int64_t>(32, 0x41840000));
 }
 
+// Row i of matrix m is in lane 8 m + i's 16 bytes: halves 0 to 7 hold 8 (8 m + i) + 0 to
+// 7. Matrices come in the order of their lanes.
+TEST(PTXMachine, LoadsMatrices) {
+  const char *rows = "mov.u32 %r1, shared; mad.lo.s32 %r1, %r0, 16, %r1;\n"
+                     "mul.lo.s32 %r2, %r0, 0x00080008;\n"
+                     "add.s32 %r3, %r2, 0x00010000; add.s32 %r4, %r2, "
+                     "0x00030002; add.s32 %r5, %r2, 0x00050004; add.s32 %r6, "
+                     "%r2, 0x00070006;\n"
+                     "st.shared.v4.b32 [%r1], {%r3, %r4, %r5, %r6};\n"
+                     "bar.warp.sync -1;\n";
+  auto loaded = [&](const std::string &load, const char *result) {
+    return runKernel(rows + load + resultOf(result));
+  };
+  const std::string four = " {%r7, %r8, %r9, %r10}, [%r1];";
+  const char *results[] = {"%r7", "%r8", "%r9", "%r10"};
+  for (int64_t m = 0; m < 4; ++m) {
+    auto plain =
+        loaded("ldmatrix.sync.aligned.m8n8.x4.shared.b16" + four, results[m]);
+    auto turned = loaded(
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" + four, results[m]);
+    for (int64_t lane = 0; lane < 32; ++lane) {
+      int64_t first = 64 * m + 8 * (lane / 4) + 2 * (lane % 4);
+      EXPECT_EQ(plain[lane], first | (first + 1) << 16);
+      int64_t above = 64 * m + 8 * (2 * (lane % 4)) + lane / 4;
+      EXPECT_EQ(turned[lane], above | (above + 8) << 16);
+    }
+  }
+  auto one =
+      loaded("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r1];", "%r7");
+  EXPECT_EQ(one[5], 8 + 2 | (8 + 3) << 16);
+}
+
 // Thread i writes word i; thread i reads word (i + 32) % 64 of the other warp.
 const char *exchange[] = {"mov.u32 %r1, shared; mad.lo.s32 %r2, %r0, 4, %r1;"
                           "st.shared.b32 [%r2], %r0;\n",
@@ -249,11 +281,27 @@ TEST(PTXMachine, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(complaint("sin.approx.f32 %r1, %r2;"),
             "PTX line 10: the machine does not know the opcode "
             "'sin.approx.f32'");
-  for (const char *opcode :
-       {"add.rz.f32", "add.f64", "lg2.approx.ftz.f32", "setp.lt.and.s32",
-        "ld.global.ca.b32", "ld.local.b32", "cvt.sat.s32.f32", "shfl.bfly.b32",
-        "min.ftz.f32", "mov.v2.b32", "selp.x.b32", "add", "cvt.f32", "atom",
-        "mul.wide.s64", "bar.red", "atom.global.cas.b32", "ld.v2.v4.b32"})
+  for (const char *opcode : {"add.rz.f32",
+                             "add.f64",
+                             "lg2.approx.ftz.f32",
+                             "setp.lt.and.s32",
+                             "ld.global.ca.b32",
+                             "ld.local.b32",
+                             "cvt.sat.s32.f32",
+                             "shfl.bfly.b32",
+                             "min.ftz.f32",
+                             "mov.v2.b32",
+                             "selp.x.b32",
+                             "add",
+                             "cvt.f32",
+                             "atom",
+                             "mul.wide.s64",
+                             "bar.red",
+                             "atom.global.cas.b32",
+                             "ld.v2.v4.b32",
+                             "ldmatrix.sync.aligned.m8n8.x3.shared.b16",
+                             "ldmatrix.sync.aligned.m8n8.x4.shared.b8",
+                             "cvta.shared.u64"})
     EXPECT_THAT(complaint(std::string(opcode) + " %r1, %r2, %r3;"),
                 HasSubstr("does not know the opcode"))
         << opcode;

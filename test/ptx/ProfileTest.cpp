@@ -52,6 +52,17 @@ TEST(Profile, SharedMemoryBanks) {
   EXPECT_EQ(passes("shl.b32 %r1, %r0, 4; add.s32 %r1, %r1, %r9;"
                    "st.shared.v4.b32 [%r1], {%r0, %r0, %r0, %r0};"),
             std::pair(4.0, 4.0));
+  // Rows of 16 bytes, eight a matrix: side by side, and all in the same banks.
+  EXPECT_EQ(passes("shl.b32 %r1, %r0, 4; add.s32 %r1, %r1, %r9;"
+                   "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r2, %r3}, "
+                   "[%r1];")
+                .first,
+            2);
+  EXPECT_EQ(passes("and.b32 %r1, %r0, 7; shl.b32 %r1, %r1, 7; add.s32 %r1, "
+                   "%r1, %r9; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, "
+                   "[%r1];")
+                .first,
+            8);
   // Atomics read and write.
   EXPECT_EQ(passes("atom.shared.add.u32 %r2, [%r9], 1;").first, 2);
 }
