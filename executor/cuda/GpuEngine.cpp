@@ -11,6 +11,7 @@
 #include "executor/cuda/GpuQueries.h"
 #include "executor/cuda/GpuWeights.h"
 #include "executor/cuda/RopeTable.h"
+#include "runtime/kernels/AttentionParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -172,8 +173,13 @@ private:
     uint32_t tokens = layer.tokens, d = config.headDim;
     Buffer out = elements(size_t(tokens) * config.qHeads * d);
     layer.lse = Buffer(queue, size_t(config.qHeads) * tokens * sizeof(float));
-    uint32_t blocks =
-        ceilDiv(tokens * (config.qHeads / config.kvHeads), attentionRows);
+    uint32_t width = 32; // that there are kernels for
+    auto bytes = uint32_t(rt::dtypeBytes(queue.dtype));
+    while (width < d)
+      width *= 2;
+    uint32_t headRows = tokens * (config.qHeads / config.kvHeads);
+    bool byKeys = headRows <= attentionRows(bytes, width, true);
+    uint32_t blocks = ceilDiv(headRows, attentionRows(bytes, width, byKeys));
     AttendArgs args = {.q = layer.q.data(),
                        .k = layer.k.data(),
                        .v = layer.v.data(),
@@ -194,17 +200,15 @@ private:
                                 (d + 2) * sizeof(float));
       args.parts = parts.as<float>();
     }
-    uint32_t padded = 16;
-    while (padded < d)
-      padded *= 2;
-    queue.launch("attend_TYPE_" + std::to_string(padded),
-                 {blocks, config.kvHeads, args.splits}, attentionThreads, args);
+    std::string type = "_TYPE_" + std::to_string(width);
+    queue.launch("attend" + type + (byKeys ? "_keys" : "_rows"),
+                 {blocks, config.kvHeads, args.splits},
+                 attentionWarps(bytes, width) * 32, args);
     if (args.splits > 1) {
       CombineArgs combine = {args.parts,    args.out, args.lse,   tokens,
                              config.qHeads, d,        args.splits};
-      queue.launch("combine_TYPE",
-                   {ceilDiv(tokens * config.qHeads, attentionWarps), 1, 1},
-                   attentionThreads, combine);
+      queue.launch("combine" + type, {tokens * config.qHeads, 1, 1},
+                   partsThreads, combine);
     }
     return out;
   }

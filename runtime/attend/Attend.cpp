@@ -3,10 +3,10 @@
 #include "runtime/attend/Attend.h"
 
 #include "runtime/attend/Workers.h"
-#include "runtime/base/Boundary.h"
+#include "runtime/base/Failure.h"
 #include "runtime/base/DType.h"
-#include "runtime/cache/HostOnly.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -18,23 +18,10 @@ using namespace kvc::rt;
 static constexpr float lowest = -3e38f;
 static constexpr float log2e = 1.44269504088896340736f;
 
-static Cut cutOf(const kvc_attend_args &args, const CacheView &cache) {
-  const kvc_cache_view &view = cache.fields();
-  if (!args.q_heads || args.q_heads % view.kv_heads)
-    throw fail(KVC_BAD_ARGUMENT,
-               "q_heads must be a multiple of cache.kv_heads, got {} and {}",
-               args.q_heads, view.kv_heads);
-  if (args.queries == 0)
-    throw fail(KVC_BAD_ARGUMENT, "queries must be at least 1, got 0");
-  uint64_t mostKeys = args.max_rows ? args.max_rows : cache.mostKeys();
-  return Cut(view.batch, view.kv_heads, args.q_heads / view.kv_heads,
-             args.queries, mostKeys);
-}
-
-Attend::Attend(const kvc_attend_args &given)
-    : args(given), cache(given.cache), cut(cutOf(given, cache)) {
-  onlyOnHost(args.target, "attention runs");
-}
+Attend::Attend(const AttendCall &call)
+    : call(call), args(call.args), cache(call.cache),
+      cut(cache.fields().batch, cache.fields().kv_heads, call.group,
+          args.queries, call.mostKeys) {}
 
 size_t Attend::workspaceBytes() const {
   return cut.workspaceBytes(cache.fields().head_dim);
@@ -42,43 +29,6 @@ size_t Attend::workspaceBytes() const {
 
 size_t Attend::mostWorkspaceBytes() const {
   return cut.mostWorkspaceBytes(cache.fields().head_dim);
-}
-
-void Attend::checkCall() const {
-  const kvc_cache_view &view = cache.fields();
-  notNull(args.q.data, "q");
-  notNull(args.out.data, "out");
-  if (args.out_dtype != KVC_F32 && args.out_dtype != view.dtype)
-    throw fail(KVC_BAD_ARGUMENT,
-               "out_dtype must be 0 (f32) or the cache's, got {}",
-               int(args.out_dtype));
-  for (auto [data, bytes] : {std::pair(args.q.data, dtypeBytes(view.dtype)),
-                             {args.out.data, dtypeBytes(args.out_dtype)},
-                             {args.lse, sizeof(float)}})
-    if (reinterpret_cast<uintptr_t>(data) % bytes)
-      throw fail(KVC_MISALIGNED,
-                 "q, out and lse must be aligned to their elements ({} bytes), "
-                 "got {}",
-                 bytes, data);
-  if (!std::isfinite(args.scale))
-    throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
-  if (cache.members()) {
-    notNull(args.rope, "rope of a merged cache");
-    if (view.head_dim % 2)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "head_dim of a merged cache must be even, got {}",
-                 view.head_dim);
-  }
-  size_t bytes = workspaceBytes();
-  if (!bytes)
-    return;
-  notNull(args.workspace, "workspace");
-  if (args.workspace_bytes < bytes)
-    throw fail(KVC_WORKSPACE_TOO_SMALL, "workspace must have {} bytes, got {}",
-               bytes, args.workspace_bytes);
-  if (reinterpret_cast<uintptr_t>(args.workspace) % 64)
-    throw fail(KVC_MISALIGNED, "workspace must be aligned to 64 bytes, got {}",
-               args.workspace);
 }
 
 void Attend::checkArrays() const {
@@ -128,7 +78,7 @@ float *Attend::partOf(const Item &item, uint32_t split) const {
 }
 
 void Attend::run(TileKernel kernel) const {
-  checkCall();
+  call.check(workspaceBytes());
   checkArrays();
   if (cut.splits > 1)
     std::fill_n(countersAt(), cut.items() / cut.splits, 0u);
@@ -171,8 +121,7 @@ void Attend::loadQueries(const Item &item,
                          float (*to)[KVC_MAX_HEAD_DIM]) const {
   const kvc_cache_view &view = cache.fields();
   auto size = int64_t(dtypeBytes(view.dtype));
-  float scale = args.scale != 0 ? args.scale
-                                : float(1 / std::sqrt(double(view.head_dim)));
+  float scale = call.scale();
   for (uint32_t r = 0; r < item.rows; ++r) {
     uint32_t row = item.firstRow + r, query = row / cut.group;
     uint32_t head = item.head * cut.group + row % cut.group;

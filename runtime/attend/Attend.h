@@ -3,31 +3,29 @@
 #ifndef KVC_RUNTIME_ATTEND_ATTEND_H
 #define KVC_RUNTIME_ATTEND_ATTEND_H
 
-#include "kvc/attend.h"
+#include "runtime/attend/AttendCall.h"
 #include "runtime/attend/Cut.h"
 #include "runtime/attend/KeyList.h"
 
 namespace kvc::rt {
 
-/// One call of kvc_attend, checked.
 class Attend {
 public:
-  /// Throws Failure where a number or a pointer is wrong; reads no array.
-  explicit Attend(const kvc_attend_args &args);
+  explicit Attend(const AttendCall &call);
 
   size_t workspaceBytes() const;
   /// Of calls of as many queries and of fewer.
   size_t mostWorkspaceBytes() const;
-  /// Throws Failure before anything is written where an array is wrong. Else allocates
-  /// nothing.
+  /// Throws Failure before anything is written where the call or an array is wrong.
+  /// Else allocates nothing.
   void run(TileKernel kernel) const;
 
 private:
-  kvc_attend_args args;
-  CacheView cache;
-  Cut cut;
+  const AttendCall &call;
+  const kvc_attend_args &args;
+  const CacheView &cache;
+  const Cut cut;
 
-  void checkCall() const;
   void checkArrays() const;
   unsigned usefulThreads() const;
   void runItem(const Item &item, TileKernel kernel) const;

@@ -2,8 +2,6 @@
 
 #include "runtime/attend/Cut.h"
 
-#include "runtime/base/Failure.h"
-
 #include <algorithm>
 
 using namespace kvc::rt;
@@ -19,10 +17,6 @@ static uint64_t parts(uint64_t of, uint64_t size) {
 Cut::Cut(uint32_t sequences, uint32_t heads, uint32_t group, uint32_t queries,
          uint64_t mostKeys)
     : sequences(sequences), heads(heads), group(group), mostKeys(mostKeys) {
-  if (uint64_t(group) * queries > INT32_MAX)
-    throw fail(KVC_EXCEEDS_LIMITS,
-               "queries * q_heads / kv_heads must be below 2^31, got {} * {}",
-               queries, group);
   queryRows = group * queries;
   blocks = uint32_t(parts(queryRows, tileRows));
   splitKeys = blocks <= fewBlocks ? keysOfASplit : INT32_MAX;

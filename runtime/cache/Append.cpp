@@ -5,8 +5,7 @@
 #include "runtime/base/Boundary.h"
 #include "runtime/base/DType.h"
 #include "runtime/base/Half.h"
-#include "runtime/cache/CacheView.h"
-#include "runtime/cache/HostOnly.h"
+#include "runtime/device/ViewKernels.h"
 
 #include <cmath>
 #include <cstring>
@@ -74,7 +73,7 @@ static void appendTo(const CacheView &cache, const kvc_append_args &args,
 }
 
 void kvc::rt::append(const kvc_append_args &args) {
-  onlyOnHost(args.target, "rows are appended");
+  checkTarget(args.target);
   CacheView cache(args.cache);
   const kvc_cache_view &view = cache.fields();
   notNull(args.k.data, "k");
@@ -82,6 +81,8 @@ void kvc::rt::append(const kvc_append_args &args) {
   if (args.rows == 0 || args.rows > INT32_MAX)
     throw fail(KVC_BAD_ARGUMENT, "rows must be 1 to {}, got {}", INT32_MAX,
                args.rows);
+  if (args.target != KVC_HOST)
+    return appendOnDevice(args, cache);
   cache.checkRoom(args.rows);
   for (uint32_t s = 0; s < view.batch; ++s)
     for (uint32_t g = 0; g < view.kv_heads; ++g)

@@ -3,12 +3,15 @@
 #ifndef KVC_RUNTIME_CACHE_APPEND_H
 #define KVC_RUNTIME_CACHE_APPEND_H
 
-#include "kvc/cache.h"
+#include "runtime/cache/CacheView.h"
 
 namespace kvc::rt {
 
-/// kvc_append on the host. Throws Failure before anything is written.
+/// kvc_append. On the host throws Failure before anything is written.
 void append(const kvc_append_args &args);
+
+/// Enqueues it; the arrays have not been looked at.
+void appendOnDevice(const kvc_append_args &args, const CacheView &cache);
 
 } // namespace kvc::rt
 

@@ -209,9 +209,13 @@ void CacheView::checkSharedCounts() const {
                                  "cache.counts.batch_stride must not be 0");
 }
 
-void CacheView::checkRoom(uint32_t rows) const {
+void CacheView::checkWritable() const {
   checkApart();
   checkSharedCounts();
+}
+
+void CacheView::checkRoom(uint32_t rows) const {
+  checkWritable();
   for (uint32_t s = 0; s < view.batch; ++s)
     for (uint32_t g = 0; g < view.kv_heads; ++g)
       checkRoom(s, g, rows);

@@ -92,7 +92,10 @@ public:
   /// That the members of a head are in ascending order of position, each below `end`;
   /// they have been checked as rows' members.
   void checkMemberOrder(uint32_t end) const;
-  /// As far as writing `rows` rows behind those of every head needs them.
+  /// What writing rows behind those of every head needs of the numbers; reads none of
+  /// the arrays.
+  void checkWritable() const;
+  /// The same, and of the arrays, for `rows` rows.
   void checkRoom(uint32_t rows) const;
   /// Throws where rows that are written would overlap by the view's strides.
   void checkApart() const;

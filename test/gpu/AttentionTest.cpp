@@ -4,6 +4,7 @@
 #include "runtime/base/DType.h"
 #include "executor/cuda/Queue.h"
 #include "executor/cuda/kernels/Args.h"
+#include "runtime/kernels/AttentionParts.h"
 #include "executor/model/RaggedCache.h"
 #include "runtime/plan/Manifest.h"
 
@@ -137,83 +138,91 @@ void Attention::check(const Shape &s) {
   args.d = d;
   args.scale = float(1 / std::sqrt(double(d)));
   args.splits = s.splits;
-  uint32_t padded = 16;
-  while (padded < d)
-    padded *= 2;
-  queue.launch("attend_TYPE_" + std::to_string(padded),
-               {ceilDiv(s.tokens * s.group, attentionRows), heads, s.splits},
-               attentionThreads, args);
-  if (s.splits > 1) {
-    CombineArgs combine = {args.parts, args.out, args.lse, s.tokens,
-                           qHeads,     d,        s.splits};
-    queue.launch("combine_TYPE",
-                 {ceilDiv(s.tokens * qHeads, attentionWarps), 1, 1},
-                 attentionThreads, combine);
-  }
-  auto got = queue.downloadedAsFloat(out.data(), q.values.size());
-  auto gotLse = queue.downloaded<float>(lse.data(), size_t(qHeads) * s.tokens);
+  uint32_t width = 32, bytes = uint32_t(rt::dtypeBytes(dtype));
+  while (width < d)
+    width *= 2;
+  std::string type = "_TYPE_" + std::to_string(width);
+  bool few = s.tokens * s.group <= attentionRows(bytes, width, true);
+  for (bool byKeys : {false, true}) {
+    if (byKeys && !few)
+      continue;
+    queue.launch(
+        "attend" + type + (byKeys ? "_keys" : "_rows"),
+        {ceilDiv(s.tokens * s.group, attentionRows(bytes, width, byKeys)),
+         heads, s.splits},
+        attentionWarps(bytes, width) * 32, args);
+    if (s.splits > 1) {
+      CombineArgs combine = {args.parts, args.out, args.lse, s.tokens,
+                             qHeads,     d,        s.splits};
+      queue.launch("combine" + type, {s.tokens * qHeads, 1, 1}, partsThreads,
+                   combine);
+    }
+    auto got = queue.downloadedAsFloat(out.data(), q.values.size());
+    auto gotLse =
+        queue.downloaded<float>(lse.data(), size_t(qHeads) * s.tokens);
 
-  double worst = 0, worstLse = 0, largest = 0;
-  for (float x : v.values)
-    largest = std::max(largest, double(std::abs(x)));
-  for (uint32_t h = 0; h < qHeads; ++h) {
-    uint32_t kv = h / s.group;
-    // Keys and values that the cache stands for.
-    std::vector<std::vector<double>> keys, values;
-    auto add = [&](const Numbers &fromK, const Numbers &fromV, size_t row) {
-      auto *key = &fromK.values[row * d], *value = &fromV.values[row * d];
-      keys.emplace_back(key, key + d);
-      values.emplace_back(value, value + d);
-    };
-    auto count = size_t(s.counts[kv]), first = size_t(offsets[kv]);
-    for (size_t i = 0; !s.merged && i < count; ++i)
-      add(cacheK, cacheV, first + i);
-    for (int32_t i = 0; s.merged && i < memberCounts[kv]; ++i) {
-      auto at = size_t(memberOffsets[kv] + i);
-      add(cacheK, cacheV, first + size_t(memberRows[at]));
-      std::vector<double> turned(d);
-      for (uint32_t j = 0; j < d / 2; ++j) {
-        const float *turn = &rope[size_t(memberPositions[at]) * d + 2 * j];
-        double x = keys.back()[j], y = keys.back()[j + d / 2];
-        turned[j] = memberNorms[at] * (x * turn[0] - y * turn[1]);
-        turned[j + d / 2] = memberNorms[at] * (y * turn[0] + x * turn[1]);
+    double worst = 0, worstLse = 0, largest = 0;
+    for (float x : v.values)
+      largest = std::max(largest, double(std::abs(x)));
+    for (uint32_t h = 0; h < qHeads; ++h) {
+      uint32_t kv = h / s.group;
+      // Keys and values that the cache stands for.
+      std::vector<std::vector<double>> keys, values;
+      auto add = [&](const Numbers &fromK, const Numbers &fromV, size_t row) {
+        auto *key = &fromK.values[row * d], *value = &fromV.values[row * d];
+        keys.emplace_back(key, key + d);
+        values.emplace_back(value, value + d);
+      };
+      auto count = size_t(s.counts[kv]), first = size_t(offsets[kv]);
+      for (size_t i = 0; !s.merged && i < count; ++i)
+        add(cacheK, cacheV, first + i);
+      for (int32_t i = 0; s.merged && i < memberCounts[kv]; ++i) {
+        auto at = size_t(memberOffsets[kv] + i);
+        add(cacheK, cacheV, first + size_t(memberRows[at]));
+        std::vector<double> turned(d);
+        for (uint32_t j = 0; j < d / 2; ++j) {
+          const float *turn = &rope[size_t(memberPositions[at]) * d + 2 * j];
+          double x = keys.back()[j], y = keys.back()[j + d / 2];
+          turned[j] = memberNorms[at] * (x * turn[0] - y * turn[1]);
+          turned[j + d / 2] = memberNorms[at] * (y * turn[0] + x * turn[1]);
+        }
+        keys.back() = turned;
       }
-      keys.back() = turned;
+      for (size_t i = 0; i < s.extra; ++i)
+        add(cacheK, cacheV, first + count + i);
+      size_t past = keys.size();
+      for (size_t t = 0; t < s.tokens; ++t)
+        add(k, v, size_t(kv) * s.tokens + t);
+      for (uint32_t t = 0; t < s.tokens; ++t) {
+        const float *query = &q.values[(size_t(h) * s.tokens + t) * d];
+        std::vector<double> logits;
+        for (size_t i = 0; i <= past + t; ++i) {
+          double sum = 0;
+          for (uint32_t j = 0; j < d; ++j)
+            sum += query[j] * keys[i][j];
+          logits.push_back(sum / std::sqrt(double(d)));
+        }
+        double most = *std::max_element(logits.begin(), logits.end()), sum = 0;
+        for (double x : logits)
+          sum += std::exp(x - most);
+        double off =
+            std::abs(gotLse[size_t(h) * s.tokens + t] - (most + std::log(sum)));
+        worstLse = off <= worstLse ? worstLse : off;
+        for (uint32_t j = 0; j < d; ++j) {
+          double mean = 0;
+          for (size_t i = 0; i < logits.size(); ++i)
+            mean += std::exp(logits[i] - most) / sum * values[i][j];
+          off = std::abs(got[(size_t(t) * qHeads + h) * d + j] - mean);
+          worst = off <= worst ? worst : off;
+        }
+      }
     }
-    for (size_t i = 0; i < s.extra; ++i)
-      add(cacheK, cacheV, first + count + i);
-    size_t past = keys.size();
-    for (size_t t = 0; t < s.tokens; ++t)
-      add(k, v, size_t(kv) * s.tokens + t);
-    for (uint32_t t = 0; t < s.tokens; ++t) {
-      const float *query = &q.values[(size_t(h) * s.tokens + t) * d];
-      std::vector<double> logits;
-      for (size_t i = 0; i <= past + t; ++i) {
-        double sum = 0;
-        for (uint32_t j = 0; j < d; ++j)
-          sum += query[j] * keys[i][j];
-        logits.push_back(sum / std::sqrt(double(d)));
-      }
-      double most = *std::max_element(logits.begin(), logits.end()), sum = 0;
-      for (double x : logits)
-        sum += std::exp(x - most);
-      double off =
-          std::abs(gotLse[size_t(h) * s.tokens + t] - (most + std::log(sum)));
-      worstLse = off <= worstLse ? worstLse : off;
-      for (uint32_t j = 0; j < d; ++j) {
-        double mean = 0;
-        for (size_t i = 0; i < logits.size(); ++i)
-          mean += std::exp(logits[i] - most) / sum * values[i][j];
-        off = std::abs(got[(size_t(t) * qHeads + h) * d + j] - mean);
-        worst = off <= worst ? worst : off;
-      }
-    }
+    // Weights and result are rounded to the type, a member's key is, too; sums
+    // are fp32, and so are logits of up to some dozens.
+    double units = dtype == KVC_F32 ? 64 : s.merged ? 8 : 3;
+    EXPECT_LE(worst, units * unit() * largest);
+    EXPECT_LE(worstLse, s.merged ? 8 * unit() + 2e-5 : 2e-5);
   }
-  // Weights and result are rounded to the type, a member's key is, too; sums
-  // are fp32, and so are logits of up to some dozens.
-  double units = dtype == KVC_F32 ? 64 : s.merged ? 8 : 3;
-  EXPECT_LE(worst, units * unit() * largest);
-  EXPECT_LE(worstLse, s.merged ? 8 * unit() + 2e-5 : 2e-5);
 }
 
 } // namespace

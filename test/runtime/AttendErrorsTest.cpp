@@ -79,13 +79,11 @@ TEST_F(AttendErrors, Structs) {
 
 TEST_F(AttendErrors, Targets) {
   call.args.target = KVC_CUDA;
-  refused(
-      KVC_UNSUPPORTED,
-      "attention runs on the host alone yet: target must be 0 (host), got 1");
+  call.args.device = 64;
+  refused(KVC_BAD_ARGUMENT, "device must be 0 to 63, got 64");
   call.args.target = KVC_PTX;
-  refused(
-      KVC_UNSUPPORTED,
-      "attention runs on the host alone yet: target must be 0 (host), got 2");
+  call.args.device = 0;
+  EXPECT_EQ(kvc_attend(&call.args), KVC_UNSUPPORTED); // nobody has enabled it
   call.args.target = kvc_target_kind(3);
   refused(KVC_BAD_ARGUMENT,
           "target must be 0 (host), 1 (CUDA) or 2 (PTX), got 3");

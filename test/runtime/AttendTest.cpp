@@ -2,94 +2,19 @@
 
 #include "runtime/attend/Attend.h"
 #include "test/runtime/Allocations.h"
-#include "test/runtime/AttendCall.h"
+#include "test/runtime/AttendJudge.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 using namespace kvc::rt;
 using namespace kvc::test;
 
-namespace {
-
-constexpr double none = -std::numeric_limits<double>::infinity();
-
-/// Output and natural log-sum-exp of row i of the call, plainly.
-std::pair<std::vector<double>, double> judged(const Call &call,
-                                              const std::vector<Seen> &keys,
-                                              size_t i, int32_t length) {
-  int64_t position = int64_t(length) - call.n + int64_t(i % call.n);
-  double scale = call.args.scale != 0 ? double(call.args.scale)
-                                      : 1 / std::sqrt(double(call.dim));
-  std::vector<double> logits, out(call.dim);
-  double most = none, sum = 0;
-  for (const Seen &key : keys) {
-    double logit = 0;
-    for (uint32_t d = 0; d < call.dim; ++d)
-      logit += double(call.q[i][d]) * key.k[d];
-    logits.push_back(key.position <= position ? logit * scale : none);
-    most = std::max(most, logits.back());
-  }
-  if (most == none)
-    return {out, none};
-  for (size_t r = 0; r < keys.size(); ++r) {
-    double weight = std::exp(logits[r] - most);
-    sum += weight;
-    for (uint32_t d = 0; weight > 0 && d < call.dim; ++d)
-      out[d] += weight * keys[r].v[d];
-  }
-  for (double &x : out)
-    x /= sum;
-  return {out, most + std::log(sum)};
+static void run(const Call &call, TileKernel kernel) {
+  AttendCall checked(call.args);
+  Attend(checked).run(kernel);
 }
-
-std::vector<Seen> rowsOf(const Head &head) {
-  std::vector<Seen> rows;
-  for (size_t r = 0; r < head.k.size(); ++r)
-    rows.push_back({head.positions[r],
-                    {head.k[r].begin(), head.k[r].end()},
-                    {head.v[r].begin(), head.v[r].end()}});
-  return rows;
-}
-
-double spacing(kvc_dtype dtype) {
-  return dtype == KVC_F32 ? 0x1p-23 : dtype == KVC_F16 ? 0x1p-10 : 0x1p-7;
-}
-
-/// All of a call's rows. `keysOf(s, g)` are what a head's queries may see.
-template <typename KeysOf>
-void expectRight(const Call &call, const Cache &cache, KeysOf keysOf) {
-  uint32_t group = call.qHeads / cache.heads;
-  for (uint32_t s = 0; s < cache.batch; ++s)
-    for (uint32_t g = 0; g < cache.heads; ++g) {
-      std::vector<Seen> keys = keysOf(s, g);
-      for (uint32_t row = 0; row < group * call.n; ++row) {
-        size_t i = (size_t(s) * call.qHeads + g * group) * call.n + row;
-        auto [want, lse] = judged(call, keys, i, cache.lengths[s]);
-        auto got = call.outRow(i);
-        double wantLse = call.args.lse_base_2 ? lse / std::log(2.0) : lse;
-        if (lse == none)
-          EXPECT_EQ(call.lse[i], float(none));
-        else
-          EXPECT_NEAR(call.lse[i], wantLse, 2e-6 * (1 + std::abs(wantLse)));
-        for (uint32_t d = 0; d < call.dim; ++d) {
-          double most = 5e-6 + spacing(call.args.out_dtype) * std::abs(want[d]);
-          ASSERT_NEAR(got[d], want[d], most)
-              << "sequence " << s << " head " << g << " row " << row << " of "
-              << keys.size() << " keys, dim " << d;
-        }
-      }
-    }
-}
-
-void expectRight(const Call &call, const Cache &cache) {
-  expectRight(call, cache,
-              [&](uint32_t s, uint32_t g) { return rowsOf(cache.head(s, g)); });
-}
-
-} // namespace
 
 TEST(Attend, IsSoftmaxOverTheRowsThatAreThere) {
   Random random(1);
@@ -174,7 +99,7 @@ TEST(Attend, IsRightOnEveryVectorUnit) {
         Laid laid(cache, Layout::HeadsFirst);
         ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
         std::fill(call.out.begin(), call.out.end(), std::byte{0xff});
-        Attend(call.args).run(kernel);
+        run(call, kernel);
         expectRight(call, cache);
       }
 }
@@ -192,7 +117,7 @@ TEST(Attend, WidensEveryHalf) {
         auto *v = static_cast<uint16_t *>(laid.view.v.data);
         for (uint32_t low = 0; low < 256; ++low)
           v[low] = uint16_t(high * 256 + low);
-        Attend(call.args).run(kernel);
+        run(call, kernel);
         auto want =
             widened(static_cast<std::byte *>(laid.view.v.data), 256, dtype);
         auto got = call.outRow(0);

@@ -17,9 +17,6 @@ namespace kvc::gpu {
 constexpr uint32_t rowThreads = 256;
 /// Of heads: a warp for a token.
 constexpr uint32_t headTokens = 4, headThreads = headTokens * 32;
-/// Of attend and combine, a warp for 16 rows of the one, a row of the other.
-constexpr uint32_t attentionWarps = 4, attentionThreads = attentionWarps * 32,
-                   attentionRows = attentionWarps * 16;
 /// Of move_rows, a warp a row, and move_members, a thread a member.
 constexpr uint32_t moveThreads = 256, movedRows = moveThreads / 32;
 
@@ -83,22 +80,23 @@ struct CacheArgs {
   const float *rope;                           // [positions, d / 2, 2]
 };
 
-/// attend_E_D, grid [ceil(T * G / attentionRows), Hkv, splits], D >= d:
-/// attention to the cache and, causally, to the tokens themselves. The rows of
-/// a KV head are its T queries times the G query heads of its group.
+/// attend_E_D_rows and attend_E_D_keys (AttentionSweep's byKeys), D >= d, grid
+/// [ceil(T * G / attentionRows), Hkv, splits]: attention to the cache and, causally,
+/// to the tokens themselves. The rows of a KV head are its T queries times the G query
+/// heads of its group.
 struct AttendArgs {
   const void *q;     // E [Hq, T, d]
   const void *k, *v; // E [Hkv, T, d]
   CacheArgs cache;
   void *out;    // E [T, Hq, d]
   float *lse;   // [Hq, T], natural
-  float *parts; // [splits, Hq, T, d + 2] if splits > 1: sums, maximum, weight
+  float *parts; // [Hq, T, splits, d + 2] if splits > 1: sums and their RowState
   uint32_t tokens, qHeads, kvHeads, d;
   float scale;
   uint32_t splits; // of the keys
 };
 
-/// combine_E, grid [ceil(T * Hq / attentionWarps)]: the parts of a row.
+/// combine_E_D, grid [T * Hq]: the parts of a row.
 struct CombineArgs {
   const float *parts; // as in AttendArgs
   void *out;

@@ -4,7 +4,7 @@
 #define KVC_EXECUTOR_CUDA_KERNELS_CACHE_H
 
 #include "executor/cuda/kernels/Args.h"
-#include "executor/cuda/kernels/Simt.h"
+#include "runtime/kernels/Simt.h"
 
 namespace kvc::gpu {
 
@@ -32,9 +32,8 @@ inline void moveRows(const Simt &simt, const MoveRowsArgs &a) {
   if (simt.thread() % warpSize == 0)
     a.toPositions[placeOf(a.to, head) + row] =
         a.addPosition +
-        (a.fromPositions
-             ? a.fromPositions[placeOf(a.positionsFrom, head) + row]
-             : int32_t(row));
+        (a.fromPositions ? a.fromPositions[placeOf(a.positionsFrom, head) + row]
+                         : int32_t(row));
 }
 
 inline void moveMembers(const Simt &simt, const MoveMembersArgs &a) {

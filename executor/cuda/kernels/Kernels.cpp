@@ -9,6 +9,7 @@
 #include "executor/cuda/kernels/Cache.h"
 #include "executor/cuda/kernels/Heads.h"
 #include "executor/cuda/kernels/Rows.h"
+#include "runtime/kernels/Entries.h"
 
 #ifndef __NVPTX__
 #include "executor/cuda/kernels/HostKernels.h"
@@ -16,19 +17,17 @@
 
 namespace kvc::gpu {
 
-struct NoShared {};
-
-// X(name, function, arguments, shared memory)
 #define KVC_KERNELS_OF_HEADS(X, suffix, E, D)                                  \
-  X(attend_##suffix##_##D, (attend<E, D>), AttendArgs,                         \
-    (AttentionTile<E, D>::Shared))
+  X(attend_##suffix##_##D##_rows, (attend<E, D, false>), AttendArgs,           \
+    (AttentionSweep<E, D, false>::Shared))                                     \
+  X(attend_##suffix##_##D##_keys, (attend<E, D, true>), AttendArgs,            \
+    (AttentionSweep<E, D, true>::Shared))                                      \
+  X(combine_##suffix##_##D, (combine<E, D>), CombineArgs, (PartsShared<D>))
 #define KVC_KERNELS_OF_TYPE(X, suffix, E)                                      \
   X(embed_##suffix, (embed<E>), EmbedArgs, (NoShared))                         \
   X(rms_norm_##suffix, (rmsNorm<E>), RmsNormArgs, (RmsNormShared))             \
   X(swiglu_##suffix, (swiglu<E>), SwigluArgs, (NoShared))                      \
   X(heads_##suffix, (heads<E>), HeadsArgs, (NoShared))                         \
-  X(combine_##suffix, (combine<E>), CombineArgs, (NoShared))                   \
-  KVC_KERNELS_OF_HEADS(X, suffix, E, 16)                                       \
   KVC_KERNELS_OF_HEADS(X, suffix, E, 32)                                       \
   KVC_KERNELS_OF_HEADS(X, suffix, E, 64)                                       \
   KVC_KERNELS_OF_HEADS(X, suffix, E, 128)
@@ -58,25 +57,6 @@ struct NoShared {};
   KVC_KERNELS_OF_NO_TYPE(X)
 #endif
 
-// Types with commas travel in parentheses.
-template <typename T> struct Unwrap;
-template <typename T> struct Unwrap<void(T)> { using Type = T; };
-
-#ifdef __NVPTX__
-#define KVC_DEFINE(name, function, Args, Shared)                               \
-  extern "C" __attribute__((device_kernel)) void name(const Args args) {       \
-    function(Simt(), args);                                                    \
-  }
-KVC_KERNELS(KVC_DEFINE)
-#else
-#define KVC_ENTRY(name, function, Args, Shared)                                \
-  {#name,                                                                      \
-   [](kvc_simt_thread *thread, const uint64_t *args) {                         \
-     function(Simt(thread), *reinterpret_cast<const Args *>(args));            \
-   },                                                                          \
-   sizeof(Unwrap<void Shared>::Type), nullptr, KVC_ANY_PROCESSOR},
-static const kvc_host_entry entries[] = {KVC_KERNELS(KVC_ENTRY)};
-const std::span<const kvc_host_entry> hostKernels = entries;
-#endif
+KVC_ENTRIES(hostKernels, KVC_KERNELS)
 
 } // namespace kvc::gpu

@@ -4,7 +4,7 @@
 #define KVC_EXECUTOR_CUDA_KERNELS_ROWS_H
 
 #include "executor/cuda/kernels/Args.h"
-#include "executor/cuda/kernels/Simt.h"
+#include "runtime/kernels/Simt.h"
 
 namespace kvc::gpu {
 

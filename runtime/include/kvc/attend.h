@@ -16,7 +16,7 @@ extern "C" {
 
 typedef struct kvc_attend_args {
   size_t struct_size;
-  kvc_target_kind target; /* KVC_HOST; others are refused yet */
+  kvc_target_kind target; /* KVC_PTX after kvc_enable_ptx (kvc/ptx.h) */
   int device;             /* CUDA ordinal */
   unsigned threads;       /* host: at most so many, 0 = one per core */
   void *stream;           /* CUstream, not read on the host */
@@ -40,11 +40,14 @@ typedef struct kvc_attend_args {
   uint32_t max_rows;
   void *workspace; /* device, aligned to 64 bytes; null where none is needed */
   size_t workspace_bytes;
+  /* Not on the host: device [1] or null, gets KVC_DATA_* bits; the caller clears it. */
+  int32_t *status;
 } kvc_attend_args;
 
 /* Sets `bytes` to what kvc_attend needs as workspace for these heads and at most so
  * many sequences, queries, max_rows and, where that is 0, as much room: ask once, with
- * the largest. Errors are those of kvc_attend; no array is read. */
+ * the largest. Errors are those of kvc_attend; no array is read. For a GPU it loads the
+ * kernels, which kvc_attend and kvc_append else do at their first call. */
 kvc_status kvc_attend_workspace(const kvc_attend_args *args, size_t *bytes);
 
 /* out = softmax(scale * q k^T) v over the rows that a query sees, sums in f32, and
@@ -53,15 +56,25 @@ kvc_status kvc_attend_workspace(const kvc_attend_args *args, size_t *bytes);
  * and lse -infinity.
  *
  * Neither the kind of the view nor its page size nor the number of threads changes a
- * byte of the result. Machines with other vector units may round otherwise.
+ * byte of the result. Machines with other vector units may round otherwise; a GPU does,
+ * and there weights are rounded to the cache's type before they multiply values, and
+ * `max_rows` decides how keys are split, which may change the last bits.
  *
  * On the host everything is checked before the first byte is written:
  * KVC_EXCEEDS_LIMITS where a head has more rows than slots or max_rows, or head_dim is
  * above KVC_MAX_HEAD_DIM; KVC_BAD_ARGUMENT where a table names a page outside the pool,
  * positions do not ascend from 0 to T - 1, or a member names a row that is not there or
- * a position without an angle; KVC_WORKSPACE_TOO_SMALL; KVC_UNSUPPORTED for a target
- * without it. Allocates nothing; threads but the first are started for the call where
- * there is work for them, and have ended when it returns. */
+ * a position without an angle; KVC_WORKSPACE_TOO_SMALL. Allocates nothing; threads but
+ * the first are started for the call where there is work for them, and have ended when it
+ * returns.
+ *
+ * On a GPU it is one launch, or two where keys are split between blocks; captured in a
+ * CUDA graph where the kernels are loaded (kvc_attend_workspace). What the arrays have
+ * wrong sets `status`: KVC_DATA_CACHE (a count, page or member leads out of the cache:
+ * what came out means nothing, no row outside was read), KVC_DATA_CAPACITY (a head has
+ * more than max_rows: right, but slow). A value that is NaN or infinite of a token behind
+ * a query's makes the query's result NaN where both are in one call's `queries`.
+ * KVC_UNSUPPORTED where this library was built without kernels for GPUs. */
 kvc_status kvc_attend(const kvc_attend_args *args);
 
 #ifdef __cplusplus

@@ -119,7 +119,7 @@ typedef struct kvc_cache_view {
 
 typedef struct kvc_append_args {
   size_t struct_size;
-  kvc_target_kind target; /* KVC_HOST; others are refused yet */
+  kvc_target_kind target; /* KVC_PTX after kvc_enable_ptx (kvc/ptx.h) */
   int device;             /* CUDA ordinal */
   void *stream;           /* CUstream, not read on the host */
   const kvc_cache_view *cache;
@@ -127,6 +127,8 @@ typedef struct kvc_append_args {
    * a merged cache k is before RoPE, any length. */
   kvc_rows k, v;
   uint32_t rows; /* for each sequence, at least 1 */
+  /* Not on the host: device [1] or null, gets KVC_DATA_* bits; the caller clears it. */
+  int32_t *status;
 } kvc_append_args;
 
 /* Writes rows T, T + 1, ... of every sequence behind those of each head, their
@@ -136,9 +138,15 @@ typedef struct kvc_append_args {
  * On the host everything is checked before the first byte is written:
  * KVC_EXCEEDS_LIMITS where a head has too few free slots, or a list of members too few
  * entries; KVC_BAD_ARGUMENT where a page is outside the pool, one that is written
- * occurs twice, or a newest position is not below T; KVC_UNSUPPORTED for a target
- * without it. Allocates nothing. Pages that only hold older rows may be shared
- * (prefixes). Not checked: that the arrays and the memory are as large as said. */
+ * occurs twice, or a newest position is not below T. Pages that only hold older rows may
+ * be shared (prefixes). Not checked: that the arrays and the memory are as large as said.
+ *
+ * On a GPU two launches do it. A sequence one of whose heads has no room, or is not
+ * right, gets no row in any head, and `status` KVC_DATA_CAPACITY or KVC_DATA_CACHE; that
+ * a page is written twice is not looked for. Allocates nothing but at the first call for
+ * a device, element type and width of head_dim, which loads the kernels: in front of a
+ * CUDA graph's capture call kvc_attend_workspace, which loads the same. KVC_UNSUPPORTED
+ * where this library was built without kernels for GPUs. */
 kvc_status kvc_append(const kvc_append_args *args);
 
 #ifdef __cplusplus

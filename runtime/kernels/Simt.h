@@ -1,15 +1,15 @@
 //===- Simt.h - what a kernel knows of its thread -------------------------===//
 //
-// The executor's kernels are plain C++ over this class, compiled twice: for
-// NVPTX, where its functions are instructions, and for the host, where they are
-// the calls of kvc/simt.h, so that the emulation runs the very same kernels.
+// Kernels of the runtime and of the executor are plain C++ over this class, compiled
+// twice: for NVPTX, where its functions are instructions, and for the host, where
+// they are the calls of kvc/simt.h, so that the emulation runs the very same kernels.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KVC_EXECUTOR_CUDA_KERNELS_SIMT_H
-#define KVC_EXECUTOR_CUDA_KERNELS_SIMT_H
+#ifndef KVC_RUNTIME_KERNELS_SIMT_H
+#define KVC_RUNTIME_KERNELS_SIMT_H
 
-#include "executor/cuda/kernels/Elements.h"
+#include "runtime/kernels/Elements.h"
 
 #ifndef __NVPTX__
 #include "kvc/simt.h"
@@ -33,8 +33,46 @@ public:
   float shuffleXor(float value, uint32_t mask) const {
     return __nvvm_shfl_sync_bfly_f32(~0u, value, int(mask), 31);
   }
-  float exp2(float x) const { return __nvvm_ex2_approx_f(x); }
+  bool any(bool holds) const { return __nvvm_vote_any_sync(~0u, holds); }
+  float exp2(float x) const { return __nvvm_ex2_approx_ftz_f(x); }
   float log2(float x) const { return __nvvm_lg2_approx_f(x); }
+
+  /// 16 bytes to the block's memory, there once their group was waited for and the
+  /// threads that read them have met. Both are aligned to 16 bytes.
+  void copy(void *to, const void *from) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(inBlock(to)),
+                 "l"((__attribute__((address_space(1))) const void *)from)
+                 : "memory");
+  }
+  void commit() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  /// Until at most `pending` groups of this thread are on their way.
+  template <int pending> void wait() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+  }
+
+  /// Fragments for mma of four 8 x 8 matrices in the block's memory, rows `pitch`
+  /// elements apart, each row aligned to 16 bytes. B, stored by columns: the matrices
+  /// lie beside one another; r[2 i], r[2 i + 1] are of step i.
+  template <typename E>
+  void besides(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+    uint32_t lane = thread() % 32;
+    const E *row = tile + lane % 8 * pitch + lane / 8 * 8;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(inBlock(row))
+                 : "memory");
+  }
+  /// B, stored by rows: 16 x 16; r[2 i], r[2 i + 1] are of columns [8 i, 8 i + 8).
+  template <typename E>
+  void transposed(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+    uint32_t lane = thread() % 32;
+    const E *row = tile + lane % 16 * pitch + lane / 16 * 8;
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+        : "r"(inBlock(row))
+        : "memory");
+  }
 
   /// c[4] += a[4 * Steps] * b[2 * Steps], the fragments of m16n8k16.
   template <typename E, int Steps>
@@ -45,6 +83,10 @@ public:
   }
 
 private:
+  static uint32_t inBlock(const void *p) {
+    return uint32_t(reinterpret_cast<uintptr_t>(
+        (__attribute__((address_space(3))) const void *)p));
+  }
   template <typename E>
   static void step(const uint32_t *a, const uint32_t *b, float *c) {
     if constexpr (isSame<E, BF16>)
@@ -62,8 +104,8 @@ private:
 
 /// Memory of the block, one per kernel.
 #define KVC_SHARED(Type, name, simt)                                           \
-  static __attribute__((address_space(3), loader_uninitialized))               \
-  Type name##Storage;                                                          \
+  static __attribute__((address_space(3),                                      \
+                        loader_uninitialized)) Type name##Storage;             \
   Type &name = *(Type *)&name##Storage
 
 #else
@@ -83,11 +125,34 @@ public:
     return __builtin_bit_cast(float,
                               context->ops->shuffle_xor(context, bits, mask));
   }
+  bool any(bool holds) const { return context->ops->ballot(context, holds); }
   float exp2(float x) const { return context->ops->exp2(x); }
   float log2(float x) const { return context->ops->log2(x); }
   template <typename E, int Steps>
   void mma(const uint32_t *a, const uint32_t *b, float *c) const {
     context->ops->mma(context, a, b, c, Steps, isSame<E, BF16>);
+  }
+  void copy(void *to, const void *from) const {
+    __builtin_memcpy(to, from, 16);
+  }
+  void commit() const {}
+  template <int pending> void wait() const {}
+  template <typename E>
+  void besides(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+    uint32_t lane = thread() % 32;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const E *two = tile + lane / 4 * pitch + i * 8 + lane % 4 * 2;
+      r[i] = pack(two[0], two[1]);
+    }
+  }
+  template <typename E>
+  void transposed(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+    uint32_t lane = thread() % 32;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const E *two =
+          tile + (i % 2 * 8 + lane % 4 * 2) * pitch + i / 2 * 8 + lane / 4;
+      r[i] = pack(two[0], two[pitch]);
+    }
   }
   void *shared() const { return context->shared; }
 
@@ -116,4 +181,4 @@ inline float mostOf(const Simt &simt, uint32_t lanes, float value) {
 
 } // namespace kvc::gpu
 
-#endif // KVC_EXECUTOR_CUDA_KERNELS_SIMT_H
+#endif // KVC_RUNTIME_KERNELS_SIMT_H

@@ -1,12 +1,12 @@
-//===- Elements.h - the element types of the executor's kernels -----------===//
+//===- Elements.h - the element types of C++ kernels -----------------------===//
 //
 // float, F16 and BF16. Arithmetic is in fp32. Freestanding: no standard library
 // where the target is NVPTX.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KVC_EXECUTOR_CUDA_KERNELS_ELEMENTS_H
-#define KVC_EXECUTOR_CUDA_KERNELS_ELEMENTS_H
+#ifndef KVC_RUNTIME_KERNELS_ELEMENTS_H
+#define KVC_RUNTIME_KERNELS_ELEMENTS_H
 
 #include <stdint.h>
 
@@ -52,14 +52,55 @@ template <> inline BF16 narrow<BF16>(float x) { return {rt::toBF16(x)}; }
 template <typename E> uint32_t pack(E low, E high) {
   return uint32_t(low.bits) | uint32_t(high.bits) << 16;
 }
+template <typename E> uint32_t narrowPair(float low, float high) {
+#ifdef __NVPTX__
+  uint32_t two;
+  if constexpr (isSame<E, BF16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  return two;
+#else
+  return pack(narrow<E>(low), narrow<E>(high));
+#endif
+}
 
 /// Eight neighbours, moved 16 bytes at a time.
-template <typename E> struct alignas(16) Eight { E at[8]; };
+template <typename E> struct alignas(16) Eight {
+  E at[8];
+};
+
+/// What lies in device memory, also where the compiler cannot see that it does.
+template <typename T> T loaded(const T *from) {
+#ifdef __NVPTX__
+  if constexpr (sizeof(T) == 2)
+    return __builtin_bit_cast(
+        T, *(__attribute__((address_space(1))) const uint16_t *)from);
+  else
+    return __builtin_bit_cast(
+        T, *(__attribute__((address_space(1))) const uint32_t *)from);
+#else
+  return *from;
+#endif
+}
+
+template <typename T> void store(T *to, T value) {
+#ifdef __NVPTX__
+  if constexpr (sizeof(T) == 2)
+    *(__attribute__((address_space(1))) uint16_t *)to =
+        __builtin_bit_cast(uint16_t, value);
+  else
+    *(__attribute__((address_space(1))) uint32_t *)to =
+        __builtin_bit_cast(uint32_t, value);
+#else
+  *to = value;
+#endif
+}
 
 /// Element i of a row of `width`; zero behind its end.
 template <typename E> E loadOne(const E *row, uint32_t i, uint32_t width) {
   if (i < width)
-    return row[i];
+    return loaded(row + i);
   return {};
 }
 /// Elements [first, first + 8).
@@ -75,4 +116,4 @@ Eight<E> loadEight(const E *row, uint32_t first, uint32_t width) {
 
 } // namespace kvc::gpu
 
-#endif // KVC_EXECUTOR_CUDA_KERNELS_ELEMENTS_H
+#endif // KVC_RUNTIME_KERNELS_ELEMENTS_H

@@ -1,0 +1,30 @@
+//===- DeviceCut.h - how attention on a GPU becomes blocks ----------------===//
+
+#ifndef KVC_RUNTIME_ATTEND_DEVICECUT_H
+#define KVC_RUNTIME_ATTEND_DEVICECUT_H
+
+#include "runtime/attend/AttendCall.h"
+
+namespace kvc::rt {
+
+/// How work is cut follows from the call's numbers alone, not from the GPU's: the same
+/// sums are made on every one. Splits are of so many keys, whatever the head has, so a
+/// head of eight times the rows has eight times the blocks.
+struct DeviceCut {
+  explicit DeviceCut(const AttendCall &call);
+
+  bool byKeys;        // few query rows: a block's warps share them
+  uint32_t blocks;    // of a KV head's query rows
+  uint32_t items;     // blocks of all heads and sequences
+  uint32_t splits;    // of the keys
+  uint32_t splitKeys; // keys of one
+  uint32_t outputRows;
+  uint32_t width, threads; // of the kernels
+  size_t workspaceBytes;
+  /// Of calls of as many queries and sequences and of fewer.
+  size_t mostWorkspaceBytes;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_ATTEND_DEVICECUT_H

@@ -1,0 +1,109 @@
+//===- ViewKernels.cpp ----------------------------------------------------===//
+//
+// KVC_PTX_DIR is the folder in which the build has put the PTX; without it there is
+// none.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/ViewKernels.h"
+
+#include "runtime/base/DType.h"
+#include "runtime/base/Failure.h"
+#include "runtime/device/Targets.h"
+
+#include <atomic>
+#include <mutex>
+
+using namespace kvc::rt;
+
+static constexpr uint32_t widths[] = {32, 64, 128, 256};
+
+#ifdef KVC_PTX_DIR
+#define KVC_EMBED(type, width)                                                 \
+  asm(".pushsection .rodata\n"                                                 \
+      "kvc_ptx_view_" #type "_" #width ":\n"                                   \
+      ".incbin \"" KVC_PTX_DIR "/view_" #type "_" #width ".ptx\"\n"            \
+      ".byte 0\n"                                                              \
+      ".popsection\n");                                                        \
+  extern "C" __attribute__((visibility("hidden")))                             \
+  const char kvc_ptx_view_##type##_##width[];
+#define KVC_EMBED_TYPE(type)                                                   \
+  KVC_EMBED(type, 32)                                                          \
+  KVC_EMBED(type, 64) KVC_EMBED(type, 128) KVC_EMBED(type, 256)
+KVC_EMBED_TYPE(f32)
+KVC_EMBED_TYPE(f16)
+KVC_EMBED_TYPE(bf16)
+
+#define KVC_TEXTS(type)                                                        \
+  {kvc_ptx_view_##type##_32, kvc_ptx_view_##type##_64,                         \
+   kvc_ptx_view_##type##_128, kvc_ptx_view_##type##_256}
+static const char *const texts[3][std::size(widths)] = {
+    KVC_TEXTS(f32), KVC_TEXTS(f16), KVC_TEXTS(bf16)};
+#else
+static const char *const texts[3][std::size(widths)] = {};
+#endif
+
+void kvc::rt::checkTarget(kvc_target_kind target) {
+  if (uint32_t(target) > KVC_PTX)
+    throw fail(KVC_BAD_ARGUMENT,
+               "target must be 0 (host), 1 (CUDA) or 2 (PTX), got {}",
+               int(target));
+}
+
+static size_t widthIndex(uint32_t headDim) {
+  size_t i = 0;
+  while (widths[i] < headDim)
+    ++i;
+  return i;
+}
+
+uint32_t ViewKernels::widthOf(uint32_t headDim) {
+  return widths[widthIndex(headDim)];
+}
+
+static std::unique_ptr<Device> load(kvc_target_kind target, int device,
+                                    kvc_dtype dtype, size_t width) {
+  const char *text = texts[dtype][width];
+  if (!text)
+    throw fail(KVC_UNSUPPORTED,
+               "this library was built without kernels for "
+               "GPUs: target must be 0 (host), got {}",
+               int(target));
+  auto named = [&](const char *name, const char *end = "") {
+    return formatted("{}_{}_{}{}", name, dtypeName(dtype), widths[width], end);
+  };
+  const std::string names[] = {
+      named("attend", "_rows"), named("attend", "_keys"), named("add_parts"),
+      formatted("append_{}", dtypeName(dtype)), "append_counts"};
+  kvc_image image = {"sm_80", text, std::strlen(text)};
+  kvc_artifact artifact = {};
+  artifact.image_count = 1;
+  artifact.images = &image;
+  kvc_target open = {};
+  open.struct_size = sizeof open;
+  open.kind = target;
+  open.device = device;
+  return openDevice(artifact, names, open);
+}
+
+const ViewKernels &ViewKernels::on(kvc_target_kind target, int device,
+                                   kvc_dtype dtype, uint32_t headDim) {
+  constexpr int mostDevices = 64;
+  if (device < 0 || device >= mostDevices)
+    throw fail(KVC_BAD_ARGUMENT, "device must be 0 to {}, got {}",
+               mostDevices - 1, device);
+  // They stay until the process ends, and longer than the driver's own end.
+  static std::atomic<const ViewKernels *> loaded[2][mostDevices][3]
+                                                [std::size(widths)];
+  size_t width = widthIndex(headDim);
+  auto &slot = loaded[target == KVC_PTX][device][dtype][width];
+  if (const ViewKernels *kernels = slot.load(std::memory_order_acquire))
+    return *kernels;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (const ViewKernels *kernels = slot.load(std::memory_order_acquire))
+    return *kernels;
+  auto *kernels = new ViewKernels(load(target, device, dtype, width));
+  slot.store(kernels, std::memory_order_release);
+  return *kernels;
+}

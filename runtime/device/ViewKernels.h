@@ -1,0 +1,51 @@
+//===- ViewKernels.h - attention and append on a device -------------------===//
+
+#ifndef KVC_RUNTIME_DEVICE_VIEWKERNELS_H
+#define KVC_RUNTIME_DEVICE_VIEWKERNELS_H
+
+#include "runtime/device/Device.h"
+
+#include <cstring>
+
+namespace kvc::rt {
+
+/// Throws Failure where it is none of the targets.
+void checkTarget(kvc_target_kind target);
+
+/// The kernels of runtime/kernels for one element type and width of head dimensions,
+/// loaded once for each device of the process.
+class ViewKernels {
+public:
+  enum Kernel : uint32_t {
+    AttendRows,
+    AttendKeys,
+    AddParts,
+    Append,
+    AppendCounts
+  };
+
+  /// Throws Failure where the library was built without them, the target was not
+  /// enabled, or there is no such device.
+  static const ViewKernels &on(kvc_target_kind target, int device,
+                               kvc_dtype dtype, uint32_t headDim);
+  /// Of the kernels that a head dimension runs on.
+  static uint32_t widthOf(uint32_t headDim);
+
+  template <typename Args>
+  void launch(Kernel kernel, std::array<uint32_t, 3> grid, uint32_t block,
+              const Args &args, void *stream) const {
+    static_assert(sizeof(Args) % sizeof(uint64_t) == 0);
+    std::array<uint64_t, sizeof(Args) / sizeof(uint64_t)> slots;
+    std::memcpy(slots.data(), &args, sizeof args);
+    device->launch({kernel, grid, block, slots}, stream);
+  }
+
+private:
+  explicit ViewKernels(std::unique_ptr<Device> device)
+      : device(std::move(device)) {}
+  std::unique_ptr<Device> device;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_RUNTIME_DEVICE_VIEWKERNELS_H

@@ -1,0 +1,97 @@
+//===- View.h - where the rows of a cache lie, on a device ----------------===//
+//
+// The device's half of runtime/cache: nothing is known to be right here. What leads
+// out of the cache sets a bit of the status, and nothing there is read or written.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_RUNTIME_KERNELS_VIEW_H
+#define KVC_RUNTIME_KERNELS_VIEW_H
+
+#include "kvc/artifact.h"
+#include "runtime/kernels/Args.h"
+#include "runtime/kernels/Elements.h"
+
+namespace kvc::gpu {
+
+inline void report(const ViewArgs &view, int32_t bit) {
+  if (view.status)
+    __atomic_fetch_or(view.status, bit, __ATOMIC_RELAXED);
+}
+
+inline int32_t *placeOf(const NumbersArgs &numbers, uint32_t s, uint32_t g) {
+  return numbers.data + s * numbers.batchStride + g * numbers.headStride;
+}
+
+/// One head of one sequence.
+class HeadView {
+public:
+  HeadView(const ViewArgs &view, uint32_t s, uint32_t g)
+      : view(view), s(s), g(g) {
+    first = view.offsets.data ? *placeOf(view.offsets, s, g) : 0;
+    count = *placeOf(view.counts, s, g);
+    length = view.lengths ? view.lengths[s] : count;
+    sound = first >= 0 && count >= 0 &&
+            uint64_t(first) + uint64_t(count) <= view.slots && length >= 0;
+    if (!sound)
+      count = 0;
+  }
+
+  const ViewArgs &view;
+  const uint32_t s, g;
+  int32_t first, count; // slots of its rows
+  int32_t length;       // T
+  bool sound;           // else no row is to be touched
+
+  char *key(uint32_t row) const { return at(view.k, view.table, row); }
+  char *value(uint32_t row) const {
+    return at(view.v, view.vTable.data ? view.vTable : view.table, row);
+  }
+  /// Of a row where rows have positions of their own.
+  int32_t *position(uint32_t row) const {
+    const PlaneArgs &p = view.positions;
+    if (view.positionsBySlot)
+      return reinterpret_cast<int32_t *>(at(p, view.table, row));
+    return reinterpret_cast<int32_t *>(p.data + s * p.batchStride +
+                                       g * p.headStride +
+                                       int64_t(row) * p.rowStride);
+  }
+  int32_t positionOf(uint32_t row) const {
+    return view.positions.data ? loaded(position(row)) : int32_t(row);
+  }
+  /// True where the pages of rows [from, to) are in the pool.
+  bool hasPages(uint32_t from, uint32_t to) const {
+    return !view.paged || from == to ||
+           (inPool(view.table, from, to) &&
+            (!view.vTable.data || inPool(view.vTable, from, to)));
+  }
+
+private:
+  bool inPool(const NumbersArgs &pages, uint32_t from, uint32_t to) const {
+    const int32_t *list = placeOf(pages, s, g);
+    int64_t last = (int64_t(first) + to - 1) >> view.pageShift;
+    for (int64_t i = (int64_t(first) + from) >> view.pageShift; i <= last; ++i)
+      if (uint32_t(loaded(list + i)) >= view.pages)
+        return false;
+    return true;
+  }
+  char *at(const PlaneArgs &plane, const NumbersArgs &pages,
+           uint32_t row) const {
+    char *base = plane.data + g * plane.headStride;
+    int64_t slot = int64_t(first) + row;
+    if (!view.paged)
+      return base + s * plane.batchStride + slot * plane.rowStride;
+    int64_t entry = slot >> view.pageShift;
+    int32_t page = loaded(placeOf(pages, s, g) + entry);
+    if (uint32_t(page) >= view.pages) {
+      report(view, KVC_DATA_CACHE);
+      page = 0; // which is the caller's memory, too
+    }
+    return base + page * plane.pageStride +
+           (slot - (entry << view.pageShift)) * plane.rowStride;
+  }
+};
+
+} // namespace kvc::gpu
+
+#endif // KVC_RUNTIME_KERNELS_VIEW_H

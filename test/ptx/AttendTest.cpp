@@ -1,0 +1,264 @@
+// kvc_attend by its PTX: every view, keys split and not, few queries and many, against
+// the same judge as the host's.
+
+#include "kvc/ptx.h"
+#include "runtime/attend/DeviceCut.h"
+#include "test/runtime/AttendJudge.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace kvc::rt;
+using namespace kvc::test;
+
+namespace {
+
+/// Weights are rounded to the cache's type before they multiply values.
+double products(kvc_dtype dtype) {
+  return dtype == KVC_F32 ? 0 : spacing(dtype) / 2;
+}
+
+class PtxAttend : public testing::Test {
+public:
+  Random random{1};
+  int32_t status = 0;
+
+  void SetUp() override { kvc_enable_ptx(); }
+  kvc_status run(Call &call, const Laid &laid) {
+    call.args.target = KVC_PTX;
+    call.args.status = &status;
+    return call.run(laid.view);
+  }
+};
+
+} // namespace
+
+TEST_F(PtxAttend, IsSoftmaxOverTheRowsThatAreThere) {
+  uint32_t number = 0;
+  for (uint32_t dim : {1, 8, 40, 80, 128, 256})
+    for (kvc_dtype dtype : dtypes)
+      for (uint32_t group : {1, 4, 7}) {
+        uint32_t n = number++ % 5 + 1;
+        Cache cache = randomCache(random, 2, 2, dim, dtype, 90);
+        Call call(random, cache, group, n, number % 2 ? KVC_F32 : dtype,
+                  number % 3 == 0);
+        call.args.lse_base_2 = number % 2;
+        call.args.scale = number % 4 ? 0 : number % 8 ? 0.3f : -0.3f;
+        Layout layout = layouts[number % std::size(layouts)];
+        Laid laid(cache, layout, 4);
+        SCOPED_TRACE(testing::Message()
+                     << "dim " << dim << " dtype " << dtype << " group "
+                     << group << " n " << n << " layout " << int(layout));
+        ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+        expectRight(call, cache, products(dtype));
+        EXPECT_EQ(status, 0);
+      }
+}
+
+// Rows that begin at multiples of 16 bytes are copied, others element by element.
+TEST_F(PtxAttend, GivesTheSameBytesInEveryView) {
+  for (kvc_dtype dtype : dtypes)
+    for (uint32_t dim : {8, 36}) {
+      Cache cache = randomCache(random, 2, 2, dim, dtype, 120);
+      Call call(random, cache, 4, 3, dtype);
+      Laid first(cache, Layout::HeadsFirst);
+      ASSERT_EQ(run(call, first), KVC_OK) << lastError();
+      expectRight(call, cache, products(dtype));
+      auto out = call.out;
+      auto lse = call.lse;
+      for (Layout layout : layouts)
+        for (uint32_t pageRows : {1, 16}) {
+          if (pageRows > 1 && !isPaged(layout))
+            continue;
+          Laid laid(cache, layout, pageRows);
+          call.args.max_rows = 120; // splits do not follow the view's room
+          ASSERT_EQ(run(call, laid), KVC_OK) << int(layout) << lastError();
+          EXPECT_EQ(call.out, out) << int(layout) << " pages of " << pageRows;
+          EXPECT_EQ(call.lse, lse) << int(layout) << " pages of " << pageRows;
+        }
+    }
+  EXPECT_EQ(status, 0);
+}
+
+// Heads of no row, of one split and of several; few query rows and many.
+TEST_F(PtxAttend, SplitsTheKeysOfLongHeads) {
+  for (kvc_dtype dtype : dtypes)
+    for (uint32_t n : {1, 2, 5, 40}) {
+      Cache cache = randomCache(random, 1, 3, 16, dtype, 1500);
+      cache.head(0, 1) = {};
+      Call call(random, cache, 4, n, KVC_F32);
+      Laid laid(cache, Layout::PagesNHD, 8);
+      for (uint32_t most : {0, 1500}) {
+        call.args.max_rows = most;
+        ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+        expectRight(call, cache, products(dtype));
+      }
+    }
+  EXPECT_EQ(status, 0);
+}
+
+// A prompt: blocks of query rows that end where they see nothing more.
+TEST_F(PtxAttend, SweepsAPromptCausally) {
+  for (uint32_t n : {70, 150}) {
+    Cache cache = wholeCache(random, 2, 2, 20, KVC_F16, 150);
+    for (int32_t &length : cache.lengths)
+      n = std::min(n, uint32_t(length));
+    Call call(random, cache, 3, n, KVC_F16, true);
+    Laid laid(cache, Layout::TokensFirst);
+    for (bool positions : {true, false}) {
+      if (!positions)
+        laid.view.positions = {};
+      ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+      expectRight(call, cache, products(KVC_F16));
+    }
+  }
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(PtxAttend, GivesZeroWhereAQuerySeesNoRow) {
+  Cache cache = wholeCache(random, 1, 2, 8, KVC_F32, 1);
+  cache.lengths[0] = 10;
+  cache.head(0, 0).positions = {8}; // of four queries, at 6 to 9, two see it
+  cache.head(0, 1) = {};
+  Call call(random, cache, 1, 4, KVC_F32);
+  Laid laid(cache, Layout::Compacted, 1, 1);
+  ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+  expectRight(call, cache);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(PtxAttend, ReadsMembersOfMergedRows) {
+  for (kvc_dtype dtype : dtypes)
+    for (uint32_t n : {1, 5, 30}) {
+      Cache cache = randomCache(random, 2, 2, 16, dtype, 300);
+      Members members(random, cache, 250);
+      Call call(random, cache, 4, n, KVC_F32);
+      Laid laid(cache, n == 5 ? Layout::PagesByHead : Layout::Compacted, 8);
+      laid.view.members = &members.table;
+      call.args.rope = members.rope.data();
+      call.args.rope_positions = 300;
+      ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+      expectRight(
+          call, cache,
+          [&](uint32_t s, uint32_t g) { return members.keysOf(cache, s, g); },
+          8 * products(dtype)); // keys are rounded, too
+    }
+  EXPECT_EQ(status, 0);
+}
+
+// Asked once, with the largest numbers, it is enough for all.
+TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
+  Cache cache = randomCache(random, 64, 2, 8, KVC_BF16, 3);
+  Laid laid(cache, Layout::HeadsFirst);
+  for (uint32_t group : {1, 7, 16, 100})
+    for (uint32_t rows : {1u, 256u, 257u, 5000u, 100000u}) {
+      Call call(random, cache, group, 1, KVC_F32);
+      call.args.cache = &laid.view;
+      call.args.max_rows = rows;
+      auto cut = [&](uint32_t batch, uint32_t queries) {
+        laid.view.batch = batch;
+        call.args.queries = queries;
+        return DeviceCut(AttendCall(call.args));
+      };
+      for (uint32_t queries : {1u, 2u, 17u, 300u}) {
+        size_t most = cut(64, queries).mostWorkspaceBytes;
+        EXPECT_EQ(most == 0, rows <= 256);
+        for (uint32_t batch : {1u, 2u, 5u, 31u, 64u})
+          for (uint32_t fewer = 1; fewer <= queries; ++fewer)
+            EXPECT_LE(cut(batch, fewer).workspaceBytes, most)
+                << group << " query heads, " << batch << " sequences, " << fewer
+                << " of " << queries << " queries, " << rows << " rows";
+      }
+    }
+}
+
+// What leads out of the cache is reported, and never read: behind the memory is none.
+TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
+  constexpr uint32_t rows = 8, dim = 16;
+  auto page = size_t(sysconf(_SC_PAGESIZE));
+  auto *guarded =
+      static_cast<std::byte *>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(guarded, MAP_FAILED);
+  ASSERT_EQ(mprotect(guarded + page, page, PROT_NONE), 0);
+  void *end = guarded + page - rows * dim * 2;
+  Cache cache = wholeCache(random, 1, 1, dim, KVC_BF16, 1);
+  Call call(random, cache, 2, 1, KVC_F32);
+  Laid laid(cache, Layout::PagesNHD, 2);
+  int32_t table[4] = {0, 1, 2, 3}, count = 8, offset = 0, length = 8;
+  kvc_cache_view &view = laid.view;
+  view.k = view.v = {end, 0, dim, dim, 2 * dim};
+  view.table = {table, 4, 0};
+  view.table_entries = view.pages = 4;
+  view.counts = {&count, 1, 0};
+  view.offsets = {&offset, 1, 0};
+  view.lengths = &length;
+  view.positions = {};
+  auto expect = [&](int32_t bits) {
+    status = 0;
+    EXPECT_EQ(run(call, laid), KVC_OK) << lastError();
+    EXPECT_EQ(status, bits);
+  };
+  expect(0);
+  for (int32_t wrong : {9, -1, INT32_MAX}) {
+    count = wrong;
+    expect(KVC_DATA_CACHE);
+    EXPECT_EQ(call.outRow(0), std::vector<float>(dim)); // of no row
+  }
+  count = 8;
+  for (int32_t wrong : {1, -1, INT32_MIN, INT32_MAX}) {
+    offset = wrong;
+    expect(KVC_DATA_CACHE);
+  }
+  offset = 0;
+  for (int32_t wrong : {4, -1, INT32_MAX}) {
+    table[3] = wrong;
+    expect(KVC_DATA_CACHE);
+  }
+  table[3] = 3;
+  length = -1;
+  expect(KVC_DATA_CACHE);
+  length = 8;
+  call.args.max_rows = 7; // right all the same
+  expect(KVC_DATA_CAPACITY);
+  auto out = call.out;
+  call.args.max_rows = 8;
+  expect(0);
+  EXPECT_EQ(call.out, out);
+
+  Members members(random, cache, 4);
+  std::vector<float> angles(8 * dim);
+  view.members = &members.table;
+  call.args.rope = angles.data();
+  call.args.rope_positions = 8;
+  members.counts[0] = 1;
+  members.rows[0] = 7, members.positions[0] = 7;
+  expect(0);
+  for (int32_t wrong : {8, -1}) {
+    members.rows[0] = wrong;
+    expect(KVC_DATA_CACHE);
+    members.rows[0] = 7;
+    members.positions[0] = wrong;
+    expect(KVC_DATA_CACHE);
+    members.positions[0] = 7;
+  }
+  for (int32_t wrong : {5, -1}) {
+    members.counts[0] = wrong;
+    expect(KVC_DATA_CACHE);
+  }
+  munmap(guarded, 2 * page);
+}
+
+TEST_F(PtxAttend, RefusesADeviceThatCannotBe) {
+  Cache cache = randomCache(random, 1, 1, 8, KVC_F32, 8);
+  Call call(random, cache, 1, 1, KVC_F32);
+  Laid laid(cache, Layout::HeadsFirst);
+  call.args.target = KVC_CUDA;
+  call.args.device = 64;
+  call.args.cache = &laid.view;
+  size_t bytes;
+  EXPECT_EQ(kvc_attend_workspace(&call.args, &bytes), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(lastError(), "device must be 0 to 63, got 64");
+}
