@@ -10,6 +10,7 @@
 #include "runtime/base/Failure.h"
 #include "runtime/device/Targets.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace kvc;
@@ -76,8 +77,11 @@ std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
   auto *machine = dynamic_cast<PTXDevice *>(&device);
   if (!machine)
     throw fail(KVC_BAD_ARGUMENT, "a profile needs the target ptx");
-  auto profiler = std::make_unique<Profiler>(Profiler::Options{
-      findCard(card), blocks, assemble(machine->text(), machine->chip())});
+  const Card &found = findCard(card);
+  // A driver compiles older PTX for its card. The names of chips compare as they are.
+  std::string chip = std::max<std::string>(machine->chip(), found.chip);
+  auto profiler = std::make_unique<Profiler>(
+      Profiler::Options{found, blocks, assemble(machine->text(), chip)});
   machine->watch(profiler.get());
   return profiler;
 }

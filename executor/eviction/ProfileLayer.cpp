@@ -4,10 +4,11 @@
 
 #include "executor/eviction/Arena.h"
 #include "executor/eviction/Budget.h"
+#include "executor/eviction/LaunchNumbers.h"
+#include "executor/eviction/RandomMemory.h"
 #include "executor/io/Safetensors.h"
 #include "kvc/ptx.h"
 #include "ptx/PTXDevice.h"
-#include "ptx/profile/Estimate.h"
 #include "ptx/profile/Report.h"
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
@@ -20,8 +21,6 @@
 #include <cmath>
 #include <cstring>
 #include <iostream>
-#include <numeric>
-#include <random>
 
 using namespace kvc::rt;
 using nlohmann::ordered_json;
@@ -99,9 +98,7 @@ private:
                     all, 1};
     if (kind == KVC_PAGED) {
       int64_t pages = (tokens + pageRows - 1) / pageRows;
-      std::vector<int32_t> table(size_t(pages), 0);
-      std::iota(table.begin(), table.end(), 0);
-      std::shuffle(table.begin(), table.end(), std::mt19937(1));
+      std::vector<int32_t> table = shuffledPages(uint32_t(pages));
       for (kvc_plane *side : {&cache.k, &cache.v})
         *side = {random(uint64_t(pages * pageRows * d * all)), 0, d, d * all,
                  d * all * pageRows};
@@ -139,26 +136,8 @@ private:
     return arena.fresh<T>(count);
   }
 
-  /// Elements out of a few thousand normally distributed ones: a layer of 128K
-  /// tokens would take minutes to draw.
   void *random(uint64_t count, float deviation = 1) {
-    std::mt19937_64 generator(count);
-    std::normal_distribution<float> normal;
-    constexpr size_t different = 4096;
-    std::vector<float> values(different);
-    for (float &value : values)
-      value = deviation * normal(generator);
-    std::vector<std::byte> pool = narrow(values.data(), different, dtype);
-    size_t bytes = dtypeBytes(dtype);
-    auto *memory = fresh<std::byte>(count * bytes);
-    std::vector<std::byte> row(headDim * bytes);
-    for (uint64_t i = 0; i < count; i += headDim) {
-      for (size_t channel = 0; channel < headDim; ++channel)
-        std::memcpy(&row[channel * bytes],
-                    &pool[generator() % different * bytes], bytes);
-      arena.device.upload(memory + i * bytes, row.data(), row.size());
-    }
-    return memory;
+    return randomRows(arena, count / headDim, headDim, dtype, deviation);
   }
 
   kvc_rows rows(uint32_t count, uint32_t tokens, float deviation = 1) {
@@ -208,47 +187,6 @@ private:
   }
 };
 
-ordered_json describe(const kvc::ptx::LaunchProfile &launch,
-                      const kvc::ptx::Card &card) {
-  using namespace kvc::ptx;
-  Estimate e = estimate(launch, card);
-  const Counters &n = launch.counters;
-  ordered_json instructions, busy;
-  for (size_t i = 0; i < unitCount; ++i)
-    instructions[unitName(Unit(i))] = n.issues[i];
-  for (size_t i = 0; i < resourceCount; ++i)
-    busy[resourceName(Resource(i))] = e.busy[i] * 1e6;
-  return {{"kernel", launch.kernel},
-          {"blocks", launch.blocks},
-          {"blocks_run", launch.ran},
-          {"threads", launch.threads},
-          {"registers", launch.assembled
-                            ? ordered_json(launch.assembled->registers)
-                            : ordered_json()},
-          {"shared_bytes", launch.sharedBytes},
-          {"blocks_per_sm", launch.resident},
-          {"instructions", instructions},
-          {"matrix_products", n.matrix},
-          {"special_operations", n.special},
-          {"load_requests", n.loadRequests},
-          {"load_sectors", n.loadSectors},
-          {"load_sectors_ideal", n.loadIdeal},
-          {"shared_requests", n.sharedRequests},
-          {"shared_passes", n.sharedPasses},
-          {"shared_passes_ideal", n.sharedIdeal},
-          {"barriers", n.barriers},
-          {"longest_path_clocks", launch.longestPath},
-          {"l2_bytes", n.l2Bytes},
-          {"dram_bytes_read", launch.dramRead},
-          {"dram_bytes_written", launch.dramWritten},
-          {"busy_us", busy},
-          {"low_us", e.low * 1e6},
-          {"middle_us", e.middle * 1e6},
-          {"high_us", e.high * 1e6},
-          {"floor_us", e.floor * 1e6},
-          {"bound_by", resourceName(e.binding)}};
-}
-
 } // namespace
 
 void kvc::rt::profile(const ProfileOptions &options) {
@@ -294,7 +232,7 @@ void kvc::rt::profile(const ProfileOptions &options) {
               << ptx::report(*profiler);
     ordered_json launches = ordered_json::array();
     for (const ptx::LaunchProfile &launch : profiler->launches())
-      launches.push_back(describe(launch, profiler->card()));
+      launches.push_back(describeLaunch(launch, profiler->card()));
     profiles.push_back({{"policy", module.manifest.policy},
                         {"card", options.card},
                         {"tokens", tokens},

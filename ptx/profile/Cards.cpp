@@ -12,6 +12,7 @@ using namespace kvc::ptx;
 // source of each, and those that a GPU must show first.
 static constexpr Card table[] = {
     {.name = "h100",
+     .chip = "sm_90",
      .multiprocessors = 132,
      .clock = 1.755e9,
      .dramBytes = 2.85e12,
@@ -23,6 +24,7 @@ static constexpr Card table[] = {
      .matrixPeak = 790e12,
      .launch = 2.2e-6},
     {.name = "h200",
+     .chip = "sm_90",
      .multiprocessors = 132,
      .clock = 1.755e9,
      .dramBytes = 4.3e12,
@@ -34,6 +36,7 @@ static constexpr Card table[] = {
      .matrixPeak = 790e12,
      .launch = 2.2e-6},
     {.name = "a100",
+     .chip = "sm_80",
      .multiprocessors = 108,
      .clock = 1.41e9,
      .dramBytes = 1.73e12,

@@ -12,6 +12,7 @@ namespace kvc::ptx {
 /// Rates are those that good kernels reach, not those of data sheets.
 struct Card {
   const char *name;
+  const char *chip;         // "sm_90"
   uint32_t multiprocessors; // SMs
   double clock;             // Hz
   double dramBytes;         // per second, read and written

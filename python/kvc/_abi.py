@@ -255,6 +255,7 @@ class AppendArgs(Struct):
         ("k", Rows),
         ("v", Rows),
         ("rows", c_uint32),
+        ("status", c_void_p),
     ]
 
 
@@ -281,6 +282,7 @@ class AttendArgs(Struct):
         ("max_rows", c_uint32),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
+        ("status", c_void_p),
     ]
 
 

@@ -41,6 +41,8 @@ void kvc::rt::attendOnDevice(const AttendCall &call) {
   args.queries = from.queries;
   args.blocks = cut.blocks;
   args.scale = call.scale();
+  args.rowsAligned = rowsAligned(args.q, args.q.batchStride,
+                                 view.head_dim * dtypeBytes(view.dtype));
   args.outFloat = from.out_dtype == KVC_F32;
   args.lseBase2 = from.lse_base_2 != 0;
   args.splits = cut.splits;

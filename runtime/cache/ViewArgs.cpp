@@ -26,13 +26,11 @@ static gpu::NumbersArgs numbersArgs(const kvc_numbers &numbers) {
   return {numbers.data, numbers.batch_stride, numbers.head_stride};
 }
 
-/// True where every row begins and ends at a multiple of 16 bytes.
-static bool isAligned(const gpu::PlaneArgs &plane, bool paged,
-                      uint64_t rowBytes) {
-  auto ok = [](uint64_t value) { return value % 16 == 0; };
+bool kvc::rt::rowsAligned(const gpu::PlaneArgs &plane, int64_t outer,
+                          uint64_t rowBytes) {
+  auto ok = [](auto value) { return uint64_t(value) % 16 == 0; };
   return ok(reinterpret_cast<uintptr_t>(plane.data)) && ok(rowBytes) &&
-         ok(uint64_t(plane.headStride)) && ok(uint64_t(plane.rowStride)) &&
-         ok(uint64_t(paged ? plane.pageStride : plane.batchStride));
+         ok(plane.headStride) && ok(plane.rowStride) && ok(outer);
 }
 
 gpu::ViewArgs kvc::rt::viewArgs(const CacheView &cache, int32_t *status) {
@@ -59,11 +57,14 @@ gpu::ViewArgs kvc::rt::viewArgs(const CacheView &cache, int32_t *status) {
     args.pageShift = uint32_t(__builtin_ctz(view.page_rows));
     args.pages = view.pages;
   }
+  args.aligned = 1;
   args.positionsBySlot = view.positions_by_slot != 0;
   args.headsMeet = headsMeet(view);
   args.sequencesMeet = sequencesMeet(view);
-  args.aligned = isAligned(args.k, args.paged, view.head_dim * bytes) &&
-                 isAligned(args.v, args.paged, view.head_dim * bytes);
+  for (const gpu::PlaneArgs *plane : {&args.k, &args.v})
+    args.aligned &=
+        rowsAligned(*plane, args.paged ? plane->pageStride : plane->batchStride,
+                    view.head_dim * bytes);
   args.status = status;
   return args;
 }

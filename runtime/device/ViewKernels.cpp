@@ -73,8 +73,9 @@ static std::unique_ptr<Device> load(kvc_target_kind target, int device,
     return formatted("{}_{}_{}{}", name, dtypeName(dtype), widths[width], end);
   };
   const std::string names[] = {
-      named("attend", "_rows"), named("attend", "_keys"), named("add_parts"),
-      formatted("append_{}", dtypeName(dtype)), "append_counts"};
+      named("attend_view", "_rows"), named("attend_view", "_keys"),
+      named("add_view_parts"), formatted("append_{}", dtypeName(dtype)),
+      "append_counts"};
   kvc_image image = {"sm_80", text, std::strlen(text)};
   kvc_artifact artifact = {};
   artifact.image_count = 1;

@@ -40,6 +40,9 @@ public:
     device->launch({kernel, grid, block, slots}, stream);
   }
 
+  /// For whoever watches what it launches.
+  Device &loadedDevice() const { return *device; }
+
 private:
   explicit ViewKernels(std::unique_ptr<Device> device)
       : device(std::move(device)) {}

@@ -49,7 +49,7 @@ struct ViewArgs {
   int32_t *status;  // or null: gets KVC_DATA_* bits
 };
 
-/// attend_E_D_rows and attend_E_D_keys (AttentionSweep's byKeys), grid
+/// attend_view_E_D_rows and attend_view_E_D_keys (AttentionSweep's byKeys), grid
 /// [blocks * kvHeads * batch, splits]. The rows of a KV head are its queries times the
 /// query heads of its group.
 struct AttendViewArgs {
@@ -61,13 +61,14 @@ struct AttendViewArgs {
   uint32_t ropePositions;
   uint32_t group, queries, blocks;
   float scale;
-  uint32_t outFloat; // nonzero: out is f32, else E
+  uint32_t rowsAligned; // of q, as the view's are
+  uint32_t outFloat;    // nonzero: out is f32, else E
   uint32_t lseBase2;
   uint32_t splits, splitKeys, mostKeys; // of a head
   float *parts; // [batch, q_heads, queries, splits, d + 2] if splits > 1
 };
 
-/// add_parts_E_D, with the same arguments: a block for an output row, grid
+/// add_view_parts_E_D, with the same arguments: a block for an output row, grid
 /// [batch * q_heads * queries].
 
 /// append_E, grid [rows * kvHeads * batch]: a block for a new row of a head. Behind it

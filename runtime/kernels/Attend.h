@@ -182,7 +182,7 @@ void attendView(const Simt &simt, const AttendViewArgs &a) {
                     row / a.group * a.q.rowStride;
     query[i] = {reinterpret_cast<const E *>(q), keys.positionOf(row / a.group)};
   }
-  sweep.run(keys, from, to, query, a.scale);
+  sweep.run(keys, from, to, query, a.rowsAligned, a.scale);
 
   struct Sink {
     const Simt &simt;

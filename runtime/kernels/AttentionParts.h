@@ -29,7 +29,7 @@ void addParts(const Simt &simt, PartsShared<D> &shared, const float *part,
   }
   all.most = mostOf(simt, warpSize, all.most);
 
-  // A warp adds up every partsWarps-th.
+  // A warp adds up every partsWarps-th. No branch: many loads are on their way.
   float sum[D / 32] = {}, weight = 0;
 #pragma unroll 4
   for (uint32_t p = warp; p < parts; p += partsWarps) {
@@ -38,8 +38,7 @@ void addParts(const Simt &simt, PartsShared<D> &shared, const float *part,
     weight += share * from[d + 1];
 #pragma unroll
     for (uint32_t c = 0; c < D / 32; ++c)
-      if (lane + c * 32 < d)
-        sum[c] += share * from[lane + c * 32];
+      sum[c] += share * from[lane + c * 32 < d ? lane + c * 32 : d];
   }
 #pragma unroll
   for (uint32_t c = 0; c < D / 32; ++c)

@@ -25,12 +25,6 @@ template <typename E> struct KeyPlace {
   const float *turn;
 };
 
-/// A row of queries and where it sees up to. Negative: nothing.
-template <typename E> struct QueryRow {
-  const E *q; // d elements
-  int32_t position;
-};
-
 /// The block's list of keys, as a sweep asks for it:
 ///   KeyPlace<E> place(uint32_t i, bool withPosition) const;
 ///   uint32_t whole; // keys in front of it are seen by every row of the block
@@ -44,26 +38,30 @@ public:
   using Products = AttentionTile<E, D, seenKeys>;
 
   struct alignas(16) Shared {
-    Tile tile; // behind the sweep: warps * 16 states and sums of D values
+    Tile tile; // behind the sweep: the rows' sums
     KeyPlace<E> places[tileKeys];
-    typename Products::Weights weights;
+    union {
+      const E *q;
+      RowState state; // behind the sweep
+    } rows[warps * 16];
+    typename Products::Memory memory;
   };
-  static_assert(sizeof(Tile) >= warps * 16 * (D + 2) * sizeof(float));
   static_assert(sizeof(Shared) <= 48 << 10);
 
   AttentionSweep(const Simt &simt, Shared &shared, uint32_t d)
       : simt(simt), shared(shared), d(d), lane(simt.thread() % warpSize),
-        warp(simt.thread() / warpSize), products(simt, shared.weights) {}
+        warp(simt.thread() / warpSize), products(simt, shared.memory) {}
 
   /// The number in the block of one of this lane's two rows.
   uint32_t row(uint32_t i) const {
     return (byKeys ? 0 : warp * 16) + lane / 4 + i * 8;
   }
 
-  /// Sweeps keys [from, to). `scale` of the logits is not 0. All threads come.
+  /// Sweeps keys [from, to). `rowsAligned`: queries begin and end at multiples of 16
+  /// bytes. `scale` of the logits is not 0. All threads come.
   template <typename Keys>
   void run(const Keys &keys, uint32_t from, uint32_t to,
-           const QueryRow<E> (&query)[2], float scale);
+           const QueryRow<E> (&query)[2], bool rowsAligned, float scale);
 
   /// Calls sink.row(r, state) and sink.value(r, i, sum, state) for each of the block's
   /// rows and d values, from threads that lie beside one another.
@@ -86,6 +84,10 @@ private:
     else
       simt.barrier();
   }
+  /// True where all 16 keys of the warp are there, of the tile from `first` on.
+  bool has(uint32_t first, uint32_t to) const {
+    return first + warp * 16 + 16 <= to;
+  }
   template <typename Keys>
   KeyPlace<E> place(const Keys &keys, uint32_t first, uint32_t to) const {
     uint32_t i = first + warp * 16 + lane % 16;
@@ -100,10 +102,12 @@ private:
       shared.places[warp * 16 + lane] = place;
     simt.syncWarp();
   }
-  void loadKeys(bool aligned);
-  void loadValues(bool aligned);
-  /// A warp's 16 rows at(place), zeros behind their ends and where there is none.
-  template <typename At> void load(E (*to)[Tile::pitch], bool aligned, At at);
+  void loadKeys(bool aligned, bool full);
+  void loadValues(bool aligned, bool full);
+  /// A warp's 16 rows at(number in the tile), zeros behind their ends and where there is
+  /// none; `full`: there are all.
+  template <typename At>
+  void load(E (*to)[Tile::pitch], bool aligned, bool full, At at);
   static void clear(E *to) {
     struct alignas(16) Piece {
       E at[pieceElements];
@@ -116,13 +120,23 @@ private:
 template <typename E, int D, bool byKeys>
 template <typename At>
 void AttentionSweep<E, D, byKeys>::load(E (*to)[Tile::pitch], bool aligned,
-                                        At at) {
-  if (aligned) {
+                                        bool full, At at) {
+  if constexpr (pieces <= warpSize)
+    if (aligned && full && d == D) { // as nearly always: nothing to look at
+      constexpr uint32_t step = warpSize / pieces;
+      uint32_t first = lane % pieces * pieceElements;
 #pragma unroll
-    for (uint32_t i = 0; i < pieces / 2; ++i) {
-      uint32_t piece = i * warpSize + lane, key = warp * 16 + piece / pieces,
-               first = piece % pieces * pieceElements;
-      const E *from = at(shared.places[key]);
+      for (uint32_t i = 0; i < 16; i += step) {
+        uint32_t key = warp * 16 + lane / pieces + i;
+        simt.copy(&to[key][first], at(key) + first);
+      }
+      return;
+    }
+  if (aligned) {
+#pragma unroll 1
+    for (uint32_t i = lane; i < 16 * pieces; i += warpSize) {
+      uint32_t key = warp * 16 + i / pieces, first = i % pieces * pieceElements;
+      const E *from = at(key);
       if (from && first < d)
         simt.copy(&to[key][first], from + first);
       else
@@ -133,21 +147,22 @@ void AttentionSweep<E, D, byKeys>::load(E (*to)[Tile::pitch], bool aligned,
 #pragma unroll 1
   for (uint32_t i = lane; i < 16 * D; i += warpSize) {
     uint32_t key = warp * 16 + i / D;
-    const E *from = at(shared.places[key]);
+    const E *from = at(key);
     to[key][i % D] = from ? loadOne(from, i % D, d) : E();
   }
 }
 
 template <typename E, int D, bool byKeys>
-void AttentionSweep<E, D, byKeys>::loadValues(bool aligned) {
-  load(shared.tile.v, aligned, [](const KeyPlace<E> &p) { return p.v; });
+void AttentionSweep<E, D, byKeys>::loadValues(bool aligned, bool full) {
+  load(shared.tile.v, aligned, full,
+       [&](uint32_t key) { return shared.places[key].v; });
 }
 
 template <typename E, int D, bool byKeys>
-void AttentionSweep<E, D, byKeys>::loadKeys(bool aligned) {
+void AttentionSweep<E, D, byKeys>::loadKeys(bool aligned, bool full) {
   if (!simt.any(shared.places[warp * 16 + lane % 16].turn))
-    return load(shared.tile.k, aligned,
-                [](const KeyPlace<E> &p) { return p.k; });
+    return load(shared.tile.k, aligned, full,
+                [&](uint32_t key) { return shared.places[key].k; });
   uint32_t half = d / 2;
 #pragma unroll 1
   for (uint32_t i = lane; i < 16 * D; i += warpSize) {
@@ -174,14 +189,23 @@ template <typename Keys>
 void AttentionSweep<E, D, byKeys>::run(const Keys &keys, uint32_t from,
                                        uint32_t to,
                                        const QueryRow<E> (&query)[2],
-                                       float scale) {
-  products.loadQueries(query[0].q, query[1].q, d, scale < 0 ? -1.0f : 1.0f);
-  scale = (scale < 0 ? -scale : scale) * log2e;
+                                       bool rowsAligned, float scale) {
   const uint32_t own = byKeys ? warp * 16 : 0, column = lane % 4 * 2;
+  if (lane % 4 == 0)
+    for (uint32_t i = 0; i < 2; ++i)
+      shared.rows[warp * 16 + lane / 4 + i * 8].q = query[i].q;
   tell(place(keys, from, to));
-  loadKeys(keys.aligned);
+  loadKeys(keys.aligned, has(from, to));
+  if constexpr (sizeof(E) == 2) // in the place of values, which come behind it
+    load(shared.tile.v, rowsAligned, /*full=*/true,
+         [&](uint32_t row) { return shared.rows[row].q; });
   simt.commit();
-  loadValues(keys.aligned);
+  simt.wait<0>();
+  simt.syncWarp();
+  products.loadQueries(shared.tile, query, d, scale < 0);
+  scale = (scale < 0 ? -scale : scale) * log2e;
+  simt.syncWarp();
+  loadValues(keys.aligned, has(from, to));
   simt.commit();
   for (uint32_t first = from; first < to; first += tileKeys) {
     uint32_t next = first + tileKeys;
@@ -205,7 +229,7 @@ void AttentionSweep<E, D, byKeys>::run(const Keys &keys, uint32_t from,
     meet(); // keys and places were used
     if (next < to) {
       tell(nextPlace);
-      loadKeys(keys.aligned);
+      loadKeys(keys.aligned, has(next, to));
     }
     simt.commit();
     softmax(c, scale);
@@ -214,7 +238,7 @@ void AttentionSweep<E, D, byKeys>::run(const Keys &keys, uint32_t from,
     products.addValues(shared.tile, own, c, o);
     meet(); // values were used
     if (next < to)
-      loadValues(keys.aligned);
+      loadValues(keys.aligned, has(next, to));
     simt.commit();
   }
 }
@@ -258,48 +282,51 @@ void AttentionSweep<E, D, byKeys>::softmax(float (&c)[Products::blocks][4],
 template <typename E, int D, bool byKeys>
 template <typename Sink>
 void AttentionSweep<E, D, byKeys>::finish(uint32_t rowsThere, Sink sink) {
-  struct Sums {
-    float value[D];
-    RowState state;
-  };
-  auto *sums = reinterpret_cast<Sums *>(&shared.tile);
+  // Eight rows begin eight banks apart: stores of two floats do not conflict.
+  constexpr uint32_t pitch = D + 8;
+  static_assert(sizeof(Tile) >= warps * 16 * pitch * sizeof(float));
+  auto *sums = reinterpret_cast<float *>(&shared.tile);
   simt.barrier(); // the tile was used
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     state[i].weight = sumOf(simt, 4, state[i].weight);
-    Sums &to = sums[warp * 16 + lane / 4 + uint32_t(i) * 8];
+    uint32_t to = warp * 16 + lane / 4 + uint32_t(i) * 8;
     if (lane % 4 == 0)
-      to.state = state[i];
+      shared.rows[to].state = state[i];
 #pragma unroll
     for (int t = 0; t < D / 8; ++t)
 #pragma unroll
       for (int j = 0; j < 2; ++j)
-        to.value[uint32_t(t) * 8 + lane % 4 * 2 + j] = o[t][2 * i + j];
+        sums[to * pitch + uint32_t(t) * 8 + lane % 4 * 2 + j] = o[t][2 * i + j];
   }
   simt.barrier();
   for (uint32_t r = warp; r < rowsThere; r += warps) {
-    RowState all = sums[r].state;
+    RowState all = shared.rows[r].state;
     constexpr uint32_t partners = byKeys ? warps : 1;
     float share[partners];
     if constexpr (byKeys) {
       for (uint32_t w = 1; w < warps; ++w)
-        if (sums[w * 16 + r].state.most > all.most)
-          all.most = sums[w * 16 + r].state.most;
+        if (shared.rows[w * 16 + r].state.most > all.most)
+          all.most = shared.rows[w * 16 + r].state.most;
       all.weight = 0;
 #pragma unroll
       for (uint32_t w = 0; w < warps; ++w) {
-        share[w] = simt.exp2(sums[w * 16 + r].state.most - all.most);
-        all.weight += share[w] * sums[w * 16 + r].state.weight;
+        const RowState &one = shared.rows[w * 16 + r].state;
+        share[w] = simt.exp2(one.most - all.most);
+        all.weight += share[w] * one.weight;
       }
     } else {
       share[0] = 1;
     }
-    for (uint32_t i = lane; i < d; i += warpSize) {
+#pragma unroll
+    for (uint32_t c = 0; c < D / 32; ++c) {
+      uint32_t i = lane + c * 32;
       float sum = 0;
 #pragma unroll
       for (uint32_t w = 0; w < partners; ++w)
-        sum += share[w] * sums[w * 16 + r].value[i];
-      sink.value(r, i, sum, all);
+        sum += share[w] * sums[(w * 16 + r) * pitch + i];
+      if (i < d)
+        sink.value(r, i, sum, all);
     }
     if (lane == 0)
       sink.row(r, all);

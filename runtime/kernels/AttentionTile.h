@@ -19,6 +19,12 @@
 
 namespace kvc::gpu {
 
+/// A row of queries and where it sees up to. Negative: nothing.
+template <typename E> struct QueryRow {
+  const E *q; // d elements
+  int32_t position;
+};
+
 /// Neighbouring rows begin four banks apart: eight of them fill all banks.
 template <typename E, int D> struct KeyTile {
   static constexpr uint32_t warps = attentionWarps(sizeof(E), D),
@@ -30,41 +36,62 @@ template <typename E, int D> struct KeyTile {
 template <typename E, int D, int Keys> class AttentionTile {
 public:
   static constexpr int blocks = Keys / 8; // of columns
-  struct Weights {};                      // needs no memory
   using Tile = KeyTile<E, D>;
+  /// Dimensions of the queries that registers hold; the rest is in the block's memory.
+  static constexpr int held = D <= 128 ? D : 64;
+  template <int dims> struct Rest {
+    static constexpr uint32_t pitch = dims + 8;
+    alignas(16) E q[Tile::keys][pitch];
+  };
+  struct None {};
+  using Memory = Conditional<(D > held), Rest<D - held>, None>;
 
-  AttentionTile(const Simt &simt, Weights &) : simt(simt) {}
+  AttentionTile(const Simt &simt, Memory &memory)
+      : simt(simt), memory(memory), own(simt.thread() / warpSize * 16) {}
 
-  /// The rows of this lane, d elements each, times `sign`.
-  void loadQueries(const E *row, const E *rowBelow, uint32_t d, float sign) {
-    uint32_t quad = simt.thread() % 4;
+  /// The warp's 16 rows, which lie in the place of its 16 values.
+  void loadQueries(const Tile &tile, const QueryRow<E> (&)[2], uint32_t,
+                   bool negated) {
+    sign = negated ? 0x80008000 : 0;
 #pragma unroll
-    for (int step = 0; step < D / 16; ++step)
-#pragma unroll
-      for (int part = 0; part < 4; ++part) {
-        const E *from = part % 2 ? rowBelow : row;
-        uint32_t i = uint32_t(step) * 16 + part / 2 * 8 + quad * 2;
-        q[step * 4 + part] =
-            narrowPair<E>(sign * widen(loadOne(from, i, d)),
-                          sign * widen(loadOne(from, i + 1, d)));
+    for (int step = 0; step < held / 16; ++step)
+      loadStep(&tile.v[own][step * 16], Tile::pitch, &q[step * 4]);
+    if constexpr (D > held) {
+      constexpr uint32_t pieces = (D - held) / 8; // of a row
+      for (uint32_t i = simt.thread() % warpSize; i < 16 * pieces;
+           i += warpSize) {
+        uint32_t row = own + i / pieces, at = i % pieces * 8;
+        *reinterpret_cast<Eight<E> *>(&memory.q[row][at]) =
+            *reinterpret_cast<const Eight<E> *>(&tile.v[row][held + at]);
       }
+      simt.syncWarp();
+    }
   }
 
   /// c = q k^T, of keys [first, first + Keys) of the tile.
   void scores(const Tile &tile, uint32_t first, float (&c)[blocks][4]) const {
 #pragma unroll
     for (int t = 0; t < blocks; ++t) {
-      uint32_t b[D / 8];
-#pragma unroll
-      for (int i = 0; i < D / 32; ++i) {
-        uint32_t r[4];
-        simt.besides(r, &tile.k[first + t * 8][i * 32], Tile::pitch);
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          b[i * 4 + j] = r[j];
-      }
       c[t][0] = c[t][1] = c[t][2] = c[t][3] = 0;
-      simt.mma<E, D / 16>(q, b, c[t]);
+      uint32_t b[held / 8];
+#pragma unroll
+      for (int i = 0; i < held / 32; ++i)
+        loadTwoSteps(tile, first + t * 8, i * 32, b + i * 4);
+      simt.mma<E, held / 16>(q, b, c[t]);
+    }
+    if constexpr (D > held) {
+#pragma unroll
+      for (int dim = held; dim < D; dim += 32) {
+        uint32_t a[8];
+        loadStep(&memory.q[own][dim - held], Memory::pitch, a);
+        loadStep(&memory.q[own][dim - held + 16], Memory::pitch, a + 4);
+#pragma unroll
+        for (int t = 0; t < blocks; ++t) {
+          uint32_t b[4];
+          loadTwoSteps(tile, first + t * 8, dim, b);
+          simt.mma<E, 2>(a, b, c[t]);
+        }
+      }
     }
   }
 
@@ -92,24 +119,43 @@ public:
 
 private:
   const Simt &simt;
-  uint32_t q[D / 4];
+  Memory &memory;
+  const uint32_t own; // the warp's first row
+  uint32_t q[held / 4], sign = 0;
+
+  void loadStep(const E *rows, uint32_t pitch, uint32_t *a) const {
+    uint32_t r[4];
+    simt.stacked(r, rows, pitch);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      a[i] = r[i] ^ sign;
+  }
+  void loadTwoSteps(const Tile &tile, uint32_t key, int dim,
+                    uint32_t *b) const {
+    uint32_t r[4];
+    simt.besides(r, &tile.k[key][dim], Tile::pitch);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      b[i] = r[i];
+  }
 };
 
 template <int D, int Keys> class AttentionTile<float, D, Keys> {
 public:
   static constexpr int blocks = Keys / 8;
   using Tile = KeyTile<float, D>;
-  struct Weights { // of 16 keys
-    float p[Tile::warps][16][16 + 1];
+  struct Memory {
+    float p[Tile::warps][16][16 + 1]; // weights of 16 keys
   };
 
-  AttentionTile(const Simt &simt, Weights &weights)
-      : simt(simt), p(weights.p[simt.thread() / warpSize]),
+  AttentionTile(const Simt &simt, Memory &memory)
+      : simt(simt), p(memory.p[simt.thread() / warpSize]),
         quad(simt.thread() % 4), low(simt.thread() % warpSize / 4) {}
 
-  void loadQueries(const float *row, const float *rowBelow, uint32_t dim,
-                   float ofAll) {
-    q = row, qBelow = rowBelow, d = dim, sign = ofAll;
+  /// They stay where they are: there is no room for them.
+  void loadQueries(const Tile &, const QueryRow<float> (&rows)[2], uint32_t dim,
+                   bool negated) {
+    q = rows[0].q, qBelow = rows[1].q, d = dim, sign = negated ? -1.0f : 1.0f;
   }
 
   void scores(const Tile &tile, uint32_t first, float (&c)[blocks][4]) const {
@@ -117,7 +163,7 @@ public:
     for (int t = 0; t < blocks; ++t)
       c[t][0] = c[t][1] = c[t][2] = c[t][3] = 0;
     for (uint32_t j = 0; j < d; ++j) {
-      float above = sign * q[j], below = sign * qBelow[j];
+      float above = sign * loaded(q + j), below = sign * loaded(qBelow + j);
 #pragma unroll
       for (int t = 0; t < blocks; ++t)
 #pragma unroll

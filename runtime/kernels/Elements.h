@@ -26,6 +26,15 @@ struct BF16 {
 template <typename A, typename B> constexpr bool isSame = false;
 template <typename A> constexpr bool isSame<A, A> = true;
 
+template <bool first, typename A, typename B> struct Either {
+  using Type = A;
+};
+template <typename A, typename B> struct Either<false, A, B> {
+  using Type = B;
+};
+template <bool first, typename A, typename B>
+using Conditional = typename Either<first, A, B>::Type;
+
 inline float widen(float x) { return x; }
 template <typename E> E narrow(float x);
 template <> inline float narrow<float>(float x) { return x; }

@@ -20,11 +20,12 @@ using f16 = F16;
 using bf16 = BF16;
 
 #define KVC_KERNELS_OF_DIM(X, E, D)                                            \
-  X(attend_##E##_##D##_rows, (attendView<E, D, false>), AttendViewArgs,        \
+  X(attend_view_##E##_##D##_rows, (attendView<E, D, false>), AttendViewArgs,   \
     (AttentionSweep<E, D, false>::Shared))                                     \
-  X(attend_##E##_##D##_keys, (attendView<E, D, true>), AttendViewArgs,         \
+  X(attend_view_##E##_##D##_keys, (attendView<E, D, true>), AttendViewArgs,    \
     (AttentionSweep<E, D, true>::Shared))                                      \
-  X(add_parts_##E##_##D, (addViewParts<E, D>), AttendViewArgs, (PartsShared<D>))
+  X(add_view_parts_##E##_##D, (addViewParts<E, D>), AttendViewArgs,            \
+    (PartsShared<D>))
 #define KVC_KERNELS_OF_TYPE(X, E)                                              \
   X(append_##E, (append<E>), AppendArgs, (AppendShared))
 #define KVC_KERNELS_OF_NO_TYPE(X)                                              \

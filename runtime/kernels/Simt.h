@@ -62,6 +62,16 @@ public:
                  : "r"(inBlock(row))
                  : "memory");
   }
+  /// A, 16 x 16: r is what mma takes.
+  template <typename E>
+  void stacked(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+    uint32_t lane = thread() % 32;
+    const E *row = tile + lane % 16 * pitch + lane / 16 * 8;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(inBlock(row))
+                 : "memory");
+  }
   /// B, stored by rows: 16 x 16; r[2 i], r[2 i + 1] are of columns [8 i, 8 i + 8).
   template <typename E>
   void transposed(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
@@ -142,6 +152,15 @@ public:
     uint32_t lane = thread() % 32;
     for (uint32_t i = 0; i < 4; ++i) {
       const E *two = tile + lane / 4 * pitch + i * 8 + lane % 4 * 2;
+      r[i] = pack(two[0], two[1]);
+    }
+  }
+  template <typename E>
+  void stacked(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+    uint32_t lane = thread() % 32;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const E *two =
+          tile + (i % 2 * 8 + lane / 4) * pitch + i / 2 * 8 + lane % 4 * 2;
       r[i] = pack(two[0], two[1]);
     }
   }

@@ -8,6 +8,7 @@
 #include "kvc/artifact.h"
 #include "runtime/base/Failure.h"
 #include "executor/cuda/kernels/HostKernels.h"
+#include "runtime/kernels/HostKernels.h"
 #include "emulator/Emulator.h"
 #include "ptx/Machine.h"
 #include "ptx/Parser.h"
@@ -53,7 +54,11 @@ std::vector<kvc_host_entry> kernelsBeside(const char *ptx) {
           return {artifact->kernels,
                   artifact->kernels + artifact->kernel_count};
     }
-  return {kvc::gpu::hostKernels.begin(), kvc::gpu::hostKernels.end()};
+  std::vector<kvc_host_entry> all(kvc::gpu::hostKernels.begin(),
+                                  kvc::gpu::hostKernels.end());
+  all.insert(all.end(), kvc::gpu::viewKernels.begin(),
+             kvc::gpu::viewKernels.end());
+  return all;
 }
 
 size_t bytesOf(const std::string &type) {

@@ -16,6 +16,7 @@ void addApply(CLI::App &app, std::function<int()> &run);
 void addGenerate(CLI::App &app, std::function<int()> &run);
 void addEval(CLI::App &app, std::function<int()> &run);
 void addProfile(CLI::App &app, std::function<int()> &run);
+void addProfileAttention(CLI::App &app, std::function<int()> &run);
 void addReport(CLI::App &app, std::function<int()> &run);
 
 /// A whole number, digits only: the library takes more for one than that.

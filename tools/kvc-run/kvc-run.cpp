@@ -36,6 +36,7 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addGenerate(app, run);
   kvc::rt::addEval(app, run);
   kvc::rt::addProfile(app, run);
+  kvc::rt::addProfileAttention(app, run);
   kvc::rt::addReport(app, run);
   for (const CLI::App *command :
        app.get_subcommands([](CLI::App *) { return true; }))

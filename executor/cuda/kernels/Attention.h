@@ -79,7 +79,7 @@ void attend(const Simt &simt, const AttendArgs &a) {
     uint64_t at = uint64_t(head * group + row % group) * a.tokens + row / group;
     query[i] = {static_cast<const E *>(a.q) + at * a.d, int32_t(row / group)};
   }
-  sweep.run(keys, from, to, query, a.scale);
+  sweep.run(keys, from, to, query, keys.aligned, a.scale);
 
   struct Sink {
     const Simt &simt;
