@@ -17,22 +17,21 @@ static constexpr uint64_t enoughBlocks(bool byKeys) {
   return byKeys ? 1024 : 256;
 }
 static constexpr uint32_t fewestKeys = 256; // of a split
+static constexpr uint32_t warpThreads = 32;
 
-static uint64_t parts(uint64_t of, uint64_t size) {
-  return (of + size - 1) / size;
-}
+static uint64_t ceilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 DeviceCut::DeviceCut(const AttendCall &call) {
   const kvc_cache_view &view = call.cache.fields();
   auto bytes = uint32_t(dtypeBytes(view.dtype));
   width = ViewKernels::widthOf(view.head_dim);
-  threads = gpu::attentionWarps(bytes, width) * 32 /* a warp */;
+  threads = gpu::attentionWarps(bytes, width) * warpThreads;
   uint64_t headRows = uint64_t(call.group) * call.args.queries;
   uint64_t heads = uint64_t(view.batch) * view.kv_heads;
   uint32_t few = gpu::attentionRows(bytes, width, true),
            many = gpu::attentionRows(bytes, width, false);
   byKeys = headRows <= few;
-  blocks = uint32_t(parts(headRows, byKeys ? few : many));
+  blocks = uint32_t(ceilDiv(headRows, byKeys ? few : many));
   uint64_t all = heads * blocks, rows = heads * headRows;
   if (std::max(all, rows) > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
@@ -43,9 +42,10 @@ DeviceCut::DeviceCut(const AttendCall &call) {
   splits = 1;
   splitKeys = INT32_MAX;
   if (uint64_t enough = enoughBlocks(byKeys); items < enough / 2) {
-    uint64_t keys = parts(call.mostKeys * items, enough);
-    splitKeys = uint32_t(parts(std::max<uint64_t>(keys, fewestKeys), 64) * 64);
-    splits = uint32_t(std::max<uint64_t>(1, parts(call.mostKeys, splitKeys)));
+    uint64_t keys = ceilDiv(call.mostKeys * items, enough);
+    splitKeys =
+        uint32_t(ceilDiv(std::max<uint64_t>(keys, fewestKeys), 64) * 64);
+    splits = uint32_t(std::max<uint64_t>(1, ceilDiv(call.mostKeys, splitKeys)));
   }
   size_t partBytes = (view.head_dim + 2) * sizeof(float);
   workspaceBytes = splits > 1 ? rows * splits * partBytes : 0;
@@ -62,7 +62,7 @@ DeviceCut::DeviceCut(const AttendCall &call) {
     uint64_t enough = enoughBlocks(few);
     uint64_t whole = std::min(rows, enough / 2 * rowsOf);
     uint64_t most = std::min(enough * rowsOf + whole,
-                             whole * parts(call.mostKeys, fewestKeys));
+                             whole * ceilDiv(call.mostKeys, fewestKeys));
     mostWorkspaceBytes = std::max<size_t>(mostWorkspaceBytes, most * partBytes);
   }
 }

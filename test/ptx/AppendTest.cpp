@@ -156,3 +156,14 @@ TEST_F(PtxAppend, DoesNothingToASequenceWithoutRoom) {
          true);
   expect([&](Laid &, Members &m) { m.counts[1] = 21; }, KVC_DATA_CACHE, true);
 }
+
+TEST_F(PtxAppend, RefusesMoreRowsThanAGridHas) {
+  Cache cache = randomCache(random, 2, 2, 8, KVC_BF16, 20);
+  Laid laid(cache, Layout::HeadsFirst);
+  NewRows rows(random, cache, 1);
+  rows.args.rows = 1 << 30;
+  EXPECT_EQ(append(rows, laid), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(
+      lastError(),
+      "batch * kv_heads * rows must be at most 2147483647, got 4294967296");
+}

@@ -251,6 +251,18 @@ TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
   munmap(guarded, 2 * page);
 }
 
+TEST_F(PtxAttend, RefusesMoreRowsThanAGridHas) {
+  Cache cache = randomCache(random, 64, 2, 8, KVC_BF16, 3);
+  Laid laid(cache, Layout::HeadsFirst);
+  Call call(random, cache, 1, 1, KVC_F32);
+  call.args.cache = &laid.view;
+  call.args.target = KVC_PTX;
+  call.args.queries = 1 << 25;
+  EXPECT_EQ(kvc_attend(&call.args), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(lastError(), "batch * q_heads * queries must be at most "
+                         "2147483647, got 4294967296");
+}
+
 TEST_F(PtxAttend, RefusesADeviceThatCannotBe) {
   Cache cache = randomCache(random, 1, 1, 8, KVC_F32, 8);
   Call call(random, cache, 1, 1, KVC_F32);
