@@ -162,7 +162,8 @@ private:
                        << (number < 2 ? "warps" : "threads")
                        << (number % 2 ? " at the front" : " at the back"));
           rt::KeptLayer got = evict(*evictor, problems, read, lse);
-          for (const std::string &fault : compareBytes(want, got).get())
+          Faults faults = compareBytes(want, got);
+          for (const std::string &fault : faults.get())
             ADD_FAILURE() << fault;
         }
         if (!lse && layer == 0)
