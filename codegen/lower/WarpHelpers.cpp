@@ -67,10 +67,18 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32) -> vect
     @ROW
     scf.yield %v : vector<32x@T>
   } else {
-    %nothing = arith.constant dense<0> : vector<32x@T>
-    llvm.store %nothing, %out {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
-    @EACHLANE
-    %v = llvm.load %out {alignment = 64 : i64} : !llvm.ptr -> vector<32x@T>
+    @ALLACTIVE
+    %v = scf.if %allactive -> vector<32x@T> {
+      @LANES
+      %each = vector.from_elements @NUMBERS : vector<32x@T>
+      scf.yield %each : vector<32x@T>
+    } else {
+      %nothing = arith.constant dense<0> : vector<32x@T>
+      llvm.store %nothing, %out {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
+      @EACHLANE
+      %some = llvm.load %out {alignment = 64 : i64} : !llvm.ptr -> vector<32x@T>
+      scf.yield %some : vector<32x@T>
+    }
     scf.yield %v : vector<32x@T>
   }
   return %result : vector<32x@T>
@@ -85,6 +93,24 @@ static const char *const maskedRow = R"(
 /// There are no masks for bytes and halves.
 static const char *const wholeRow = R"(
     %v = llvm.load %p {alignment = @A : i64} : !llvm.ptr -> vector<32x@T>
+)";
+/// One of the 32 lanes, all of them active: as most are, and then nothing is asked of each.
+static const char *const gatherLane = R"(
+      %t@I = llvm.getelementptr %table[@I] : (!llvm.ptr) -> !llvm.ptr, i64
+      %o@I = llvm.load %t@I : !llvm.ptr -> i64
+      %p@I = llvm.getelementptr %base[%o@I] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      %x@I = llvm.load %p@I : !llvm.ptr -> @T
+)";
+static const char *const scatterLane = R"(
+      %t@I = llvm.getelementptr %table[@I] : (!llvm.ptr) -> !llvm.ptr, i64
+      %o@I = llvm.load %t@I : !llvm.ptr -> i64
+      %p@I = llvm.getelementptr %base[%o@I] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      %x@I = vector.extract %v[@I] : @T from vector<32x@T>
+      llvm.store %x@I, %p@I : @T, !llvm.ptr
+)";
+static const char *const allActive = R"(
+  %every = arith.constant -1 : i32
+  %allactive = arith.cmpi eq, %bits, %every : i32
 )";
 static const char *const gatherBody = R"(
       %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
@@ -104,8 +130,13 @@ static const char *const scatter = R"(
 func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32, %v: vector<32x@T>) {
   %n1 = llvm.mlir.constant(1 : i32) : i32
   %in = llvm.alloca %n1 x vector<32x@T> {alignment = 64 : i64} : (i32) -> !llvm.ptr
-  llvm.store %v, %in {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
-  @EACHLANE
+  @ALLACTIVE
+  scf.if %allactive {
+    @LANES
+  } else {
+    llvm.store %v, %in {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
+    @EACHLANE
+  }
   return
 }
 )";
@@ -320,9 +351,13 @@ static std::string sourceOf(StringRef name) {
     bool masks = last == "i32" || last == "i64";
     replaceAll(text, "@ROW", masks ? maskedRow : wholeRow);
     replaceAll(text, "@ENOUGH", masks ? "0" : "-1");
+    replaceAll(text, "@LANES", repeated(gatherLane, 32));
+    std::string numbers = repeated("%x@I, ", 32);
+    replaceAll(text, "@NUMBERS", StringRef(numbers).drop_back(2));
   } else if (kind == "scatter") {
     text = scatter;
     body = scatterBody;
+    replaceAll(text, "@LANES", repeated(scatterLane, 32));
   } else if (kind == "atomic" || kind == "plain") {
     text = atomic;
     body = kind == "plain" ? plainBody : atomicBody;
@@ -351,6 +386,7 @@ static std::string sourceOf(StringRef name) {
   std::string loop = eachLane;
   replaceAll(loop, "@BODY", body);
   replaceAll(text, "@EACHLANE", loop);
+  replaceAll(text, "@ALLACTIVE", allActive);
   replaceAll(text, "@NAME", "@" + name.str());
   replaceAll(text, "@T", last);
   replaceAll(text, "@E", last);
