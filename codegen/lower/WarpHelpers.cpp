@@ -204,15 +204,16 @@ static const char *const writeWord = R"(
       llvm.store %x@I, %s@I : i32, !llvm.ptr
 )";
 
-/// All lanes active, four words: sixteen words of four lanes at a time are turned.
-static const char *const readFour = R"(
-func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %out: !llvm.ptr) {
+/// All lanes active, four words: sixteen words of four lanes at a time are turned, from
+/// `%x` to `%y`.
+static const char *const fourLanes = R"(
   %c0 = arith.constant 0 : i64
   %c4 = arith.constant 4 : i64
   %c32 = arith.constant 32 : i64
   scf.for %l = %c0 to %c32 step %c4 : i64 {
     %t = llvm.getelementptr %table[%l] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-    @READ
+    %q = llvm.getelementptr %out[%l] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+    @FROM
     %ab = vector.shuffle %x0, %x1 [0, 4, 1, 5] : vector<4xi32>, vector<4xi32>
     %cd = vector.shuffle %x2, %x3 [0, 4, 1, 5] : vector<4xi32>, vector<4xi32>
     %ef = vector.shuffle %x0, %x1 [2, 6, 3, 7] : vector<4xi32>, vector<4xi32>
@@ -221,11 +222,22 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %out: !llvm.ptr) {
     %y1 = vector.shuffle %ab, %cd [2, 3, 6, 7] : vector<4xi32>, vector<4xi32>
     %y2 = vector.shuffle %ef, %gh [0, 1, 4, 5] : vector<4xi32>, vector<4xi32>
     %y3 = vector.shuffle %ef, %gh [2, 3, 6, 7] : vector<4xi32>, vector<4xi32>
-    %q = llvm.getelementptr %out[%l] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-    @WRITE
+    @TO
   }
+)";
+static const char *const readFour = R"(
+func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %out: !llvm.ptr) {
+  @FOURLANES
   return
 }
+)";
+static const char *const someLanes = R"(
+  @ALLACTIVE
+  scf.if %allactive {
+    @FOURLANES
+  } else {
+    @EACHLANE
+  }
 )";
 static const char *const readFourRead = R"(
     %t@I = llvm.getelementptr %t[@I] : (!llvm.ptr) -> !llvm.ptr, i64
@@ -236,6 +248,17 @@ static const char *const readFourRead = R"(
 static const char *const readFourWrite = R"(
     %q@I = llvm.getelementptr %q[@B] : (!llvm.ptr) -> !llvm.ptr, i8
     llvm.store %y@I, %q@I {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr
+)";
+
+static const char *const writeFourRead = R"(
+    %q@I = llvm.getelementptr %q[@B] : (!llvm.ptr) -> !llvm.ptr, i8
+    %x@I = llvm.load %q@I {alignment = 16 : i64} : !llvm.ptr -> vector<4xi32>
+)";
+static const char *const writeFourWrite = R"(
+    %t@I = llvm.getelementptr %t[@I] : (!llvm.ptr) -> !llvm.ptr, i64
+    %o@I = llvm.load %t@I : !llvm.ptr -> i64
+    %p@I = llvm.getelementptr %base[%o@I] : (!llvm.ptr, i64) -> !llvm.ptr, i@E
+    llvm.store %y@I, %p@I {alignment = 4 : i64} : vector<4xi32>, !llvm.ptr
 )";
 
 static const char *const copyWords = R"(
@@ -370,10 +393,10 @@ static std::string sourceOf(StringRef name) {
     parts[2].getAsInteger(10, count);
     replaceAll(body, "@WORDS",
                repeated(kind == "read" ? readWord : writeWord, count));
+    if (count == 4)
+      replaceAll(text, "@EACHLANE", someLanes);
   } else if (kind == "turn") {
     text = readFour;
-    replaceAll(text, "@READ", repeated(readFourRead, 4));
-    replaceAll(text, "@WRITE", repeated(readFourWrite, 4));
   } else if (kind == "copy") {
     text = copyWords;
     body = copyBody;
@@ -382,6 +405,10 @@ static std::string sourceOf(StringRef name) {
   } else {
     text = map;
   }
+  bool writes = kind == "write";
+  replaceAll(text, "@FOURLANES", fourLanes);
+  replaceAll(text, "@FROM", repeated(writes ? writeFourRead : readFourRead, 4));
+  replaceAll(text, "@TO", repeated(writes ? writeFourWrite : readFourWrite, 4));
   replaceAll(body, "@OWN", ownNumber);
   std::string loop = eachLane;
   replaceAll(loop, "@BODY", body);
