@@ -21,14 +21,17 @@ public:
   }
   Worker(const Worker &) = delete;
 
-  void start(const std::function<void()> &work) { set(State::Busy, &work); }
-  void wait() {
+  void start(const std::function<void()> &work) { set(State::Called, &work); }
+  /// Returns when it is done, or has not begun and will not.
+  void end() {
     std::unique_lock lock(mutex);
+    if (state == State::Called)
+      state = State::Idle;
     changed.wait(lock, [this] { return state == State::Idle; });
   }
 
 private:
-  enum class State { Idle, Busy, Ended };
+  enum class State { Idle, Called, Busy, Ended };
   std::mutex mutex;
   std::condition_variable changed;
   State state = State::Idle;
@@ -48,6 +51,7 @@ private:
       changed.wait(lock, [this] { return state != State::Idle; });
       if (state == State::Ended)
         return;
+      state = State::Busy;
       lock.unlock();
       (*work)();
       lock.lock();
@@ -104,7 +108,7 @@ void kvc::rt::runBeside(unsigned others, const std::function<void()> &work) {
   }
   work();
   for (std::unique_ptr<Worker> &worker : workers) {
-    worker->wait();
+    worker->end();
     Idle::all().give(std::move(worker));
   }
 }

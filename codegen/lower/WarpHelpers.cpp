@@ -67,10 +67,18 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32) -> vect
     @ROW
     scf.yield %v : vector<32x@T>
   } else {
-    %nothing = arith.constant dense<0> : vector<32x@T>
-    llvm.store %nothing, %out {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
-    @EACHLANE
-    %v = llvm.load %out {alignment = 64 : i64} : !llvm.ptr -> vector<32x@T>
+    @ALLACTIVE
+    %v = scf.if %allactive -> vector<32x@T> {
+      @LANES
+      %each = vector.from_elements @NUMBERS : vector<32x@T>
+      scf.yield %each : vector<32x@T>
+    } else {
+      %nothing = arith.constant dense<0> : vector<32x@T>
+      llvm.store %nothing, %out {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
+      @EACHLANE
+      %some = llvm.load %out {alignment = 64 : i64} : !llvm.ptr -> vector<32x@T>
+      scf.yield %some : vector<32x@T>
+    }
     scf.yield %v : vector<32x@T>
   }
   return %result : vector<32x@T>
@@ -85,6 +93,24 @@ static const char *const maskedRow = R"(
 /// There are no masks for bytes and halves.
 static const char *const wholeRow = R"(
     %v = llvm.load %p {alignment = @A : i64} : !llvm.ptr -> vector<32x@T>
+)";
+/// One of the 32 lanes, all of them active: as most are, and then nothing is asked of each.
+static const char *const gatherLane = R"(
+      %t@I = llvm.getelementptr %table[@I] : (!llvm.ptr) -> !llvm.ptr, i64
+      %o@I = llvm.load %t@I : !llvm.ptr -> i64
+      %p@I = llvm.getelementptr %base[%o@I] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      %x@I = llvm.load %p@I : !llvm.ptr -> @T
+)";
+static const char *const scatterLane = R"(
+      %t@I = llvm.getelementptr %table[@I] : (!llvm.ptr) -> !llvm.ptr, i64
+      %o@I = llvm.load %t@I : !llvm.ptr -> i64
+      %p@I = llvm.getelementptr %base[%o@I] : (!llvm.ptr, i64) -> !llvm.ptr, @T
+      %x@I = vector.extract %v[@I] : @T from vector<32x@T>
+      llvm.store %x@I, %p@I : @T, !llvm.ptr
+)";
+static const char *const allActive = R"(
+  %every = arith.constant -1 : i32
+  %allactive = arith.cmpi eq, %bits, %every : i32
 )";
 static const char *const gatherBody = R"(
       %p = llvm.getelementptr %base[%o] : (!llvm.ptr, i64) -> !llvm.ptr, @T
@@ -104,8 +130,13 @@ static const char *const scatter = R"(
 func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %bits: i32, %v: vector<32x@T>) {
   %n1 = llvm.mlir.constant(1 : i32) : i32
   %in = llvm.alloca %n1 x vector<32x@T> {alignment = 64 : i64} : (i32) -> !llvm.ptr
-  llvm.store %v, %in {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
-  @EACHLANE
+  @ALLACTIVE
+  scf.if %allactive {
+    @LANES
+  } else {
+    llvm.store %v, %in {alignment = 64 : i64} : vector<32x@T>, !llvm.ptr
+    @EACHLANE
+  }
   return
 }
 )";
@@ -173,15 +204,16 @@ static const char *const writeWord = R"(
       llvm.store %x@I, %s@I : i32, !llvm.ptr
 )";
 
-/// All lanes active, four words: sixteen words of four lanes at a time are turned.
-static const char *const readFour = R"(
-func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %out: !llvm.ptr) {
+/// All lanes active, four words: sixteen words of four lanes at a time are turned, from
+/// `%x` to `%y`.
+static const char *const fourLanes = R"(
   %c0 = arith.constant 0 : i64
   %c4 = arith.constant 4 : i64
   %c32 = arith.constant 32 : i64
   scf.for %l = %c0 to %c32 step %c4 : i64 {
     %t = llvm.getelementptr %table[%l] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-    @READ
+    %q = llvm.getelementptr %out[%l] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+    @FROM
     %ab = vector.shuffle %x0, %x1 [0, 4, 1, 5] : vector<4xi32>, vector<4xi32>
     %cd = vector.shuffle %x2, %x3 [0, 4, 1, 5] : vector<4xi32>, vector<4xi32>
     %ef = vector.shuffle %x0, %x1 [2, 6, 3, 7] : vector<4xi32>, vector<4xi32>
@@ -190,11 +222,22 @@ func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %out: !llvm.ptr) {
     %y1 = vector.shuffle %ab, %cd [2, 3, 6, 7] : vector<4xi32>, vector<4xi32>
     %y2 = vector.shuffle %ef, %gh [0, 1, 4, 5] : vector<4xi32>, vector<4xi32>
     %y3 = vector.shuffle %ef, %gh [2, 3, 6, 7] : vector<4xi32>, vector<4xi32>
-    %q = llvm.getelementptr %out[%l] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-    @WRITE
+    @TO
   }
+)";
+static const char *const readFour = R"(
+func.func private @NAME(%base: !llvm.ptr, %table: !llvm.ptr, %out: !llvm.ptr) {
+  @FOURLANES
   return
 }
+)";
+static const char *const someLanes = R"(
+  @ALLACTIVE
+  scf.if %allactive {
+    @FOURLANES
+  } else {
+    @EACHLANE
+  }
 )";
 static const char *const readFourRead = R"(
     %t@I = llvm.getelementptr %t[@I] : (!llvm.ptr) -> !llvm.ptr, i64
@@ -205,6 +248,17 @@ static const char *const readFourRead = R"(
 static const char *const readFourWrite = R"(
     %q@I = llvm.getelementptr %q[@B] : (!llvm.ptr) -> !llvm.ptr, i8
     llvm.store %y@I, %q@I {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr
+)";
+
+static const char *const writeFourRead = R"(
+    %q@I = llvm.getelementptr %q[@B] : (!llvm.ptr) -> !llvm.ptr, i8
+    %x@I = llvm.load %q@I {alignment = 16 : i64} : !llvm.ptr -> vector<4xi32>
+)";
+static const char *const writeFourWrite = R"(
+    %t@I = llvm.getelementptr %t[@I] : (!llvm.ptr) -> !llvm.ptr, i64
+    %o@I = llvm.load %t@I : !llvm.ptr -> i64
+    %p@I = llvm.getelementptr %base[%o@I] : (!llvm.ptr, i64) -> !llvm.ptr, i@E
+    llvm.store %y@I, %p@I {alignment = 4 : i64} : vector<4xi32>, !llvm.ptr
 )";
 
 static const char *const copyWords = R"(
@@ -320,9 +374,13 @@ static std::string sourceOf(StringRef name) {
     bool masks = last == "i32" || last == "i64";
     replaceAll(text, "@ROW", masks ? maskedRow : wholeRow);
     replaceAll(text, "@ENOUGH", masks ? "0" : "-1");
+    replaceAll(text, "@LANES", repeated(gatherLane, 32));
+    std::string numbers = repeated("%x@I, ", 32);
+    replaceAll(text, "@NUMBERS", StringRef(numbers).drop_back(2));
   } else if (kind == "scatter") {
     text = scatter;
     body = scatterBody;
+    replaceAll(text, "@LANES", repeated(scatterLane, 32));
   } else if (kind == "atomic" || kind == "plain") {
     text = atomic;
     body = kind == "plain" ? plainBody : atomicBody;
@@ -335,10 +393,10 @@ static std::string sourceOf(StringRef name) {
     parts[2].getAsInteger(10, count);
     replaceAll(body, "@WORDS",
                repeated(kind == "read" ? readWord : writeWord, count));
+    if (count == 4)
+      replaceAll(text, "@EACHLANE", someLanes);
   } else if (kind == "turn") {
     text = readFour;
-    replaceAll(text, "@READ", repeated(readFourRead, 4));
-    replaceAll(text, "@WRITE", repeated(readFourWrite, 4));
   } else if (kind == "copy") {
     text = copyWords;
     body = copyBody;
@@ -347,10 +405,15 @@ static std::string sourceOf(StringRef name) {
   } else {
     text = map;
   }
+  bool writes = kind == "write";
+  replaceAll(text, "@FOURLANES", fourLanes);
+  replaceAll(text, "@FROM", repeated(writes ? writeFourRead : readFourRead, 4));
+  replaceAll(text, "@TO", repeated(writes ? writeFourWrite : readFourWrite, 4));
   replaceAll(body, "@OWN", ownNumber);
   std::string loop = eachLane;
   replaceAll(loop, "@BODY", body);
   replaceAll(text, "@EACHLANE", loop);
+  replaceAll(text, "@ALLACTIVE", allActive);
   replaceAll(text, "@NAME", "@" + name.str());
   replaceAll(text, "@T", last);
   replaceAll(text, "@E", last);

@@ -137,15 +137,15 @@ void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
 }
 
 void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
-                const LayerFile &file, const KeptSequence &kept, bool state,
+                const LayerFile &file, KeptSequence kept, bool state,
                 const Manifest &manifest) {
   std::string prefix = formatted("layers.{}.", layer);
   uint64_t heads = file.kvHeads, rows = kept.indices.size();
   const std::string &type = file.layers[0].k->dtype;
   out[prefix + "counts"] = TensorData::of("I32", {heads}, kept.counts);
   out[prefix + "indices"] = TensorData::of("I32", {rows}, kept.indices);
-  out[prefix + "k"] = {type, {rows, file.headDim}, kept.k};
-  out[prefix + "v"] = {type, {rows, file.headDim}, kept.v};
+  out[prefix + "k"] = {type, {rows, file.headDim}, std::move(kept.k)};
+  out[prefix + "v"] = {type, {rows, file.headDim}, std::move(kept.v)};
   addMembers(out, prefix, kept.members);
   if (file.ofRows)
     out[prefix + "positions"] = TensorData::of("I32", {rows}, kept.positions);
@@ -302,12 +302,12 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
       notes.push_back(formatted("layer {}: {} of {} pages are free", layer,
                                 kept.freedPages, kept.pages));
     for (size_t s = 0; s < files.size(); ++s) {
-      addOutputs(outputs[s], layer, files[s], kept.sequences[s], options.state,
-                 manifest);
       if (!options.metrics.empty())
         metrics[s].layers.push_back(measure(metricsLayer(files[s], layer),
                                             kept.sequences[s], files[s].dtype,
                                             options.metricsQueries));
+      addOutputs(outputs[s], layer, files[s], std::move(kept.sequences[s]),
+                 options.state, manifest);
     }
   }
   std::vector<std::pair<std::string, std::string>> texts;

@@ -6,15 +6,27 @@
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 using namespace kvc::rt;
 
 int64_t LayerFile::findNaN(const TensorView &tensor, kvc_dtype dtype) {
-  std::vector<float> values = widened(tensor.data, tensor.elements(), dtype);
-  auto at = std::find_if(values.begin(), values.end(),
-                         [](float value) { return std::isnan(value); });
-  return at == values.end() ? -1 : at - values.begin();
+  // A part at a time, which stays in the cache: a whole layer once more as fp32 would
+  // be more to hold and to write than all else that a command does.
+  std::array<float, 4096> part;
+  size_t all = tensor.elements();
+  for (size_t first = 0, count; first < all; first += count) {
+    count = std::min(part.size(), all - first);
+    widen(part.data(), tensor.data + first * dtypeBytes(dtype), count, dtype);
+    bool any = false;
+    for (size_t i = 0; i < count; ++i)
+      any |= std::isnan(part[i]);
+    for (size_t i = 0; any && i < count; ++i)
+      if (std::isnan(part[i]))
+        return int64_t(first + i);
+  }
+  return -1;
 }
 
 const TensorView &LayerFile::integers(size_t layer, const char *name) {

@@ -183,7 +183,9 @@ kvc::rt::formatSafetensors(const std::map<std::string, TensorData> &tensors,
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t bytes = text.size();
-  std::string result(reinterpret_cast<const char *>(&bytes), sizeof bytes);
+  std::string result;
+  result.reserve(sizeof bytes + text.size() + offset);
+  result.append(reinterpret_cast<const char *>(&bytes), sizeof bytes);
   result += text;
   for (auto &[name, tensor] : tensors)
     result.append(reinterpret_cast<const char *>(tensor.data.data()),

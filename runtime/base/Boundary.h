@@ -73,6 +73,15 @@ template <typename T> void hand(T *to, T known, const char *name) {
   std::fill(bytes + common, bytes + known.struct_size, 0);
 }
 
+/// What a caller has put into an enum, which may be none of its names: to read that as
+/// an enum is undefined.
+template <typename Enum> int numberOf(const Enum &value) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
 template <typename T> void notNull(T *pointer, const char *name) {
   if (!pointer)
     throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);

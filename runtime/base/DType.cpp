@@ -73,10 +73,17 @@ void kvc::rt::narrow(std::byte *to, const float *values, size_t count,
       std::memcpy(to, values, count * sizeof(float));
     return;
   }
-  for (size_t i = 0; i < count; ++i) {
-    uint16_t bits = dtype == KVC_F16 ? toF16(values[i]) : toBF16(values[i]);
-    std::memcpy(to + i * 2, &bits, 2);
-  }
+  auto each = [&](auto toBits) {
+    for (size_t i = 0; i < count; ++i) {
+      uint16_t bits = toBits(values[i]);
+      std::memcpy(to + i * 2, &bits, 2);
+    }
+  };
+  // A loop each: several at a time then.
+  if (dtype == KVC_F16)
+    each([](float value) { return toF16(value); });
+  else
+    each([](float value) { return toBF16(value); });
 }
 
 std::vector<std::byte> kvc::rt::narrow(const float *values, size_t count,

@@ -13,14 +13,14 @@ static int32_t positionAt(const HeadPlane &places, uint32_t row) {
 }
 
 void CacheView::checkShape() const {
-  if (uint32_t(view.kind) > KVC_PAGED)
+  if (uint32_t(numberOf(view.kind)) > KVC_PAGED)
     throw fail(KVC_BAD_ARGUMENT,
                "{}.kind must be 0 (dense), 1 (ragged) or 2 (paged), got {}",
-               name, int(view.kind));
-  if (uint32_t(view.dtype) > KVC_BF16)
+               name, numberOf(view.kind));
+  if (uint32_t(numberOf(view.dtype)) > KVC_BF16)
     throw fail(KVC_BAD_ARGUMENT,
                "{}.dtype must be 0 (f32), 1 (f16) or 2 (bf16), got {}", name,
-               int(view.dtype));
+               numberOf(view.dtype));
   auto oneTo = [&](uint64_t value, uint64_t most, const char *field) {
     if (value == 0 || value > most)
       throw fail(KVC_EXCEEDS_LIMITS, "{}.{} must be 1 to {}, got {}", name,

@@ -2,7 +2,7 @@
 
 #include "runtime/device/Targets.h"
 
-#include "runtime/base/Failure.h"
+#include "runtime/base/Boundary.h"
 
 #include <atomic>
 
@@ -19,10 +19,10 @@ void kvc::rt::enableTarget(kvc_target_kind kind, DeviceFactory factory) {
 std::unique_ptr<Device> kvc::rt::openDevice(const kvc_artifact &artifact,
                                             std::span<const std::string> names,
                                             const kvc_target &target) {
-  if (size_t(target.kind) >= std::size(factories))
+  if (size_t(numberOf(target.kind)) >= std::size(factories))
     throw fail(KVC_BAD_ARGUMENT,
                "target.kind must be 0 (host), 1 (CUDA) or 2 (PTX), got {}",
-               int(target.kind));
+               numberOf(target.kind));
   DeviceFactory factory = factories[target.kind];
   if (!factory)
     throw target.kind == KVC_HOST

@@ -7,8 +7,8 @@
 
 #include "runtime/device/ViewKernels.h"
 
+#include "runtime/base/Boundary.h"
 #include "runtime/base/DType.h"
-#include "runtime/base/Failure.h"
 #include "runtime/device/Targets.h"
 
 #include <atomic>
@@ -43,11 +43,11 @@ static const char *const texts[3][std::size(widths)] = {
 static const char *const texts[3][std::size(widths)] = {};
 #endif
 
-void kvc::rt::checkTarget(kvc_target_kind target) {
-  if (uint32_t(target) > KVC_PTX)
+void kvc::rt::checkTarget(const kvc_target_kind &target) {
+  if (uint32_t(numberOf(target)) > KVC_PTX)
     throw fail(KVC_BAD_ARGUMENT,
                "target must be 0 (host), 1 (CUDA) or 2 (PTX), got {}",
-               int(target));
+               numberOf(target));
 }
 
 static size_t widthIndex(uint32_t headDim) {

@@ -10,7 +10,7 @@
 namespace kvc::rt {
 
 /// Throws Failure where it is none of the targets.
-void checkTarget(kvc_target_kind target);
+void checkTarget(const kvc_target_kind &target);
 
 /// The kernels of runtime/kernels for one element type and width of head dimensions,
 /// loaded once for each device of the process.

@@ -2,8 +2,8 @@
 
 #include "runtime/plan/Plan.h"
 
+#include "runtime/base/Boundary.h"
 #include "runtime/base/DType.h"
-#include "runtime/base/Failure.h"
 
 #include <algorithm>
 #include <array>
@@ -31,15 +31,19 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                "max_tokens * kv_heads below 2^31, got {}, {} and {} tokens",
                KVC_MAX_KV_HEADS, options.max_batch, options.kv_heads,
                options.max_tokens);
-  if (uint32_t(options.cache) > KVC_MERGED)
+  if (uint32_t(numberOf(options.dtype)) > KVC_BF16)
+    throw fail(KVC_BAD_ARGUMENT,
+               "dtype must be 0 (f32), 1 (f16) or 2 (bf16), got {}",
+               numberOf(options.dtype));
+  if (uint32_t(numberOf(options.cache)) > KVC_MERGED)
     throw fail(KVC_BAD_ARGUMENT,
                "cache must be 0 (dense), 1 (ragged), 2 (paged) or 3 (merged), "
                "got {}",
-               int(options.cache));
-  if (uint32_t(options.into) > KVC_PAGED)
+               numberOf(options.cache));
+  if (uint32_t(numberOf(options.into)) > KVC_PAGED)
     throw fail(KVC_BAD_ARGUMENT,
                "into must be 0 (packed), 1 (ragged) or 2 (paged), got {}",
-               int(options.into));
+               numberOf(options.into));
   chooseVariant();
   placeBuffers();
   for (auto [argument, bit] : {std::pair{Argument::wo, KVC_READS_WO},

@@ -164,9 +164,9 @@ TEST_F(AppendErrors, Calls) {
   rows.args.target = KVC_CUDA;
   rows.args.device = -1;
   refused(KVC_BAD_ARGUMENT, "device must be 0 to 63, got -1");
-  rows.args.target = kvc_target_kind(3);
+  rows.args.target = kvc_target_kind(7);
   refused(KVC_BAD_ARGUMENT,
-          "target must be 0 (host), 1 (CUDA) or 2 (PTX), got 3");
+          "target must be 0 (host), 1 (CUDA) or 2 (PTX), got 7");
   rows.args.target = KVC_HOST;
   rows.args.rows = 0;
   refused(KVC_BAD_ARGUMENT, "rows must be 1 to 2147483647, got 0");

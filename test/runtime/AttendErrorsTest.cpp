@@ -86,7 +86,7 @@ TEST_F(AttendErrors, Targets) {
   EXPECT_EQ(kvc_attend(&call.args), KVC_UNSUPPORTED); // nobody has enabled it
   call.args.target = kvc_target_kind(3);
   refused(KVC_BAD_ARGUMENT,
-          "target must be 0 (host), 1 (CUDA) or 2 (PTX), got 3");
+          "target must be 0 (host), 1 (CUDA) or 2 (PTX), got 7");
 }
 
 TEST_F(AttendErrors, Calls) {
@@ -144,10 +144,10 @@ TEST_F(AttendErrors, Views) {
     refused(status, text);
     laid.view = right;
   };
-  with([](auto &v) { v.kind = kvc_cache_kind(3); }, KVC_BAD_ARGUMENT,
-       "cache.kind must be 0 (dense), 1 (ragged) or 2 (paged), got 3");
-  with([](auto &v) { v.dtype = kvc_dtype(3); }, KVC_BAD_ARGUMENT,
-       "cache.dtype must be 0 (f32), 1 (f16) or 2 (bf16), got 3");
+  with([](auto &v) { v.kind = kvc_cache_kind(7); }, KVC_BAD_ARGUMENT,
+       "cache.kind must be 0 (dense), 1 (ragged) or 2 (paged), got 7");
+  with([](auto &v) { v.dtype = kvc_dtype(7); }, KVC_BAD_ARGUMENT,
+       "cache.dtype must be 0 (f32), 1 (f16) or 2 (bf16), got 7");
   with([](auto &v) { v.head_dim = 257; }, KVC_EXCEEDS_LIMITS,
        "cache.head_dim must be 1 to 256, got 257");
   with([](auto &v) { v.batch = 0; }, KVC_EXCEEDS_LIMITS,

@@ -40,6 +40,14 @@ TEST(PlanErrors, Limits) {
             "max_tokens * kv_heads below 2^31, got 65536, 2 and 100 tokens");
 }
 
+TEST(PlanErrors, Types) {
+  Opened unknown(manifestOf());
+  unknown.options.dtype = kvc_dtype(7);
+  EXPECT_EQ(unknown.create(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(),
+            "dtype must be 0 (f32), 1 (f16) or 2 (bf16), got 7");
+}
+
 TEST(PlanErrors, ScratchBuffers) {
   Opened large(manifestOf(
       "\"k\"", "1",

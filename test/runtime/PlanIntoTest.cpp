@@ -64,10 +64,10 @@ TEST(PlanInto, None) {
 
 TEST(PlanInto, Kind) {
   Call unknown(KVC_PAGED, KVC_PAGED);
-  unknown.options.into = kvc_cache_kind(3);
+  unknown.options.into = kvc_cache_kind(7);
   EXPECT_EQ(unknown.create(), KVC_BAD_ARGUMENT);
   EXPECT_EQ(Call::error(),
-            "into must be 0 (packed), 1 (ragged) or 2 (paged), got 3");
+            "into must be 0 (packed), 1 (ragged) or 2 (paged), got 7");
   Call other(KVC_PAGED, KVC_PAGED);
   other.options.into = KVC_DENSE;
   EXPECT_EQ(other.create(), KVC_UNSUPPORTED);
