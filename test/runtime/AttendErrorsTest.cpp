@@ -84,7 +84,7 @@ TEST_F(AttendErrors, Targets) {
   call.args.target = KVC_PTX;
   call.args.device = 0;
   EXPECT_EQ(kvc_attend(&call.args), KVC_UNSUPPORTED); // nobody has enabled it
-  call.args.target = kvc_target_kind(3);
+  call.args.target = kvc_target_kind(7);
   refused(KVC_BAD_ARGUMENT,
           "target must be 0 (host), 1 (CUDA) or 2 (PTX), got 7");
 }
