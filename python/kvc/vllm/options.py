@@ -10,6 +10,7 @@ from typing import Any
 
 from ..budget import Budget, tokens_of
 from ..errors import ArgumentError
+from .geometry import Geometry
 
 NAME = "kvc"
 """The key in additional_config."""
@@ -31,6 +32,9 @@ class Options:
     params: tuple[tuple[str, int | float | str], ...] = ()
     keeps_all: bool = False
     """The policy keeps every token, whatever the budget: found out by trying it (`trial`)."""
+    by_head: bool = False
+    """Heads keep different numbers of rows, all of a layer as many as the budget says: found out
+    as well."""
 
     @staticmethod
     def of(config: Any) -> Options | None:
@@ -55,14 +59,19 @@ class Options:
         return Options(given["policy"], _plain(given["budget"]), tuple(sorted(params.items())))
 
     def rows(self, tokens: int) -> int:
-        """How many rows each head keeps of a prompt of `tokens`. Of prompts so short that a
-        share leaves no token one stays: a server must not fall over a request."""
+        """How many rows each head keeps of a prompt of `tokens`, on average where it is `by_head`.
+        Of prompts so short that a share leaves no token one stays: a server must not fall over a
+        request."""
         if self.keeps_all:
             return tokens
         if isinstance(self.budget, int):
             return min(self.budget, tokens)
         share = Fraction(self.budget)
         return max(1, share.numerator * tokens // share.denominator)
+
+    def place(self, tokens: int, block_size: int) -> Geometry:
+        """Where the rows of a prompt of `tokens` lie."""
+        return Geometry.of(tokens, self.rows(tokens), block_size, self.by_head)
 
 
 def _plain(budget: Budget) -> int | str:

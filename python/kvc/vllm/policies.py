@@ -1,5 +1,5 @@
-"""Which policies vLLM can serve: its one table of blocks, for all layers and heads, holds as many
-rows of each head."""
+"""Which policies vLLM can serve: its one table of blocks, for all layers, holds as many rows of each
+layer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def accept(options: Options, *, head_dim: int, group: int, dtype: torch.dtype, w
     found = findings(policy.path, head_dim, DTYPES[dtype])
     if found.counts is not None:
         raise UnsupportedError(
-            "in vLLM a policy must keep in all heads as many rows as the budget says, "
+            "in vLLM a policy must keep in the heads of each layer as many rows as the budget says, "
             f"got {policy.name!r}: {found.counts}"
         )
-    if found.mixes_heads and workers > 1:
+    if (found.mixes_heads or found.by_head) and workers > 1:
         raise UnsupportedError(
             "with tensor_parallel_size above 1 a policy must rank each head by itself, "
             f"got {policy.name!r}, which looks across heads, and {workers} workers"
         )
-    return policy, replace(options, keeps_all=found.keeps_all)
+    return policy, replace(options, keeps_all=found.keeps_all, by_head=found.by_head)

@@ -1,8 +1,8 @@
 """What a policy is, found out by trying it on random numbers.
 
-An artefact does not say whether all heads keep as many rows, or whether a head's rows depend
-on other heads. Numbers tell: heads are made as different as heads of a model are. What slips
-through is caught where rows are packed (`Eviction.kept`), which checks every count.
+An artefact does not say whether all heads keep as many rows, whether all layers do, or whether a
+head's rows depend on other heads. Numbers tell: heads are made as different as heads of a model are. What slips
+through is caught where rows are packed (`Eviction`), which checks every count.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _LAYERS = 3
 @dataclass(frozen=True)
 class Findings:
     counts: str | None
-    """How rows are kept where it is not as the budget says: text for an error."""
+    """How rows are kept where a layer's heads together do not keep what the budget says: text for
+    an error."""
     keeps_all: bool
+    by_head: bool
+    """Each layer keeps what the budget says, but not each head."""
     mixes_heads: bool
     """A head's rows depend on the other heads."""
 
@@ -37,18 +40,19 @@ def findings(path: Path, head_dim: int, dtype: str) -> Findings:
     layers of a model are alike."""
     policy = load(path)
     data = _Data(policy, head_dim, dtype)
-    wrong, everything, mixes = None, True, _shares(policy)
+    wrong, everything, by_head, mixes = None, True, False, _shares(policy)
     for budget in _BUDGETS:
         kept = data.kept(slice(None), budget)
         counts = [[len(head) for head in layer] for layer in kept]
         every = {count for layer in counts for count in layer}
         everything = everything and every == {_TOKENS}
-        if every != {budget} and wrong is None:
+        by_head = by_head or every != {budget}
+        if any(sum(layer) != _HEADS * budget for layer in counts) and wrong is None:
             wrong = f"{counts} of {_TOKENS} tokens in the heads of {_LAYERS} layers at a budget of {budget}"
         for head in range(_HEADS):
             alone = data.kept(slice(head, head + 1), budget)
             mixes = mixes or [layer[0] for layer in alone] != [layer[head] for layer in kept]
-    return Findings(None if everything else wrong, everything, mixes)
+    return Findings(None if everything else wrong, everything, by_head and not everything, mixes)
 
 
 def _shares(policy: Policy) -> bool:

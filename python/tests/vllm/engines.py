@@ -19,6 +19,7 @@ LENGTHS = (200, 170, 150, 129, 64, 33, 96, 111)
 MOST = 256  # tokens of a request
 NEW = 48
 SMALL = 1 + 12  # blocks, the null block among them: three requests fit, until they grow
+SMALL_BY_HEAD = 1 + 13  # the same where heads have pages of their own
 SIZES = dict(
     hidden_size=128, intermediate_size=96, num_hidden_layers=3, num_attention_heads=8, num_key_value_heads=4,
     head_dim=32, vocab_size=300, max_position_embeddings=2048, pad_token_id=0, bos_token_id=1, eos_token_id=None,
@@ -28,24 +29,38 @@ EQUAL = {
     "snapkv", "snapkv-kvpress", "streaming_llm", "tova",
 }  # fmt: skip
 """The shipped policies that keep as many rows in every head."""
+BY_HEAD = {"adakv", "adakv-kvpress", "adakv-paper", "critical_adakv", "defensivekv"}
+"""Those that keep as many rows in every layer, shared out among its heads."""
+SERVED = EQUAL | BY_HEAD
 ACROSS_HEADS = {"criticalkv-kvpress", "kvec", "tova"}
-"""Of these, those in which a head's rows depend on other heads."""
+"""Of those with equal counts, those in which a head's rows depend on other heads."""
 
 
 @functools.cache
 def model():
     """A random model, its weights large enough that tokens differ; in transformers, and the
     folder that it is read from."""
-    torch.manual_seed(1)
     folder = tempfile.TemporaryDirectory()
-    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).eval()
+    return _make(folder.name), folder
+
+
+@contextlib.contextmanager
+def model_of(**sizes):
+    """Another model and its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield _make(folder, **sizes), folder
+
+
+def _make(folder, **sizes):
+    torch.manual_seed(1)
+    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**SIZES, **sizes})).eval()
     with torch.no_grad():
         for weight in llama.parameters():
             if weight.dim() == 2:
                 weight.mul_(3.0)
-    llama.save_pretrained(folder.name)
+    llama.save_pretrained(folder)
     llama.set_attn_implementation("kvc")
-    return llama, folder
+    return llama
 
 
 @functools.cache
@@ -54,9 +69,9 @@ def prompts():
     return [torch.randint(3, 300, (length,)).tolist() for length in LENGTHS]
 
 
-def answers(policy, budget=BUDGET, new=NEW, which=None):
+def answers(policy, budget=BUDGET, new=NEW, which=None, of=None):
     """What transformers answers, prompt by prompt; without a policy, what it answers from all."""
-    llama, _ = model()
+    llama = model()[0] if of is None else of
     out = []
     for prompt in prompts() if which is None else which:
         ids = torch.tensor([prompt])
@@ -106,9 +121,12 @@ class Engine:
 
     def held(self):
         """Prompts whose chunks layers hold, of an engine with one worker."""
+        return sum(len(layer._coming) for layer in self.layers())
+
+    def layers(self):
+        """What attends, layer by layer."""
         worker = self.core.model_executor.driver_worker.worker
-        layers = worker.vllm_config.compilation_config.static_forward_context.values()
-        return sum(len(layer.impl._coming) for layer in layers)
+        return [layer.impl for layer in worker.vllm_config.compilation_config.static_forward_context.values()]
 
 
 @contextlib.contextmanager
