@@ -9,7 +9,7 @@ torch.ops.kvc.
 """
 
 from ._version import __version__
-from .attend import append, attend
+from .attention import append, attend
 from .budget import Budget
 from .errors import (
     AlignmentError,

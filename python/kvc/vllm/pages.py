@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import torch
 
-from ..attend import append, attend
+from ..attention import append, attend
 from ..errors import InternalError
 from ..kept import Kept
 from ..view import CacheView
