@@ -29,6 +29,11 @@ class Eviction:
         names = sorted(layer_names, key=extract_layer_index)
         self._orders = {name: order for order, name in enumerate(names)}
         self._plans: dict[int, Plan] = {}
+        table = spec.options.table
+        self._table = None if table is None else torch.tensor(table, dtype=torch.float32)
+        counts = spec.options.counts
+        if counts is not None and counts.layers != len(names):
+            raise InternalError(f"a budget must be shared among {counts.layers} layers, got {len(names)} in a group")
 
     @property
     def queries(self) -> Any:
@@ -45,22 +50,28 @@ class Eviction:
         q: [queries, q_heads, d], the last ones; k, v: [tokens, kv_heads, d].
         """
         tokens, reads = len(k), self.policy.manifest.reads
-        rows = self.options.rows(tokens)
         plan = self._plan(tokens)
         kept = (plan.evict if self.options.by_head else plan.select)(
             None if q is None else q.transpose(0, 1)[None],
             k.transpose(0, 1)[None],
             v.transpose(0, 1)[None],
-            budget=rows,
+            budget=self.options.tokens(tokens),
             layer=self._orders[layer.layer_name],
             layers=len(self._orders),
             scale=layer.impl.scale,
             wo=layer.impl.output.weight() if "wo" in reads else None,
+            table=self._table,
             state=state,
         )
-        counts, wanted = kept.counts[0].tolist(), [rows] * self._kv_heads
-        if counts != wanted and not (self.options.by_head and sum(counts) == sum(wanted)):
-            what = f"{sum(wanted)} rows in the heads" if self.options.by_head else f"{rows} rows in every head"
+        counts, rows = kept.counts[0].tolist(), self.options.rows(tokens)
+        most = rows * self._kv_heads
+        if self.options.counts is not None:
+            good, what = sum(counts) <= most, f"at most {most} rows in the heads"
+        elif self.options.by_head:
+            good, what = sum(counts) == most, f"{most} rows in the heads"
+        else:
+            good, what = counts == [rows] * self._kv_heads, f"{rows} rows in every head"
+        if not good:
             raise InternalError(f"policy {self.policy.name!r} must keep {what} of {layer.layer_name}, got {counts}")
         return kept
 

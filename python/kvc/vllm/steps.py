@@ -135,7 +135,7 @@ class KvcBuilder(CPUAttentionMetadataBuilder):  # type: ignore[misc]
             place = options.place(prompt, self.block_size) if prompt else Geometry.of(0, 0, self.block_size)
             held = blocks[: -(-length // self.block_size)].tolist()
             kept = held[place.first // self.block_size :]
-            if not place.gone:
+            if not prompt or not options.evicts(prompt):
                 spans.append(_Span(first, last, length, blocks, step.slot_mapping[first:last]))
             elif done >= prompt:
                 if options.by_head:

@@ -19,7 +19,7 @@ LENGTHS = (200, 170, 150, 129, 64, 33, 96, 111)
 MOST = 256  # tokens of a request
 NEW = 48
 SMALL = 1 + 12  # blocks, the null block among them: three requests fit, until they grow
-SMALL_BY_HEAD = 1 + 13  # the same where heads have pages of their own
+SMALL_BY_HEAD = 1 + 15  # the same where heads have pages of their own
 SIZES = dict(
     hidden_size=128, intermediate_size=96, num_hidden_layers=3, num_attention_heads=8, num_key_value_heads=4,
     head_dim=32, vocab_size=300, max_position_embeddings=2048, pad_token_id=0, bos_token_id=1, eos_token_id=None,
@@ -31,7 +31,11 @@ EQUAL = {
 """The shipped policies that keep as many rows in every head."""
 BY_HEAD = {"adakv", "adakv-kvpress", "adakv-paper", "critical_adakv", "defensivekv"}
 """Those that keep as many rows in every layer, shared out among its heads."""
-SERVED = EQUAL | BY_HEAD
+BY_LAYER = {"ada_pyramidkv", "critical_headkv", "headkv", "pyramidkv", "pyramidkv-author"}
+"""Those whose layers keep different numbers of rows, which follow from lengths, budget and table."""
+SERVED = EQUAL | BY_HEAD | BY_LAYER
+TABLE = [[1 + (3 * layer + head) % 7 for head in range(8)] for layer in range(3)]
+"""Importance of heads."""
 ACROSS_HEADS = {"criticalkv-kvpress", "kvec", "tova"}
 """Of those with equal counts, those in which a head's rows depend on other heads."""
 
@@ -75,7 +79,7 @@ def answers(policy, budget=BUDGET, new=NEW, which=None, of=None):
     out = []
     for prompt in prompts() if which is None else which:
         ids = torch.tensor([prompt])
-        cache = None if policy is None else KvcCache(llama, policy, budget)
+        cache = None if policy is None else KvcCache(llama, policy, budget, table=torch.tensor(TABLE).float())
         with torch.no_grad():
             tokens = llama.generate(
                 ids, attention_mask=torch.ones_like(ids), past_key_values=cache, max_new_tokens=new, do_sample=False
@@ -133,6 +137,8 @@ class Engine:
 def engine(policy=None, budget=BUDGET, *, workers=1, params=None, **more):
     """An engine that evicts; without a policy, a stock one."""
     kvc = {"policy": policy, "budget": budget, **({"params": params} if params else {})}
+    if policy is not None and "headkv" in policy:
+        kvc["table"] = TABLE
     cores = [CORES[rank % len(CORES)] for rank in range(workers)]
     os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, cores)) if workers > 1 else "auto"
     options = dict(

@@ -7,7 +7,7 @@ from kvc.vllm.geometry import Geometry
 from kvc.vllm.options import Options
 
 from ..support import Case
-from .engines import BLOCK, BUDGET, SMALL, SMALL_BY_HEAD, answers, engine, prompts
+from .engines import BLOCK, BUDGET, BY_HEAD, SMALL, SMALL_BY_HEAD, answers, engine, prompts
 
 
 class TestBlocks(Case):
@@ -39,34 +39,43 @@ class TestBlocks(Case):
 
     def test_by_head(self):
         # A layer's rows are shared out among its heads, in pages of one head's rows.
-        for policy, budget in (("adakv", BUDGET), ("critical_adakv", 0.25)):
+        for policy, budget in (("adakv", BUDGET), ("critical_adakv", 0.25), ("headkv", BUDGET), ("pyramidkv", 0.25)):
             with self.subTest(policy), engine(policy, budget) as ours:
+                uneven = 0
                 for number, prompt in enumerate(prompts()):
                     tokens = len(prompt)
-                    rows = min(tokens, budget if budget >= 1 else tokens // 4)
+                    rows = share = min(tokens, budget if budget >= 1 else tokens // 4)
                     self.start(ours, number, str(number))
                     self.steps(ours)
                     self.assertEqual(ours.blocks_in_use(), -(-tokens // BLOCK))
                     for new in range(1, 39):
                         self.steps(ours)
                         used = ours.blocks_in_use()
+                        if share < tokens:
+                            kept, differ = self.look_at_pages(ours, new, used)
+                            uneven += differ
+                            # The layer that keeps most decides.
+                            rows = -(-max(kept) // 4)
+                            if policy in BY_HEAD:
+                                self.assertEqual(kept, [4 * share] * 3)
                         place = Geometry.of(tokens, rows, BLOCK, by_head=True)
                         self.assertEqual(used, -(-(tokens + new) // BLOCK) - place.first // BLOCK)
                         # What rows and tokens need, with less than a page free in each head.
                         self.assertLessEqual(used - -(-(rows + place.page_rows - 1 + new) // BLOCK), 1)
-                        if rows < tokens:
-                            self.look_at_pages(ours, rows, new, used)
                     self.steps(ours)
                     self.assertEqual(ours.blocks_in_use(), 0)
+                # Where windows leave room for more than themselves.
+                self.assertGreater(uneven, 38)
 
-    def look_at_pages(self, ours, rows, new, used):
-        """Of the request that was last evicted from."""
-        uneven = False
+    def look_at_pages(self, ours, new, used):
+        """Of the request that was last evicted from: what layers kept of its prompt, and whether heads
+        and layers have different numbers of rows."""
+        kept, every = [], []
         for layer in ours.layers():
             pages = list(layer._pages.values())[-1]
             counts = pages._counts[0].tolist()
-            self.assertEqual(sum(counts), len(counts) * (rows + new))
-            uneven = uneven or len(set(counts)) > 1
+            kept.append(sum(counts) - len(counts) * new)
+            every += counts
             self.assertEqual(len(pages.blocks), used)
             owned = [page for head, n in enumerate(pages._pages_of) for page in pages._table[0, head, :n].tolist()]
             self.assertEqual(len(set(owned)), len(owned))
@@ -75,7 +84,7 @@ class TestBlocks(Case):
             self.assertLessEqual({page // in_block for page in owned}, set(pages.blocks))
             half = BLOCK // pages._page_rows
             self.assertTrue(all(page // half % 2 == 0 for page in owned))
-        self.assertTrue(uneven)
+        return kept, len(set(every)) > 1
 
     def test_in_chunks(self):
         # None goes back before the last chunk.

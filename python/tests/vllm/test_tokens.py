@@ -11,6 +11,7 @@ from .engines import (
     ACROSS_HEADS,
     BUDGET,
     BY_HEAD,
+    BY_LAYER,
     EQUAL,
     NEW,
     SERVED,
@@ -28,7 +29,7 @@ class TestTokens(Case):
         """One request, and eight at once; with chunks and without; where there is room, and
         where there is not."""
         wanted = answers(policy)
-        blocks = SMALL_BY_HEAD if policy in BY_HEAD else SMALL
+        blocks = SMALL if policy in EQUAL else SMALL_BY_HEAD
         with engine(policy, workers=workers, num_gpu_blocks_override=blocks) as small:
             one = [answer for prompt in prompts()[:2] for answer in small.answers([prompt])]
             self.assertEqual(one, wanted[:2], "one request")
@@ -87,7 +88,7 @@ class TestTokens(Case):
         # No block goes back, and heads share those of the prompt to the last row.
         torch.manual_seed(3)
         some = [torch.randint(3, 300, (95 + more,)).tolist() for more in (1, 2, 3, 4, 7, 8, 33)]
-        for policy in ("snapkv", "adakv"):
+        for policy in ("snapkv", "adakv", "pyramidkv"):
             wanted = answers(policy, 95, which=some)
             with self.subTest(policy), engine(policy, 95) as ours:
                 self.assertEqual(ours.answers(some), wanted)
@@ -140,7 +141,7 @@ class TestPolicies(Case):
     def test_each_is_known(self):
         # A new policy is put on the list, or is refused (`test_refused`).
         self.assertLess(SERVED, set(kvc.policies()))
-        self.assertTrue(EQUAL.isdisjoint(BY_HEAD))
+        self.assertEqual(len(SERVED), len(EQUAL) + len(BY_HEAD) + len(BY_LAYER))
         self.assertLess(ACROSS_HEADS, EQUAL)
         self.assertGreater(BUDGET, 64)
 
