@@ -9,6 +9,7 @@ torch.ops.kvc.
 """
 
 from ._version import __version__
+from .attention import append, attend
 from .budget import Budget
 from .errors import (
     AlignmentError,
@@ -28,12 +29,14 @@ from .kept import Head, Kept, Members
 from .manifest import Manifest, Variant
 from .plan import Plan
 from .policy import Policy, compile, load, policies
+from .view import CacheView
 
 __all__ = [
     "AlignmentError",
     "ArgumentError",
     "ArtifactError",
     "Budget",
+    "CacheView",
     "CompileError",
     "DataWarning",
     "DriverError",
@@ -51,6 +54,8 @@ __all__ = [
     "Variant",
     "VersionError",
     "__version__",
+    "append",
+    "attend",
     "compile",
     "load",
     "policies",

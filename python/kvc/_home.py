@@ -2,12 +2,14 @@
 
 A *home* is a folder that holds them: the prefix of an installation, or a build folder. The
 environment variable KVC_HOME names one and then is the only one; a missing part is an error
-and never taken from elsewhere. Without it: a folder of the package's own, where a wheel may
-carry them, then the home of the kvc-opt that PATH finds.
+and never taken from elsewhere. Without it: a folder of the package's own, where its wheel has
+library and policies; the package kvc_compiler, whose wheel has the compiler (tools/wheels); then
+the home of the kvc-opt that PATH finds.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sysconfig
@@ -26,6 +28,9 @@ def _homes() -> Iterator[Path]:
         yield Path(named)
         return
     yield Path(__file__).parent / "native"
+    beside = importlib.util.find_spec("kvc_compiler")
+    if beside is not None and beside.origin:
+        yield Path(beside.origin).parent
     found = shutil.which(_COMPILER)
     if found:
         yield Path(os.path.realpath(found)).parent.parent

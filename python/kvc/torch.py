@@ -6,6 +6,7 @@ nothing is allocated, no size is read back, and a compiled model calls them with
 
     kvc::select(int plan, ...)  which tokens stay
     kvc::evict(int plan, ...)   and their keys and values, packed
+    kvc::append, kvc::attend    a cache whose heads have rows of their own number (`Cache`)
 
 `plan` is a plan's number; `select` and `evict` of this module fill it in. Keep the plan for as
 long as what was compiled with it.
@@ -18,6 +19,7 @@ from typing import Any
 
 import torch
 
+from . import _torch_attend
 from ._check import whole
 from ._layer import LayerCall
 from .errors import ArgumentError, LimitError
@@ -36,6 +38,10 @@ _COMPACTED = "int slack, Tensor(k!) k_out, Tensor(l!) v_out, Tensor(m!) offsets"
 _DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 MaybeTensor = torch.Tensor | None
+
+Cache = _torch_attend.Cache
+append = _torch_attend.append
+attend = _torch_attend.attend
 
 
 @dataclass(frozen=True)

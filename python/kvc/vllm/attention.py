@@ -21,7 +21,8 @@ from .blocks import KvcSpec
 from .eviction import Eviction
 from .model import Output
 from .options import Options
-from .steps import KvcBuilder, KvcMetadata, Part, Prompt
+from .pages import HeadPages
+from .steps import KvcBuilder, KvcMetadata, Later, Part, Prompt
 
 
 class KvcBackend(CPUAttentionBackend):  # type: ignore[misc]
@@ -74,6 +75,9 @@ class KvcAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._coming: dict[int, _Coming] = {}
+        self._pages: dict[int, HeadPages] = {}
+        """Of requests behind their eviction, by their first block, where heads keep different
+        numbers of rows."""
 
     def do_kv_cache_update(
         self,
@@ -86,9 +90,10 @@ class KvcAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
         """Called in front of `forward`, with slots that know of no eviction."""
         metadata = _metadata_of(layer)
         if isinstance(metadata, KvcMetadata):
-            if metadata.ahead is not None:
+            if not metadata.whole:
                 # What lies behind prompts goes where the prompts still are.
-                self._write(layer, key, value, kv_cache, metadata.ahead)
+                if metadata.ahead is not None:
+                    self._write(layer, key, value, kv_cache, metadata.ahead)
                 return
             slot_mapping = metadata.slot_mapping
         super().do_kv_cache_update(layer, key, value, kv_cache, slot_mapping)
@@ -108,17 +113,19 @@ class KvcAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
         if not isinstance(attn_metadata, KvcMetadata):
             return self._attend(layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs)
         ahead, behind = attn_metadata.ahead, attn_metadata.behind
-        if ahead is None:
+        if attn_metadata.whole:
             self._attend(layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs)
-        else:
+        elif ahead is not None:
             self._attend_part(layer, query, kv_cache, ahead, output)
-        self._forget(attn_metadata.live, {prompt.key for prompt in attn_metadata.prompts})
+        self._forget(attn_metadata)
         for prompt in attn_metadata.prompts:
             assert attn_metadata.eviction is not None
             self._take_in(attn_metadata.eviction, layer, prompt, query, key, value, kv_cache)
         if behind is not None:
             self._write(layer, key, value, kv_cache, behind)
             self._attend_part(layer, query, kv_cache, behind, output)
+        for later in attn_metadata.later:
+            self._attend_later(layer, query, key, value, later, output)
         return output
 
     def _attend(self, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -133,6 +140,24 @@ class KvcAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
         none: Any = None
         self._attend(layer, query[part.tokens], none, none, kv_cache, part.metadata, out)
         output[part.tokens] = out
+
+    def _attend_later(
+        self,
+        layer: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        later: Later,
+        output: torch.Tensor,
+    ) -> None:
+        rows = slice(later.first, later.last)
+        pages = self._pages.get(later.held[0])
+        if pages is None or pages.length != later.position:
+            raise InternalError(
+                f"what a prompt kept must be followed by the token at {later.position}, "
+                f"got {pages.length if pages else 'none'} in {layer.layer_name}"
+            )
+        pages.attend(query[rows], key[rows], value[rows], later.held, self.scale, output[rows])
 
     def _write(self, layer: Any, key: torch.Tensor, value: torch.Tensor, kv_cache: torch.Tensor, part: Part) -> None:
         super().do_kv_cache_update(layer, key[part.tokens], value[part.tokens], kv_cache, part.slots)
@@ -168,14 +193,23 @@ class KvcAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
             self._coming[prompt.key] = _Coming(prompt.blocks, None if q is None else q.clone(), k.clone(), v.clone())
             return
         kept = eviction.kept(layer, q, k, v, prompt.state)
-        index = kept[:, :, None].expand(-1, -1, k.shape[2])
+        if prompt.slots is None:
+            assert prompt.place is not None
+            self._pages[prompt.held[0]] = HeadPages(kept, prompt.length, prompt.held, prompt.place.page_rows, kv_cache)
+            return
+        index = kept.indices[0, :, : len(prompt.slots)].long().T[:, :, None].expand(-1, -1, k.shape[2])
         super().do_kv_cache_update(layer, k.gather(0, index), v.gather(0, index), kv_cache, prompt.slots)
 
-    def _forget(self, live: frozenset[int], coming: set[int]) -> None:
-        """Prompts that were preempted or aborted: others have blocks of theirs by now."""
+    def _forget(self, metadata: KvcMetadata) -> None:
+        """Requests that ended, or were preempted or aborted: others have blocks of theirs by now."""
+        coming = {prompt.key for prompt in metadata.prompts}
         for key, prompt in list(self._coming.items()):
-            if key not in coming and not prompt.blocks.isdisjoint(live):
+            if key not in coming and not prompt.blocks.isdisjoint(metadata.live):
                 del self._coming[key]
+        evicted = {later.held[0] for later in metadata.later}
+        for key, pages in list(self._pages.items()):
+            if key not in evicted and not metadata.live.isdisjoint(pages.blocks):
+                del self._pages[key]
 
 
 def _metadata_of(layer: Any) -> Any:

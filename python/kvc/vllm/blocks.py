@@ -10,7 +10,6 @@ from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
 from ..errors import UnsupportedError
-from .geometry import Geometry
 from .options import Options
 
 
@@ -64,8 +63,7 @@ class KvcManager(FullAttentionManager):  # type: ignore[misc]
         if processed_computed_tokens < num_prompt_tokens:
             return
         self._prompts[request_id] = num_prompt_tokens
-        rows = self.kv_cache_spec.options.rows(num_prompt_tokens)
-        place = Geometry.of(num_prompt_tokens, rows, self.block_size)
+        place = self.kv_cache_spec.options.place(num_prompt_tokens, self.block_size)
         self._remove_blocks_in_range(request_id, 0, place.first // self.block_size)
 
     def pop_blocks_for_free(self, request_id: str) -> list[Any]:

@@ -34,6 +34,8 @@ def look_at(module: torch.nn.Module, name: str, submodule: torch.nn.Module | Non
         options,
         head_dim=layer.head_size,
         group=layer.num_heads // layer.num_kv_heads,
+        kv_heads=layer.num_kv_heads,
+        layers=config.model_config.get_num_layers(config.parallel_config),
         dtype=layer.kv_cache_torch_dtype,
         workers=config.parallel_config.tensor_parallel_size,
     )

@@ -7,6 +7,9 @@ attention the moved length, block table and slots, and says which prompts come t
 A step may have both sides of a prompt's end: a request that was preempted comes back with its
 prompt and the tokens that were decoded from it. These saw what the policy has kept, so they
 must again: such a step is attended in two parts, up to the end of prompts, and behind it.
+
+Where heads keep different numbers of rows vLLM's kernels cannot attend to what is behind an
+eviction: these tokens are for `pages`, request by request, and the rest of the step is a part.
 """
 
 from __future__ import annotations
@@ -42,8 +45,11 @@ class Prompt:
     """Tokens of the prompt before them."""
     length: int
     """Of the whole prompt."""
+    place: Geometry | None = None
     slots: torch.Tensor | None = None
-    """Where kept rows go: given where the prompt ends in this step, and loses rows."""
+    """Where kept rows go: given where the prompt ends in this step; not where it is `by_head`."""
+    held: list[int] = field(default_factory=list)
+    """Blocks that the request holds behind the eviction, in order."""
     state: torch.Tensor | None = None
     """What layers leave for those that follow."""
 
@@ -62,16 +68,31 @@ class Part:
 
 
 @dataclass
+class Later:
+    """Tokens behind a prompt whose heads keep different numbers of rows."""
+
+    first: int
+    last: int
+    """Rows of the step's queries, keys and values."""
+    position: int
+    """Of the first of them."""
+    held: list[int]
+    """Blocks that the request holds, in order; the first is its name."""
+
+
+@dataclass
 class KvcMetadata(CPUAttentionMetadata):  # type: ignore[misc]
-    """Of a step; the base class is what all tokens attend by, where there is no `behind`."""
+    """Of a step; the base class is what all tokens attend by, where it is `whole`."""
 
     eviction: Eviction | None = None
     prompts: list[Prompt] = field(default_factory=list)
     live: frozenset[int] = frozenset()
     """All blocks of the step's requests."""
+    whole: bool = True
     ahead: Part | None = None
     behind: Part | None = None
     """Tokens behind the end of a prompt that ends in this step, and all others."""
+    later: list[Later] = field(default_factory=list)
 
 
 @dataclass
@@ -101,43 +122,52 @@ class KvcBuilder(CPUAttentionMetadataBuilder):  # type: ignore[misc]
             raise InternalError("vLLM must say how long prompts are, got none")
         starts = step.query_start_loc_cpu.tolist()
         lengths, prompts = step.seq_lens.tolist(), step.rswa_prefix_lens.tolist()
+        options = self._eviction.options
         spans: list[_Span] = []
         late: list[_Span] = []
+        later: list[Later] = []
         ending: list[Prompt] = []
         live: set[int] = set()
         for number in range(step.num_reqs):
             first, last = starts[number], starts[number + 1]
             blocks, length, prompt = step.block_table_tensor[number], lengths[number], prompts[number]
             done = length - (last - first)
-            rows = self._eviction.rows(prompt) if prompt else 0
-            place = Geometry.of(prompt, rows, self.block_size)
+            place = options.place(prompt, self.block_size) if prompt else Geometry.of(0, 0, self.block_size)
             held = blocks[: -(-length // self.block_size)].tolist()
-            if not place.gone:
+            kept = held[place.first // self.block_size :]
+            if not prompt or not options.evicts(prompt):
                 spans.append(_Span(first, last, length, blocks, step.slot_mapping[first:last]))
             elif done >= prompt:
-                spans.append(self._moved(first, last, done, length, blocks, place))
-                held = held[place.first // self.block_size :]
+                if options.by_head:
+                    later.append(Later(first, last, done, kept))
+                else:
+                    spans.append(self._moved(first, last, done, length, blocks, place))
+                held = kept
             else:
                 end = min(last, first + prompt - done)
                 spans.append(_Span(first, end, min(length, prompt), blocks, step.slot_mapping[first:end]))
                 coming = Prompt(held[0], frozenset(held), first, end, done, prompt)
                 if coming.ends:
-                    coming.slots = self._slots(blocks, place.first, rows)
+                    coming.place, coming.held = place, kept
                     coming.state = self._eviction.state(prompt)
+                    if not options.by_head:
+                        coming.slots = self._slots(blocks, place.first, prompt - place.gone)
                 ending.append(coming)
-                if end < last:
+                if end < last and options.by_head:
+                    later.append(Later(end, last, prompt, kept))
+                elif end < last:
                     late.append(self._moved(end, last, prompt, length, blocks, place))
             live.update(held)
         everything: Any
-        if not late:
-            everything = self._metadata(spans, step)
-            whole = KvcMetadata(**{f.name: getattr(everything, f.name) for f in fields(CPUAttentionMetadata)})
-        else:
-            everything = super().build(common_prefix_len, step, fast_build)
-            whole = KvcMetadata(**{f.name: getattr(everything, f.name) for f in fields(CPUAttentionMetadata)})
-            whole.ahead, whole.behind = self._part(spans, step), self._part(late, step)
-        whole.eviction, whole.prompts, whole.live = self._eviction, ending, frozenset(live)
-        return whole
+        whole = not late and not later
+        everything = self._metadata(spans, step) if whole else super().build(common_prefix_len, step, fast_build)
+        metadata = KvcMetadata(**{f.name: getattr(everything, f.name) for f in fields(CPUAttentionMetadata)})
+        if not whole:
+            metadata.ahead = self._part(spans, step) if spans else None
+            metadata.behind = self._part(late, step) if late else None
+        metadata.whole, metadata.later = whole, later
+        metadata.eviction, metadata.prompts, metadata.live = self._eviction, ending, frozenset(live)
+        return metadata
 
     def _slots(self, blocks: torch.Tensor, first: int, count: int) -> torch.Tensor:
         """Of the request's rows from `first` on, as the cache counts slots."""

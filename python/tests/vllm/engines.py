@@ -19,6 +19,7 @@ LENGTHS = (200, 170, 150, 129, 64, 33, 96, 111)
 MOST = 256  # tokens of a request
 NEW = 48
 SMALL = 1 + 12  # blocks, the null block among them: three requests fit, until they grow
+SMALL_BY_HEAD = 1 + 15  # the same where heads have pages of their own
 SIZES = dict(
     hidden_size=128, intermediate_size=96, num_hidden_layers=3, num_attention_heads=8, num_key_value_heads=4,
     head_dim=32, vocab_size=300, max_position_embeddings=2048, pad_token_id=0, bos_token_id=1, eos_token_id=None,
@@ -28,24 +29,42 @@ EQUAL = {
     "snapkv", "snapkv-kvpress", "streaming_llm", "tova",
 }  # fmt: skip
 """The shipped policies that keep as many rows in every head."""
+BY_HEAD = {"adakv", "adakv-kvpress", "adakv-paper", "critical_adakv", "defensivekv"}
+"""Those that keep as many rows in every layer, shared out among its heads."""
+BY_LAYER = {"ada_pyramidkv", "critical_headkv", "headkv", "pyramidkv", "pyramidkv-author"}
+"""Those whose layers keep different numbers of rows, which follow from lengths, budget and table."""
+SERVED = EQUAL | BY_HEAD | BY_LAYER
+TABLE = [[1 + (3 * layer + head) % 7 for head in range(8)] for layer in range(3)]
+"""Importance of heads."""
 ACROSS_HEADS = {"criticalkv-kvpress", "kvec", "tova"}
-"""Of these, those in which a head's rows depend on other heads."""
+"""Of those with equal counts, those in which a head's rows depend on other heads."""
 
 
 @functools.cache
 def model():
     """A random model, its weights large enough that tokens differ; in transformers, and the
     folder that it is read from."""
-    torch.manual_seed(1)
     folder = tempfile.TemporaryDirectory()
-    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).eval()
+    return _make(folder.name), folder
+
+
+@contextlib.contextmanager
+def model_of(**sizes):
+    """Another model and its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield _make(folder, **sizes), folder
+
+
+def _make(folder, **sizes):
+    torch.manual_seed(1)
+    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**SIZES, **sizes})).eval()
     with torch.no_grad():
         for weight in llama.parameters():
             if weight.dim() == 2:
                 weight.mul_(3.0)
-    llama.save_pretrained(folder.name)
+    llama.save_pretrained(folder)
     llama.set_attn_implementation("kvc")
-    return llama, folder
+    return llama
 
 
 @functools.cache
@@ -54,13 +73,13 @@ def prompts():
     return [torch.randint(3, 300, (length,)).tolist() for length in LENGTHS]
 
 
-def answers(policy, budget=BUDGET, new=NEW, which=None):
+def answers(policy, budget=BUDGET, new=NEW, which=None, of=None):
     """What transformers answers, prompt by prompt; without a policy, what it answers from all."""
-    llama, _ = model()
+    llama = model()[0] if of is None else of
     out = []
     for prompt in prompts() if which is None else which:
         ids = torch.tensor([prompt])
-        cache = None if policy is None else KvcCache(llama, policy, budget)
+        cache = None if policy is None else KvcCache(llama, policy, budget, table=torch.tensor(TABLE).float())
         with torch.no_grad():
             tokens = llama.generate(
                 ids, attention_mask=torch.ones_like(ids), past_key_values=cache, max_new_tokens=new, do_sample=False
@@ -106,15 +125,20 @@ class Engine:
 
     def held(self):
         """Prompts whose chunks layers hold, of an engine with one worker."""
+        return sum(len(layer._coming) for layer in self.layers())
+
+    def layers(self):
+        """What attends, layer by layer."""
         worker = self.core.model_executor.driver_worker.worker
-        layers = worker.vllm_config.compilation_config.static_forward_context.values()
-        return sum(len(layer.impl._coming) for layer in layers)
+        return [layer.impl for layer in worker.vllm_config.compilation_config.static_forward_context.values()]
 
 
 @contextlib.contextmanager
 def engine(policy=None, budget=BUDGET, *, workers=1, params=None, **more):
     """An engine that evicts; without a policy, a stock one."""
     kvc = {"policy": policy, "budget": budget, **({"params": params} if params else {})}
+    if policy is not None and "headkv" in policy:
+        kvc["table"] = TABLE
     cores = [CORES[rank % len(CORES)] for rank in range(workers)]
     os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, cores)) if workers > 1 else "auto"
     options = dict(

@@ -7,7 +7,7 @@ from kvc.vllm.geometry import Geometry
 from kvc.vllm.options import Options
 
 from ..support import Case
-from .engines import BLOCK, BUDGET, SMALL, answers, engine, prompts
+from .engines import BLOCK, BUDGET, BY_HEAD, SMALL, SMALL_BY_HEAD, answers, engine, prompts
 
 
 class TestBlocks(Case):
@@ -36,6 +36,55 @@ class TestBlocks(Case):
                         self.assertLessEqual(used - -(-(rows + new) // BLOCK), 1)
                     self.steps(ours)
                     self.assertEqual(ours.blocks_in_use(), 0)
+
+    def test_by_head(self):
+        # A layer's rows are shared out among its heads, in pages of one head's rows.
+        for policy, budget in (("adakv", BUDGET), ("critical_adakv", 0.25), ("headkv", BUDGET), ("pyramidkv", 0.25)):
+            with self.subTest(policy), engine(policy, budget) as ours:
+                uneven = 0
+                for number, prompt in enumerate(prompts()):
+                    tokens = len(prompt)
+                    rows = share = min(tokens, budget if budget >= 1 else tokens // 4)
+                    self.start(ours, number, str(number))
+                    self.steps(ours)
+                    self.assertEqual(ours.blocks_in_use(), -(-tokens // BLOCK))
+                    for new in range(1, 39):
+                        self.steps(ours)
+                        used = ours.blocks_in_use()
+                        if share < tokens:
+                            kept, differ = self.look_at_pages(ours, new, used)
+                            uneven += differ
+                            # The layer that keeps most decides.
+                            rows = -(-max(kept) // 4)
+                            if policy in BY_HEAD:
+                                self.assertEqual(kept, [4 * share] * 3)
+                        place = Geometry.of(tokens, rows, BLOCK, by_head=True)
+                        self.assertEqual(used, -(-(tokens + new) // BLOCK) - place.first // BLOCK)
+                        # What rows and tokens need, with less than a page free in each head.
+                        self.assertLessEqual(used - -(-(rows + place.page_rows - 1 + new) // BLOCK), 1)
+                    self.steps(ours)
+                    self.assertEqual(ours.blocks_in_use(), 0)
+                # Where windows leave room for more than themselves.
+                self.assertGreater(uneven, 38)
+
+    def look_at_pages(self, ours, new, used):
+        """Of the request that was last evicted from: what layers kept of its prompt, and whether heads
+        and layers have different numbers of rows."""
+        kept, every = [], []
+        for layer in ours.layers():
+            pages = list(layer._pages.values())[-1]
+            counts = pages._counts[0].tolist()
+            kept.append(sum(counts) - len(counts) * new)
+            every += counts
+            self.assertEqual(len(pages.blocks), used)
+            owned = [page for head, n in enumerate(pages._pages_of) for page in pages._table[0, head, :n].tolist()]
+            self.assertEqual(len(set(owned)), len(owned))
+            # Pages are keys' halves of blocks that the request holds.
+            in_block = 2 * len(counts) * BLOCK // pages._page_rows
+            self.assertLessEqual({page // in_block for page in owned}, set(pages.blocks))
+            half = BLOCK // pages._page_rows
+            self.assertTrue(all(page // half % 2 == 0 for page in owned))
+        return kept, len(set(every)) > 1
 
     def test_in_chunks(self):
         # None goes back before the last chunk.
@@ -77,17 +126,21 @@ class TestBlocks(Case):
     def test_aborted(self):
         # A prompt that is dropped between its chunks leaves nothing: neither blocks, nor what
         # was held of it once its blocks are somebody else's.
-        wanted = answers("snapkv")
-        with engine("snapkv", num_gpu_blocks_override=SMALL) as ours:
-            with ours.chunks(48):
-                for number in (0, 3):
-                    self.start(ours, number, f"dropped {number}")
-                    self.steps(ours, 2)
-                    ours.llm.llm_engine.abort_request([f"dropped {number}"])
-                    self.steps(ours)
-                self.assertEqual(ours.blocks_in_use(), 0)
-                self.assertEqual(ours.answers(), wanted)
-            self.assertEqual(ours.held(), 0)
+        for policy, blocks in (("snapkv", SMALL), ("adakv", SMALL_BY_HEAD)):
+            wanted = answers(policy)
+            with self.subTest(policy), engine(policy, num_gpu_blocks_override=blocks) as ours:
+                with ours.chunks(48):
+                    # Between chunks, and behind the eviction.
+                    for number, steps in ((0, 2), (3, 2), (1, 6)):
+                        self.start(ours, number, f"dropped {number}")
+                        self.steps(ours, steps)
+                        ours.llm.llm_engine.abort_request([f"dropped {number}"])
+                        self.steps(ours)
+                    self.assertEqual(ours.blocks_in_use(), 0)
+                    self.assertEqual(ours.answers(), wanted)
+                self.assertEqual(ours.held(), 0)
+                # Of the eight at most one for each block is left, until its block is used again.
+                self.assertLessEqual(max(len(layer._pages) for layer in ours.layers()), blocks)
 
 
 class TestGeometry(Case):
@@ -100,7 +153,26 @@ class TestGeometry(Case):
                 self.assertLessEqual(place.first + rows, tokens)
                 self.assertEqual(place.slot(tokens), place.first + rows)
                 self.assertLess(tokens - rows - place.first, 32)
-        self.assertEqual(Geometry.of(200, 70, 32), (130, 128))
+        self.assertEqual(Geometry.of(200, 70, 32), (130, 128, 1))
+
+    def test_pages_of_heads(self):
+        # However rows are shared out among heads, their pages fit what is not given back.
+        for heads in (1, 2, 3, 8):
+            for tokens in range(2, 130):
+                for rows in range(1, tokens):
+                    place = Geometry.of(tokens, rows, 32, by_head=True)
+                    self.assertEqual(place.first % 32, 0)
+                    self.assertEqual(32 % place.page_rows, 0)
+                    self.assertLess(tokens - rows - place.first, 32 + 8)
+                    for new in (0, 1, 31, 32):
+                        room = heads * (-(-(tokens + new) // 32) * 32 - place.first)
+                        # Worst: the last page of every head but one has a single row.
+                        worst = heads * (rows + new) + heads * (place.page_rows - 1)
+                        self.assertLessEqual(worst, room)
+        self.assertEqual(Geometry.of(200, 70, 32, by_head=True), (130, 96, 8))
+        self.assertEqual(
+            [Geometry.of(70 + n, 70, 32, by_head=True).page_rows for n in (0, 1, 2, 3, 6, 7)], [1, 2, 2, 4, 4, 8]
+        )
 
     def test_rows(self):
         self.assertEqual([Options("p", 70).rows(tokens) for tokens in (1, 70, 71)], [1, 70, 70])

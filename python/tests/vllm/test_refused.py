@@ -15,7 +15,7 @@ from kvc.vllm.options import Options
 from kvc.vllm.policies import accept
 
 from ..support import Case, environment
-from .engines import ACROSS_HEADS, BUDGET, EQUAL, SIZES, engine, model
+from .engines import ACROSS_HEADS, BUDGET, BY_LAYER, EQUAL, SERVED, SIZES, TABLE, engine, model
 
 _ENGINE = "additional_config['kvc'] must be for an engine that it can compact, got "
 
@@ -48,38 +48,57 @@ class Refused(Case):
 
 
 class TestPolicies(Refused):
-    def accepted(self, policy, workers=1):
-        options = Options(policy, BUDGET)
-        return accept(options, head_dim=32, group=2, dtype=torch.float32, workers=workers)[1]
+    def accepted(self, policy, workers=1, table=TABLE):
+        options = Options(policy, BUDGET, table=table and tuple(map(tuple, table)))
+        kv_heads = 4 // workers
+        model = {"head_dim": 32, "group": 2, "kv_heads": kv_heads, "layers": 3, "dtype": torch.float32}
+        return accept(options, workers=workers, **model)[1]
 
     def test_uneven_counts(self):
         refused = {}
         for policy in sorted(kvc.policies()):
             with self.subTest(policy):
-                if policy in EQUAL:
-                    self.assertEqual(self.accepted(policy).keeps_all, policy == "full")
+                if policy in SERVED:
+                    options = self.accepted(policy)
+                    self.assertEqual(options.keeps_all, policy == "full")
+                    self.assertEqual(options.by_head, policy not in EQUAL)
+                    self.assertEqual(options.counts is not None, policy in BY_LAYER)
+                    self.assertEqual(options.table is not None, "headkv" in policy)
                     continue
                 with self.assertRaises(kvc.UnsupportedError) as caught:
                     self.accepted(policy)
                 line = refused[policy] = str(caught.exception)
                 self.assertNotIn("\n", line)
                 self.assertIn(repr(kvc.compile(policy, head_dim=32, group=2).name), line)
-        self.assertIn("must keep in all heads as many rows as the budget says, got 'adakv': [[", refused["adakv"])
-        self.assertIn("of 200 tokens in the heads of 3 layers at a budget of 40", refused["pyramidkv"])
+        # Its authors' rounding: a few rows more or less, as scores have it.
+        line = "in the heads of each layer as many rows as the lengths and the budget say, got 'adakv_author': [["
+        self.assertIn(line, refused["adakv-author"])
+        self.assertIn("of 200 tokens in the heads of 3 layers at a budget of 40", refused["adakv-author"])
         self.assertIn("must only drop rows, got 'ems', which merges them", refused["ems"])
-        self.assertIn("must not read the importance of heads, got 'headkv'", refused["headkv"])
-        with self.refused(kvc.UnsupportedError, refused["adakv"]):
-            self.start("adakv")
+        with self.refused(kvc.UnsupportedError, refused["adakv-author"]):
+            self.start("adakv-author")
+
+    def test_table(self):
+        line = (
+            "policy 'headkv' reads the importance of heads: additional_config['kvc']['table'] must be "
+            "[layers 3, q_heads 8], got {}"
+        )
+        for table, got in ((None, "None"), (TABLE[:2], "[2, 8]"), ([row[:4] for row in TABLE], "[3, 4]")):
+            with self.subTest(got), self.refused(kvc.ArgumentError, line.format(got)):
+                self.accepted("headkv", table=table)
+        with self.refused(kvc.ArgumentError, line.format("None")):
+            self.start("headkv", additional_config={"kvc": {"policy": "headkv", "budget": BUDGET}})
 
     def test_across_heads(self):
-        line = "a policy must rank each head by itself, got {!r}, which looks across heads, and 2 workers"
-        for policy in sorted(EQUAL):
+        line = "a policy must rank each head by itself, got {!r}, which {}, and 2 workers"
+        for policy in sorted(SERVED):
             with self.subTest(policy):
                 self.accepted(policy)
-                if policy not in ACROSS_HEADS:
+                if policy in EQUAL - ACROSS_HEADS:
                     self.accepted(policy, workers=2)
                     continue
-                with self.refused(kvc.UnsupportedError, line.format(policy.replace("-", "_"))):
+                what = "keeps more rows in some layers than in others" if policy[0] == "p" else "looks across heads"
+                with self.refused(kvc.UnsupportedError, line.format(policy.replace("-", "_"), what)):
                     self.accepted(policy, workers=2)
 
     def test_workers_of_their_own(self):
@@ -112,11 +131,16 @@ class TestOptions(Refused):
         for given, line in (
             ("snapkv", "additional_config['kvc'] must be a mapping, got str"),
             ({"policy": "snapkv"}, "additional_config['kvc'] must have 'budget', got ['policy']"),
-            ({"policy": "snapkv", "budget": 70, "window": 8}, "has policy, budget and params, got 'window'"),
+            ({"policy": "snapkv", "budget": 70, "window": 8}, "has policy, budget, params and table, got 'window'"),
             ({"policy": 3, "budget": 70}, "a policy must be a name, a file or a text, got 3"),
             ({"policy": "snapkv", "budget": 0}, "a budget must be a whole number of 1 to 2147483647, got 0"),
             ({"policy": "snapkv", "budget": 1.5}, "a share above 0 and up to 1, got 1.5"),
             ({"policy": "snapkv", "budget": 70, "params": [8]}, "params must be a mapping, got list"),
+            ({"policy": "headkv", "budget": 70, "table": 3}, "table must be [layers, q_heads] numbers, got 3"),
+            (
+                {"policy": "headkv", "budget": 70, "table": [[1], [1, 2]]},
+                "[layers, q_heads] numbers, got [[1], [1, 2]]",
+            ),
         ):
             with self.subTest(line), self.refused(kvc.ArgumentError, line):
                 with engine(additional_config={"kvc": given}):
