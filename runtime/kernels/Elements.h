@@ -112,16 +112,6 @@ template <typename E> E loadOne(const E *row, uint32_t i, uint32_t width) {
     return loaded(row + i);
   return {};
 }
-/// Elements [first, first + 8).
-template <typename E>
-Eight<E> loadEight(const E *row, uint32_t first, uint32_t width) {
-  if (width % 8 == 0 && first < width)
-    return *reinterpret_cast<const Eight<E> *>(row + first);
-  Eight<E> result;
-  for (uint32_t i = 0; i < 8; ++i)
-    result.at[i] = loadOne(row, first + i, width);
-  return result;
-}
 
 } // namespace kvc::gpu
 

@@ -56,32 +56,19 @@ public:
   template <typename E>
   void besides(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
-    const E *row = tile + lane % 8 * pitch + lane / 8 * 8;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(inBlock(row))
-                 : "memory");
+    loadMatrices(r, tile + lane % 8 * pitch + lane / 8 * 8);
   }
   /// A, 16 x 16: r is what mma takes.
   template <typename E>
   void stacked(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
-    const E *row = tile + lane % 16 * pitch + lane / 16 * 8;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(inBlock(row))
-                 : "memory");
+    loadMatrices(r, tile + lane % 16 * pitch + lane / 16 * 8);
   }
   /// B, stored by rows: 16 x 16; r[2 i], r[2 i + 1] are of columns [8 i, 8 i + 8).
   template <typename E>
   void transposed(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
-    const E *row = tile + lane % 16 * pitch + lane / 16 * 8;
-    asm volatile(
-        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-        : "r"(inBlock(row))
-        : "memory");
+    loadMatrices<true>(r, tile + lane % 16 * pitch + lane / 16 * 8);
   }
 
   /// c[4] += a[4 * Steps] * b[2 * Steps], the fragments of m16n8k16.
@@ -93,6 +80,22 @@ public:
   }
 
 private:
+  /// `row`: of matrix lane / 8, its row lane % 8.
+  template <bool transposed = false>
+  static void loadMatrices(uint32_t (&r)[4], const void *row) {
+    if constexpr (transposed)
+      asm volatile(
+          "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+          : "r"(inBlock(row))
+          : "memory");
+    else
+      asm volatile(
+          "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+          : "r"(inBlock(row))
+          : "memory");
+  }
   static uint32_t inBlock(const void *p) {
     return uint32_t(reinterpret_cast<uintptr_t>(
         (__attribute__((address_space(3))) const void *)p));
