@@ -11,7 +11,7 @@
 #include "executor/cuda/GpuQueries.h"
 #include "executor/cuda/GpuWeights.h"
 #include "executor/cuda/RopeTable.h"
-#include "runtime/kernels/AttentionParts.h"
+#include "runtime/kernels/AttentionState.h"
 
 #include <algorithm>
 #include <cmath>
@@ -173,10 +173,8 @@ private:
     uint32_t tokens = layer.tokens, d = config.headDim;
     Buffer out = elements(size_t(tokens) * config.qHeads * d);
     layer.lse = Buffer(queue, size_t(config.qHeads) * tokens * sizeof(float));
-    uint32_t width = 32; // that there are kernels for
     auto bytes = uint32_t(rt::dtypeBytes(queue.dtype));
-    while (width < d)
-      width *= 2;
+    uint32_t width = attentionWidth(d);
     uint32_t headRows = tokens * (config.qHeads / config.kvHeads);
     bool byKeys = headRows <= attentionRows(bytes, width, true);
     uint32_t blocks = ceilDiv(headRows, attentionRows(bytes, width, byKeys));
@@ -203,13 +201,10 @@ private:
     std::string type = "_TYPE_" + std::to_string(width);
     queue.launch("attend" + type + (byKeys ? "_keys" : "_rows"),
                  {blocks, config.kvHeads, args.splits},
-                 attentionWarps(bytes, width) * 32, args);
-    if (args.splits > 1) {
-      CombineArgs combine = {args.parts,    args.out, args.lse,   tokens,
-                             config.qHeads, d,        args.splits};
+                 attentionThreads(bytes, width), args);
+    if (args.splits > 1)
       queue.launch("combine" + type, {tokens * config.qHeads, 1, 1},
-                   partsThreads, combine);
-    }
+                   partsThreads, args);
     return out;
   }
 

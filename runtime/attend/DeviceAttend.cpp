@@ -6,7 +6,7 @@
 #include "runtime/base/DType.h"
 #include "runtime/cache/ViewArgs.h"
 #include "runtime/device/ViewKernels.h"
-#include "runtime/kernels/AttentionParts.h"
+#include "runtime/kernels/AttentionState.h"
 
 using namespace kvc;
 using namespace kvc::rt;

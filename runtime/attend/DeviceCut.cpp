@@ -4,7 +4,6 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
-#include "runtime/device/ViewKernels.h"
 #include "runtime/kernels/AttentionState.h"
 
 #include <algorithm>
@@ -17,15 +16,14 @@ static constexpr uint64_t enoughBlocks(bool byKeys) {
   return byKeys ? 1024 : 256;
 }
 static constexpr uint32_t fewestKeys = 256; // of a split
-static constexpr uint32_t warpThreads = 32;
 
 static uint64_t ceilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 DeviceCut::DeviceCut(const AttendCall &call) {
   const kvc_cache_view &view = call.cache.fields();
   auto bytes = uint32_t(dtypeBytes(view.dtype));
-  width = ViewKernels::widthOf(view.head_dim);
-  threads = gpu::attentionWarps(bytes, width) * warpThreads;
+  width = gpu::attentionWidth(view.head_dim);
+  threads = gpu::attentionThreads(bytes, width);
   uint64_t headRows = uint64_t(call.group) * call.args.queries;
   uint64_t heads = uint64_t(view.batch) * view.kv_heads;
   uint32_t few = gpu::attentionRows(bytes, width, true),
@@ -54,12 +52,12 @@ DeviceCut::DeviceCut(const AttendCall &call) {
   mostWorkspaceBytes = 0;
   if (call.mostKeys <= fewestKeys)
     return;
-  for (bool few : {true, false}) {
-    if (!few && byKeys)
+  for (bool keys : {true, false}) {
+    if (!keys && byKeys)
       break;
     uint64_t rowsOf =
-        std::min<uint64_t>(headRows, gpu::attentionRows(bytes, width, few));
-    uint64_t enough = enoughBlocks(few);
+        std::min<uint64_t>(headRows, gpu::attentionRows(bytes, width, keys));
+    uint64_t enough = enoughBlocks(keys);
     uint64_t whole = std::min(rows, enough / 2 * rowsOf);
     uint64_t most = std::min(enough * rowsOf + whole,
                              whole * ceilDiv(call.mostKeys, fewestKeys));

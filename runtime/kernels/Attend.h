@@ -29,21 +29,11 @@ public:
   /// many of the last rows are behind a query as there are queries behind it.
   void see(uint32_t firstQuery, uint32_t lastQuery) {
     whole = seenByAll(firstQuery);
+    end = a.view.members.rows ? size : seenByAll(lastQuery);
+    // And those behind it, as far as they are seen.
     int32_t last = positionOf(lastQuery);
-    if (a.view.members.rows || whole == size) {
-      end = size;
-    } else if (!a.view.positions.data) {
-      end = last < 0                    ? 0
-            : uint32_t(last) + 1 < size ? uint32_t(last) + 1
-                                        : size;
-    } else {
-      end =
-          seenByAll(lastQuery); // and those behind it, as far as they are seen
-      if (end < size && head.positionOf(end) <= last)
-        end = firstBehind(last, end + 1);
-    }
-    if (whole > end)
-      whole = end;
+    if (end < size && head.positionOf(end) <= last)
+      end = firstBehind(last, end + 1);
   }
   uint32_t whole = 0, end = 0;
   const bool aligned;
@@ -84,7 +74,7 @@ private:
   bool membersSound = true;
 
   uint32_t seenByAll(uint32_t query) const {
-    if (a.queries == 1 || (head.count && query + 1 == a.queries))
+    if (query + 1 == a.queries)
       return size; // positions are below T
     if (a.view.members.rows)
       return 0; // they are in no order
@@ -106,32 +96,26 @@ private:
   }
 };
 
-/// Where output rows go: row r of a KV head is query r / group of its query head
-/// r % group.
-class OutputRows {
+/// Where the rows of a KV head go: row r is query r / group of its query head r % group.
+template <typename E> class OutputRows {
 public:
   OutputRows(const AttendViewArgs &a, uint32_t s, uint32_t g)
       : a(a), s(s), g(g) {}
 
-  template <typename E>
-  void store(uint32_t row, uint32_t i, float sum, float weight) const {
+  void store(uint32_t row, uint32_t i, float value) const {
     char *to = a.out.data + s * a.out.batchStride +
                headOf(row) * a.out.headStride + row / a.group * a.out.rowStride;
-    float value = weight == 0 ? 0 : sum / weight; // it saw no row
     if (a.outFloat)
       gpu::store(reinterpret_cast<float *>(to) + i, value);
     else
       gpu::store(reinterpret_cast<E *>(to) + i, narrow<E>(value));
   }
-  void storeLse(const Simt &simt, uint32_t row, const RowState &state) const {
-    if (!a.lse)
-      return;
-    float lse = state.weight == 0 ? -__builtin_inff()
-                                  : state.most + simt.log2(state.weight);
-    a.lse[s * a.lseBatchStride + headOf(row) * a.lseHeadStride +
-          row / a.group] = a.lseBase2 ? lse : lse * ln2;
+  void storeLse(uint32_t row, float lse) const {
+    if (a.lse)
+      a.lse[s * a.lseBatchStride + headOf(row) * a.lseHeadStride +
+            row / a.group] = a.lseBase2 ? lse : lse * ln2;
   }
-  /// Of [batch, q_heads, queries, splits, d + 2]: sums, and their state.
+  /// Of [batch, q_heads, queries, splits, d + 2].
   float *part(uint32_t row, uint32_t split) const {
     uint64_t at =
         (uint64_t(s) * a.view.kvHeads * a.group + headOf(row)) * a.queries +
@@ -184,27 +168,8 @@ void attendView(const Simt &simt, const AttendViewArgs &a) {
   }
   sweep.run(keys, from, to, query, a.rowsAligned, a.scale);
 
-  struct Sink {
-    const Simt &simt;
-    OutputRows out;
-    uint32_t firstRow, split, d;
-    bool whole;
-    void value(uint32_t r, uint32_t i, float sum, const RowState &state) const {
-      if (whole)
-        out.store<E>(firstRow + r, i, sum, state.weight);
-      else
-        store(out.part(firstRow + r, split) + i, sum);
-    }
-    void row(uint32_t r, const RowState &state) const {
-      if (whole)
-        return out.storeLse(simt, firstRow + r, state);
-      float *part = out.part(firstRow + r, split);
-      store(part + d, state.most);
-      store(part + d + 1, state.weight);
-    }
-  };
-  sweep.finish(there, Sink{simt, OutputRows(a, view.s, view.g), firstRow, split,
-                           a.view.d, parts <= 1 || a.splits == 1});
+  sweep.finish(OutputRows<E>(a, view.s, view.g), firstRow, there,
+               parts > 1 && a.splits > 1, split);
 }
 
 /// The splits of one output row.
@@ -219,16 +184,8 @@ void addViewParts(const Simt &simt, const AttendViewArgs &a) {
   parts = parts < a.splits ? parts : a.splits;
   if (parts <= 1)
     return; // the sweep has stored it
-  struct Sink {
-    const Simt &simt;
-    OutputRows out;
-    uint32_t at;
-    void value(uint32_t i, float sum, const RowState &state) const {
-      out.store<E>(at, i, sum, state.weight);
-    }
-    void row(const RowState &state) const { out.storeLse(simt, at, state); }
-  } sink = {simt, OutputRows(a, view.s, view.g), row};
-  addParts(simt, shared, sink.out.part(row, 0), parts, a.view.d, sink);
+  addParts(simt, shared, OutputRows<E>(a, view.s, view.g), row, parts,
+           a.view.d);
 }
 
 } // namespace kvc::gpu

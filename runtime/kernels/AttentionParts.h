@@ -8,18 +8,15 @@
 
 namespace kvc::gpu {
 
-/// A block adds up the parts of an output row.
-constexpr uint32_t partsWarps = 4, partsThreads = partsWarps * warpSize;
-
 template <int D> struct PartsShared {
   float sums[partsWarps][D], weights[partsWarps];
 };
 
-/// `part` has [parts, d + 2]: sums of values, most, weight. Calls sink.value(i, sum,
-/// state) for each of d values and sink.row(state).
-template <int D, typename Sink>
-void addParts(const Simt &simt, PartsShared<D> &shared, const float *part,
-              uint32_t parts, uint32_t d, const Sink &sink) {
+/// A block adds up the parts of a row, and stores it. Output: AttentionState.h.
+template <int D, typename Output>
+void addParts(const Simt &simt, PartsShared<D> &shared, const Output &out,
+              uint32_t row, uint32_t parts, uint32_t d) {
+  const float *part = out.part(row, 0);
   uint32_t lane = simt.thread() % warpSize, warp = simt.thread() / warpSize;
   uint32_t pitch = d + 2;
   RowState all = {lowest, 0};
@@ -52,10 +49,10 @@ void addParts(const Simt &simt, PartsShared<D> &shared, const float *part,
     float value = 0;
     for (uint32_t w = 0; w < partsWarps; ++w)
       value += shared.sums[w][i];
-    sink.value(i, value, all);
+    out.store(row, i, all.mean(value));
   }
   if (simt.thread() == 0)
-    sink.row(all);
+    out.storeLse(row, all.most + simt.log2(all.weight));
 }
 
 } // namespace kvc::gpu

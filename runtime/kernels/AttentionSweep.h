@@ -63,9 +63,11 @@ public:
   void run(const Keys &keys, uint32_t from, uint32_t to,
            const QueryRow<E> (&query)[2], bool rowsAligned, float scale);
 
-  /// Calls sink.row(r, state) and sink.value(r, i, sum, state) for each of the block's
-  /// rows and d values, from threads that lie beside one another.
-  template <typename Sink> void finish(uint32_t rowsThere, Sink sink);
+  /// Stores the block's rows, which are `rowsThere` of a KV head from `firstRow` on, or,
+  /// where keys are split, what this split has of them. Output: AttentionState.h.
+  template <typename Output>
+  void finish(const Output &out, uint32_t firstRow, uint32_t rowsThere,
+              bool isPart, uint32_t split);
 
 private:
   const Simt &simt;
@@ -280,8 +282,10 @@ void AttentionSweep<E, D, byKeys>::softmax(float (&c)[Products::blocks][4],
 }
 
 template <typename E, int D, bool byKeys>
-template <typename Sink>
-void AttentionSweep<E, D, byKeys>::finish(uint32_t rowsThere, Sink sink) {
+template <typename Output>
+void AttentionSweep<E, D, byKeys>::finish(const Output &out, uint32_t firstRow,
+                                          uint32_t rowsThere, bool isPart,
+                                          uint32_t split) {
   // Eight rows begin eight banks apart: stores of two floats do not conflict.
   constexpr uint32_t pitch = D + 8;
   static_assert(sizeof(Tile) >= warps * 16 * pitch * sizeof(float));
@@ -325,11 +329,22 @@ void AttentionSweep<E, D, byKeys>::finish(uint32_t rowsThere, Sink sink) {
 #pragma unroll
       for (uint32_t w = 0; w < partners; ++w)
         sum += share[w] * sums[(w * 16 + r) * pitch + i];
-      if (i < d)
-        sink.value(r, i, sum, all);
+      if (i >= d)
+        continue;
+      if (isPart)
+        store(out.part(firstRow + r, split) + i, sum);
+      else
+        out.store(firstRow + r, i, all.mean(sum));
     }
-    if (lane == 0)
-      sink.row(r, all);
+    if (lane != 0)
+      continue;
+    if (isPart) {
+      float *part = out.part(firstRow + r, split);
+      store(part + d, all.most);
+      store(part + d + 1, all.weight);
+    } else {
+      out.storeLse(firstRow + r, all.most + simt.log2(all.weight));
+    }
   }
 }
 

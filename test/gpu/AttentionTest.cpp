@@ -4,7 +4,7 @@
 #include "runtime/base/DType.h"
 #include "executor/cuda/Queue.h"
 #include "executor/cuda/kernels/Args.h"
-#include "runtime/kernels/AttentionParts.h"
+#include "runtime/kernels/AttentionState.h"
 #include "executor/model/RaggedCache.h"
 #include "runtime/plan/Manifest.h"
 
@@ -138,9 +138,8 @@ void Attention::check(const Shape &s) {
   args.d = d;
   args.scale = float(1 / std::sqrt(double(d)));
   args.splits = s.splits;
-  uint32_t width = 32, bytes = uint32_t(rt::dtypeBytes(dtype));
-  while (width < d)
-    width *= 2;
+  auto bytes = uint32_t(rt::dtypeBytes(dtype));
+  uint32_t width = attentionWidth(d);
   std::string type = "_TYPE_" + std::to_string(width);
   bool few = s.tokens * s.group <= attentionRows(bytes, width, true);
   for (bool byKeys : {false, true}) {
@@ -150,13 +149,10 @@ void Attention::check(const Shape &s) {
         "attend" + type + (byKeys ? "_keys" : "_rows"),
         {ceilDiv(s.tokens * s.group, attentionRows(bytes, width, byKeys)),
          heads, s.splits},
-        attentionWarps(bytes, width) * 32, args);
-    if (s.splits > 1) {
-      CombineArgs combine = {args.parts, args.out, args.lse, s.tokens,
-                             qHeads,     d,        s.splits};
+        attentionThreads(bytes, width), args);
+    if (s.splits > 1)
       queue.launch("combine" + type, {s.tokens * qHeads, 1, 1}, partsThreads,
-                   combine);
-    }
+                   args);
     auto got = queue.downloadedAsFloat(out.data(), q.values.size());
     auto gotLse =
         queue.downloaded<float>(lse.data(), size_t(qHeads) * s.tokens);

@@ -83,7 +83,7 @@ struct CacheArgs {
 /// attend_E_D_rows and attend_E_D_keys (AttentionSweep's byKeys), D >= d, grid
 /// [ceil(T * G / attentionRows), Hkv, splits]: attention to the cache and, causally,
 /// to the tokens themselves. The rows of a KV head are its T queries times the G query
-/// heads of its group.
+/// heads of its group. Then combine_E_D, grid [T * Hq], if splits > 1.
 struct AttendArgs {
   const void *q;     // E [Hq, T, d]
   const void *k, *v; // E [Hkv, T, d]
@@ -94,14 +94,6 @@ struct AttendArgs {
   uint32_t tokens, qHeads, kvHeads, d;
   float scale;
   uint32_t splits; // of the keys
-};
-
-/// combine_E_D, grid [T * Hq]: the parts of a row.
-struct CombineArgs {
-  const float *parts; // as in AttendArgs
-  void *out;
-  float *lse;
-  uint32_t tokens, qHeads, d, splits;
 };
 
 /// Where the rows of a head begin: at[h] + plus[h] + extra, or h * stride +

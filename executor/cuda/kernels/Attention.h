@@ -53,6 +53,35 @@ private:
   uint32_t head, rows, members;
 };
 
+/// Where the rows of a KV head go: row r is token r / group of its query head r % group.
+template <typename E> class TokenRows {
+public:
+  TokenRows(const AttendArgs &a, uint32_t head)
+      : a(a), group(a.qHeads / a.kvHeads), head(head) {}
+
+  const E *query(uint32_t row) const {
+    return static_cast<const E *>(a.q) + at(row) * a.d;
+  }
+  void store(uint32_t row, uint32_t i, float value) const {
+    uint64_t to = uint64_t(row / group) * a.qHeads + head * group + row % group;
+    gpu::store(static_cast<E *>(a.out) + to * a.d + i, narrow<E>(value));
+  }
+  void storeLse(uint32_t row, float lse) const {
+    gpu::store(a.lse + at(row), lse * ln2);
+  }
+  float *part(uint32_t row, uint32_t split) const {
+    return a.parts + (at(row) * a.splits + split) * (a.d + 2);
+  }
+
+private:
+  const AttendArgs &a;
+  uint32_t group, head;
+
+  uint64_t at(uint32_t row) const { // [Hq, T]
+    return uint64_t(head * group + row % group) * a.tokens + row / group;
+  }
+};
+
 template <typename E, int D, bool byKeys>
 void attend(const Simt &simt, const AttendArgs &a) {
   using Sweep = AttentionSweep<E, D, byKeys>;
@@ -70,65 +99,25 @@ void attend(const Simt &simt, const AttendArgs &a) {
   uint32_t share = (tiles + a.splits - 1) / a.splits * Sweep::tileKeys;
   uint32_t from = split * share, to = from + share < end ? from + share : end;
 
+  TokenRows<E> out(a, head);
   Sweep sweep(simt, shared, a.d);
   QueryRow<E> query[2];
 #pragma unroll
   for (uint32_t i = 0; i < 2; ++i) {
     uint32_t row = sweep.row(i);
     row = firstRow + (row < there ? row : there - 1);
-    uint64_t at = uint64_t(head * group + row % group) * a.tokens + row / group;
-    query[i] = {static_cast<const E *>(a.q) + at * a.d, int32_t(row / group)};
+    query[i] = {out.query(row), int32_t(row / group)};
   }
   sweep.run(keys, from, to, query, keys.aligned, a.scale);
-
-  struct Sink {
-    const Simt &simt;
-    const AttendArgs &a;
-    uint32_t head, group, firstRow, split;
-    uint64_t at(uint32_t r) const { // [Hq, T]
-      uint32_t row = firstRow + r;
-      return uint64_t(head * group + row % group) * a.tokens + row / group;
-    }
-    float *part(uint32_t r) const {
-      return a.parts + (at(r) * a.splits + split) * (a.d + 2);
-    }
-    void value(uint32_t r, uint32_t i, float sum, const RowState &state) const {
-      uint64_t row = at(r), outRow = row % a.tokens * a.qHeads + row / a.tokens;
-      if (a.splits > 1)
-        store(part(r) + i, sum);
-      else
-        store(static_cast<E *>(a.out) + outRow * a.d + i,
-              narrow<E>(sum / state.weight));
-    }
-    void row(uint32_t r, const RowState &state) const {
-      if (a.splits > 1) {
-        store(part(r) + a.d, state.most);
-        store(part(r) + a.d + 1, state.weight);
-      } else {
-        store(a.lse + at(r), (state.most + simt.log2(state.weight)) * ln2);
-      }
-    }
-  };
-  sweep.finish(there, Sink{simt, a, head, group, firstRow, split});
+  sweep.finish(out, firstRow, there, a.splits > 1, split);
 }
 
 template <typename E, int D>
-void combine(const Simt &simt, const CombineArgs &a) {
+void combine(const Simt &simt, const AttendArgs &a) {
   KVC_SHARED(PartsShared<D>, shared, simt);
-  struct Sink {
-    const Simt &simt;
-    const CombineArgs &a;
-    uint64_t at; // [Hq, T]
-    void value(uint32_t i, float sum, const RowState &state) const {
-      uint64_t outRow = at % a.tokens * a.qHeads + at / a.tokens;
-      static_cast<E *>(a.out)[outRow * a.d + i] = narrow<E>(sum / state.weight);
-    }
-    void row(const RowState &state) const {
-      a.lse[at] = (state.most + simt.log2(state.weight)) * ln2;
-    }
-  } sink = {simt, a, simt.blockX()};
-  addParts(simt, shared, a.parts + sink.at * a.splits * (a.d + 2), a.splits,
-           a.d, sink);
+  uint32_t headRows = a.tokens * (a.qHeads / a.kvHeads);
+  addParts(simt, shared, TokenRows<E>(a, simt.blockX() / headRows),
+           simt.blockX() % headRows, a.splits, a.d);
 }
 
 } // namespace kvc::gpu

@@ -22,7 +22,7 @@ namespace kvc::gpu {
     (AttentionSweep<E, D, false>::Shared))                                     \
   X(attend_##suffix##_##D##_keys, (attend<E, D, true>), AttendArgs,            \
     (AttentionSweep<E, D, true>::Shared))                                      \
-  X(combine_##suffix##_##D, (combine<E, D>), CombineArgs, (PartsShared<D>))
+  X(combine_##suffix##_##D, (combine<E, D>), AttendArgs, (PartsShared<D>))
 #define KVC_KERNELS_OF_TYPE(X, suffix, E)                                      \
   X(embed_##suffix, (embed<E>), EmbedArgs, (NoShared))                         \
   X(rms_norm_##suffix, (rmsNorm<E>), RmsNormArgs, (RmsNormShared))             \
