@@ -6,16 +6,11 @@
 
 #include "executor/cuda/Ptx.h"
 
-#define KVC_EMBED(symbol, file)                                                \
-  asm(".pushsection .rodata\n" #symbol ":\n"                                   \
-      ".incbin \"" KVC_PTX_DIR "/" file "\"\n"                                 \
-      ".byte 0\n"                                                              \
-      ".popsection\n");                                                        \
-  extern "C" __attribute__((visibility("hidden"))) const char symbol[];
+#include "runtime/base/EmbedText.h"
 
-KVC_EMBED(kvc_ptx_f32, "kernels_f32.ptx")
-KVC_EMBED(kvc_ptx_f16, "kernels_f16.ptx")
-KVC_EMBED(kvc_ptx_bf16, "kernels_bf16.ptx")
+KVC_EMBED_TEXT(kvc_ptx_f32, KVC_PTX_DIR "/kernels_f32.ptx")
+KVC_EMBED_TEXT(kvc_ptx_f16, KVC_PTX_DIR "/kernels_f16.ptx")
+KVC_EMBED_TEXT(kvc_ptx_bf16, KVC_PTX_DIR "/kernels_bf16.ptx")
 
 const char *kvc::gpu::ptxOf(kvc_dtype dtype) {
   return dtype == KVC_F32   ? kvc_ptx_f32

@@ -4,7 +4,7 @@
 
 #include "runtime/base/Boundary.h"
 #include "runtime/base/DType.h"
-#include "runtime/device/ViewKernels.h"
+#include "runtime/device/Targets.h"
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ using namespace kvc::rt;
 
 AttendCall::AttendCall(const kvc_attend_args &given)
     : args(given), cache(given.cache) {
-  checkTarget(args.target);
+  checkTarget(args.target, "target");
   const kvc_cache_view &view = cache.fields();
   if (!args.q_heads || args.q_heads % view.kv_heads)
     throw fail(KVC_BAD_ARGUMENT,

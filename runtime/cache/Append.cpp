@@ -5,7 +5,7 @@
 #include "runtime/base/Boundary.h"
 #include "runtime/base/DType.h"
 #include "runtime/base/Half.h"
-#include "runtime/device/ViewKernels.h"
+#include "runtime/device/Targets.h"
 
 #include <cmath>
 #include <cstring>
@@ -73,7 +73,7 @@ static void appendTo(const CacheView &cache, const kvc_append_args &args,
 }
 
 void kvc::rt::append(const kvc_append_args &args) {
-  checkTarget(args.target);
+  checkTarget(args.target, "target");
   CacheView cache(args.cache);
   const kvc_cache_view &view = cache.fields();
   notNull(args.k.data, "k");

@@ -16,13 +16,17 @@ void kvc::rt::enableTarget(kvc_target_kind kind, DeviceFactory factory) {
   factories[kind] = factory;
 }
 
+void kvc::rt::checkTarget(const kvc_target_kind &target, const char *name) {
+  if (size_t(numberOf(target)) >= std::size(factories))
+    throw fail(KVC_BAD_ARGUMENT,
+               "{} must be 0 (host), 1 (CUDA) or 2 (PTX), got {}", name,
+               numberOf(target));
+}
+
 std::unique_ptr<Device> kvc::rt::openDevice(const kvc_artifact &artifact,
                                             std::span<const std::string> names,
                                             const kvc_target &target) {
-  if (size_t(numberOf(target.kind)) >= std::size(factories))
-    throw fail(KVC_BAD_ARGUMENT,
-               "target.kind must be 0 (host), 1 (CUDA) or 2 (PTX), got {}",
-               numberOf(target.kind));
+  checkTarget(target.kind, "target.kind");
   DeviceFactory factory = factories[target.kind];
   if (!factory)
     throw target.kind == KVC_HOST

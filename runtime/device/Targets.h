@@ -10,6 +10,9 @@ namespace kvc::rt {
 /// CUDA is always there; others are libraries beside the runtime, which say so.
 void enableTarget(kvc_target_kind kind, DeviceFactory factory);
 
+/// Throws Failure where it is none of the targets; `name`: of the field, for that.
+void checkTarget(const kvc_target_kind &target, const char *name);
+
 /// Throws Failure where the target is unknown or was not enabled.
 std::unique_ptr<Device> openDevice(const kvc_artifact &artifact,
                                    std::span<const std::string> names,

@@ -7,26 +7,24 @@
 
 #include "runtime/device/ViewKernels.h"
 
-#include "runtime/base/Boundary.h"
 #include "runtime/base/DType.h"
+#include "runtime/base/EmbedText.h"
+#include "runtime/base/Failure.h"
 #include "runtime/device/Targets.h"
+#include "runtime/kernels/AttentionState.h"
 
 #include <atomic>
 #include <mutex>
 
+using namespace kvc;
 using namespace kvc::rt;
 
-static constexpr uint32_t widths[] = {32, 64, 128, 256};
+static constexpr size_t widths = 4;
 
 #ifdef KVC_PTX_DIR
 #define KVC_EMBED(type, width)                                                 \
-  asm(".pushsection .rodata\n"                                                 \
-      "kvc_ptx_view_" #type "_" #width ":\n"                                   \
-      ".incbin \"" KVC_PTX_DIR "/view_" #type "_" #width ".ptx\"\n"            \
-      ".byte 0\n"                                                              \
-      ".popsection\n");                                                        \
-  extern "C" __attribute__((visibility("hidden")))                             \
-  const char kvc_ptx_view_##type##_##width[];
+  KVC_EMBED_TEXT(kvc_ptx_view_##type##_##width,                                \
+                 KVC_PTX_DIR "/view_" #type "_" #width ".ptx")
 #define KVC_EMBED_TYPE(type)                                                   \
   KVC_EMBED(type, 32)                                                          \
   KVC_EMBED(type, 64) KVC_EMBED(type, 128) KVC_EMBED(type, 256)
@@ -37,28 +35,15 @@ KVC_EMBED_TYPE(bf16)
 #define KVC_TEXTS(type)                                                        \
   {kvc_ptx_view_##type##_32, kvc_ptx_view_##type##_64,                         \
    kvc_ptx_view_##type##_128, kvc_ptx_view_##type##_256}
-static const char *const texts[3][std::size(widths)] = {
-    KVC_TEXTS(f32), KVC_TEXTS(f16), KVC_TEXTS(bf16)};
+static const char *const texts[3][widths] = {KVC_TEXTS(f32), KVC_TEXTS(f16),
+                                             KVC_TEXTS(bf16)};
 #else
-static const char *const texts[3][std::size(widths)] = {};
+static const char *const texts[3][widths] = {};
 #endif
 
-void kvc::rt::checkTarget(const kvc_target_kind &target) {
-  if (uint32_t(numberOf(target)) > KVC_PTX)
-    throw fail(KVC_BAD_ARGUMENT,
-               "target must be 0 (host), 1 (CUDA) or 2 (PTX), got {}",
-               numberOf(target));
-}
-
+/// Of [32, 64, 128, 256].
 static size_t widthIndex(uint32_t headDim) {
-  size_t i = 0;
-  while (widths[i] < headDim)
-    ++i;
-  return i;
-}
-
-uint32_t ViewKernels::widthOf(uint32_t headDim) {
-  return widths[widthIndex(headDim)];
+  return size_t(__builtin_ctz(gpu::attentionWidth(headDim) / 32));
 }
 
 static std::unique_ptr<Device> load(kvc_target_kind target, int device,
@@ -70,7 +55,7 @@ static std::unique_ptr<Device> load(kvc_target_kind target, int device,
                "GPUs: target must be 0 (host), got {}",
                int(target));
   auto named = [&](const char *name, const char *end = "") {
-    return formatted("{}_{}_{}{}", name, dtypeName(dtype), widths[width], end);
+    return formatted("{}_{}_{}{}", name, dtypeName(dtype), 32 << width, end);
   };
   const std::string names[] = {
       named("attend_view", "_rows"), named("attend_view", "_keys"),
@@ -94,8 +79,7 @@ const ViewKernels &ViewKernels::on(kvc_target_kind target, int device,
     throw fail(KVC_BAD_ARGUMENT, "device must be 0 to {}, got {}",
                mostDevices - 1, device);
   // They stay until the process ends, and longer than the driver's own end.
-  static std::atomic<const ViewKernels *> loaded[2][mostDevices][3]
-                                                [std::size(widths)];
+  static std::atomic<const ViewKernels *> loaded[2][mostDevices][3][widths];
   size_t width = widthIndex(headDim);
   auto &slot = loaded[target == KVC_PTX][device][dtype][width];
   if (const ViewKernels *kernels = slot.load(std::memory_order_acquire))

@@ -9,9 +9,6 @@
 
 namespace kvc::rt {
 
-/// Throws Failure where it is none of the targets.
-void checkTarget(const kvc_target_kind &target);
-
 /// The kernels of runtime/kernels for one element type and width of head dimensions,
 /// loaded once for each device of the process.
 class ViewKernels {
@@ -28,8 +25,6 @@ public:
   /// enabled, or there is no such device.
   static const ViewKernels &on(kvc_target_kind target, int device,
                                kvc_dtype dtype, uint32_t headDim);
-  /// Of the kernels that a head dimension runs on.
-  static uint32_t widthOf(uint32_t headDim);
 
   template <typename Args>
   void launch(Kernel kernel, std::array<uint32_t, 3> grid, uint32_t block,
