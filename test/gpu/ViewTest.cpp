@@ -129,8 +129,7 @@ TEST_P(View, AppendThenAttend) {
         expectSame(laid.read(), next);
         Call call(random, next, 4, n, n == 1 ? GetParam() : KVC_F32);
         attend(call, device);
-        expectRight(call, next,
-                    GetParam() == KVC_F32 ? 0 : spacing(GetParam()) / 2);
+        expectRight(call, next, weightRounding(GetParam()));
         now = next;
       }
     }
@@ -145,7 +144,7 @@ TEST_P(View, SplitsTheKeysOfLongHeads) {
   call.args.max_rows = 1500;
   OnDevice device(queue, laid);
   attend(call, device);
-  expectRight(call, cache, GetParam() == KVC_F32 ? 0 : spacing(GetParam()) / 2);
+  expectRight(call, cache, weightRounding(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, View, testing::Values(KVC_F32, KVC_F16, KVC_BF16),

@@ -14,12 +14,8 @@
 #include "test/matrix/Eviction.h"
 #include "test/matrix/GuardedDevice.h"
 #include "test/matrix/HeldRows.h"
+#include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -42,16 +38,12 @@ const Case cases[] = {
 };
 constexpr const char *caches[] = {"dense", "ragged", "paged"};
 
-class GuardTest : public testing::Test {
+class GuardTest : public OpenedPolicy {
 public:
-  explicit GuardTest(std::string file) : file(std::move(file)) {}
+  using OpenedPolicy::OpenedPolicy;
 
   void TestBody() override {
-    context.loadDialect<KVCDialect, mlir::arith::ArithDialect,
-                        mlir::math::MathDialect>();
-    source = mlir::parseSourceFile<mlir::ModuleOp>(file, &context);
-    ASSERT_TRUE(source) << file;
-    policy = *source->getOps<PolicyOp>().begin();
+    ASSERT_NO_FATAL_FAILURE(readPolicy());
     bool readsRaw = false;
     policy.walk([&](mlir::Operation *op) {
       if (mlir::isa<KeptLayersOp>(op))
@@ -83,10 +75,6 @@ public:
   }
 
 private:
-  std::string file;
-  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
-  mlir::OwningOpRef<mlir::ModuleOp> source;
-  PolicyOp policy;
   bool readsTable = false;
   uint32_t layers = 1;
   llvm::SmallVector<mlir::StringAttr> stateNames; // of what rows carry

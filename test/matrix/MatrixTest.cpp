@@ -14,13 +14,9 @@
 #include "executor/io/MappedFile.h"
 #include "runtime/base/DType.h"
 #include "test/matrix/Eviction.h"
+#include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
 #include "test/matrix/Tolerance.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -66,16 +62,12 @@ const Batches cases[] = {
 /// A layer, and of how many.
 using Place = std::pair<int64_t, int64_t>;
 
-class PolicyTest : public testing::Test {
+class PolicyTest : public OpenedPolicy {
 public:
-  explicit PolicyTest(std::string file) : file(std::move(file)) {}
+  using OpenedPolicy::OpenedPolicy;
 
   void TestBody() override {
-    context.loadDialect<KVCDialect, mlir::arith::ArithDialect,
-                        mlir::math::MathDialect>();
-    module = mlir::parseSourceFile<mlir::ModuleOp>(file, &context);
-    ASSERT_TRUE(module) << file;
-    policy = *module->getOps<PolicyOp>().begin();
+    ASSERT_NO_FATAL_FAILURE(readPolicy());
     bool equalKeys = rt::readText(file).find("// matrix: no equal keys") ==
                      std::string::npos;
     // Policies that look at their layer are run in several.
@@ -128,10 +120,6 @@ public:
   }
 
 private:
-  std::string file;
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  PolicyOp policy;
   bool carriesState = false, readsTable = false;
   bool ranksByNorm = false, rounded = false;
   /// How far a score may move where fp32 cannot tell two values apart that are
@@ -148,8 +136,8 @@ private:
         (ptx ? "_ptx" : "") + (warps ? "_warps" : "") + option + ".so";
     std::string command = compiler + " " + file +
                           " --emit=library --chip=" + (ptx ? "sm_90" : "none") +
-                          " --host-forms=" + (warps ? "both" : "threads") + " -o " + path +
-                          " " + option +
+                          " --host-forms=" + (warps ? "both" : "threads") +
+                          " -o " + path + " " + option +
                           " --shape head_dim=" + std::to_string(shape.headDim) +
                           ",group=" + std::to_string(shape.group) +
                           ",dtype=" + rt::dtypeName(shape.dtype);

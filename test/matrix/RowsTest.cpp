@@ -15,16 +15,12 @@
 #include "kvc/ptx.h"
 #include "runtime/base/DType.h"
 #include "test/matrix/PlaceJudge.h"
+#include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
 #include "test/matrix/Problem.h"
 #include "test/matrix/RowsReference.h"
 #include "test/matrix/Tolerance.h"
 #include "test/matrix/WrongViews.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -55,16 +51,12 @@ constexpr Passage passages[] = {
     {KVC_RAGGED, KVC_RAGGED}, {KVC_PAGED, KVC_PAGED},  {KVC_DENSE, KVC_PAGED},
     {KVC_RAGGED, KVC_PAGED},  {KVC_PAGED, KVC_RAGGED}, {KVC_DENSE, KVC_RAGGED}};
 
-class RowsTest : public testing::Test {
+class RowsTest : public OpenedPolicy {
 public:
-  explicit RowsTest(std::string file) : file(std::move(file)) {}
+  using OpenedPolicy::OpenedPolicy;
 
   void TestBody() override {
-    context.loadDialect<KVCDialect, mlir::arith::ArithDialect,
-                        mlir::math::MathDialect>();
-    source = mlir::parseSourceFile<mlir::ModuleOp>(file, &context);
-    ASSERT_TRUE(source) << file;
-    policy = *source->getOps<PolicyOp>().begin();
+    ASSERT_NO_FATAL_FAILURE(readPolicy());
     std::vector<std::pair<int64_t, int64_t>> places{{0, 1}};
     policy.walk([&](mlir::Operation *op) {
       if (mlir::isa<LayerOp, LayersOp, AllocateLayersOp, AllocateTableOp,
@@ -97,10 +89,7 @@ public:
   }
 
 private:
-  std::string file, library;
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> source;
-  PolicyOp policy;
+  std::string library;
   bool readsRaw = false, readsState = false, rounded = false, slow = false;
   int swap = 0;
   size_t states = 0; // numbers that each row carries
@@ -124,10 +113,10 @@ private:
                             ",dtype=" + rt::dtypeName(shape.dtype);
     std::string path = workDir + "/" + stemOf(file) + "_" +
                        std::to_string(shape.headDim) + ".so";
-    std::string command = compiler + " " + file + " --emit=library --host-forms=threads --chip=" +
-                          (runsPTX(shape) ? "sm_90" : "none") + " -o " + path +
-                          " --shape " + shapeText + " --shape " + shapeText +
-                          ",cache=ragged";
+    std::string command =
+        compiler + " " + file + " --emit=library --host-forms=threads --chip=" +
+        (runsPTX(shape) ? "sm_90" : "none") + " -o " + path + " --shape " +
+        shapeText + " --shape " + shapeText + ",cache=ragged";
     if (!readsRaw)
       command += " --shape " + shapeText + ",cache=paged";
     constexpr const char *caches[] = {"dense", "ragged", "paged"};

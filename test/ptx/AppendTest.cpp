@@ -1,8 +1,6 @@
 // kvc_append by its PTX: the host's bytes, and what is not done where there is no room.
 
-#include "kvc/ptx.h"
-#include "test/runtime/AttendJudge.h"
-#include "test/runtime/NewRows.h"
+#include "test/ptx/PtxCalls.h"
 
 #include <gtest/gtest.h>
 
@@ -10,18 +8,7 @@ using namespace kvc::test;
 
 namespace {
 
-class PtxAppend : public testing::Test {
-public:
-  Random random{1};
-  int32_t status = 0;
-
-  void SetUp() override { kvc_enable_ptx(); }
-  kvc_status append(NewRows &rows, const Laid &laid) {
-    rows.args.target = KVC_PTX;
-    rows.args.status = &status;
-    return rows.append(laid.view);
-  }
-};
+using PtxAppend = PtxCalls;
 
 } // namespace
 
@@ -55,9 +42,8 @@ TEST_F(PtxAppend, ThenAttend) {
       ASSERT_EQ(append(rows, laid), KVC_OK) << lastError();
       Cache next = rows.grown();
       Call call(random, next, 4, n, KVC_F32);
-      call.args.target = KVC_PTX;
-      ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
-      expectRight(call, next, spacing(KVC_BF16) / 2);
+      ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
+      expectRight(call, next, weightRounding(KVC_BF16));
       now = next;
     }
   }

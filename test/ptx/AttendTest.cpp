@@ -1,9 +1,8 @@
 // kvc_attend by its PTX: every view, keys split and not, few queries and many, against
 // the same judge as the host's.
 
-#include "kvc/ptx.h"
 #include "runtime/attend/DeviceCut.h"
-#include "test/runtime/AttendJudge.h"
+#include "test/ptx/PtxCalls.h"
 
 #include <gtest/gtest.h>
 
@@ -15,46 +14,17 @@ using namespace kvc::test;
 
 namespace {
 
-/// Weights are rounded to the cache's type before they multiply values.
-double products(kvc_dtype dtype) {
-  return dtype == KVC_F32 ? 0 : spacing(dtype) / 2;
-}
-
-class PtxAttend : public testing::Test {
-public:
-  Random random{1};
-  int32_t status = 0;
-
-  void SetUp() override { kvc_enable_ptx(); }
-  kvc_status run(Call &call, const Laid &laid) {
-    call.args.target = KVC_PTX;
-    call.args.status = &status;
-    return call.run(laid.view);
-  }
-};
+using PtxAttend = PtxCalls;
 
 } // namespace
 
 TEST_F(PtxAttend, IsSoftmaxOverTheRowsThatAreThere) {
-  uint32_t number = 0;
-  for (uint32_t dim : {1, 8, 40, 80, 128, 256})
-    for (kvc_dtype dtype : dtypes)
-      for (uint32_t group : {1, 4, 7}) {
-        uint32_t n = number++ % 5 + 1;
-        Cache cache = randomCache(random, 2, 2, dim, dtype, 90);
-        Call call(random, cache, group, n, number % 2 ? KVC_F32 : dtype,
-                  number % 3 == 0);
-        call.args.lse_base_2 = number % 2;
-        call.args.scale = number % 4 ? 0 : number % 8 ? 0.3f : -0.3f;
-        Layout layout = layouts[number % std::size(layouts)];
-        Laid laid(cache, layout, 4);
-        SCOPED_TRACE(testing::Message()
-                     << "dim " << dim << " dtype " << dtype << " group "
-                     << group << " n " << n << " layout " << int(layout));
-        ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
-        expectRight(call, cache, products(dtype));
-        EXPECT_EQ(status, 0);
-      }
+  forShapes(random, {1, 8, 40, 80, 128, 256}, 90,
+            [&](Call &call, const Cache &cache, const Laid &laid) {
+              ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
+              expectRight(call, cache, weightRounding(cache.dtype));
+              EXPECT_EQ(status, 0);
+            });
 }
 
 // Rows that begin at multiples of 16 bytes are copied, others element by element.
@@ -64,8 +34,8 @@ TEST_F(PtxAttend, GivesTheSameBytesInEveryView) {
       Cache cache = randomCache(random, 2, 2, dim, dtype, 120);
       Call call(random, cache, 4, 3, dtype);
       Laid first(cache, Layout::HeadsFirst);
-      ASSERT_EQ(run(call, first), KVC_OK) << lastError();
-      expectRight(call, cache, products(dtype));
+      ASSERT_EQ(attend(call, first), KVC_OK) << lastError();
+      expectRight(call, cache, weightRounding(dtype));
       auto out = call.out;
       auto lse = call.lse;
       for (Layout layout : layouts)
@@ -74,7 +44,7 @@ TEST_F(PtxAttend, GivesTheSameBytesInEveryView) {
             continue;
           Laid laid(cache, layout, pageRows);
           call.args.max_rows = 120; // splits do not follow the view's room
-          ASSERT_EQ(run(call, laid), KVC_OK) << int(layout) << lastError();
+          ASSERT_EQ(attend(call, laid), KVC_OK) << int(layout) << lastError();
           EXPECT_EQ(call.out, out) << int(layout) << " pages of " << pageRows;
           EXPECT_EQ(call.lse, lse) << int(layout) << " pages of " << pageRows;
         }
@@ -92,8 +62,8 @@ TEST_F(PtxAttend, SplitsTheKeysOfLongHeads) {
       Laid laid(cache, Layout::PagesNHD, 8);
       for (uint32_t most : {0, 1500}) {
         call.args.max_rows = most;
-        ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
-        expectRight(call, cache, products(dtype));
+        ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
+        expectRight(call, cache, weightRounding(dtype));
       }
     }
   EXPECT_EQ(status, 0);
@@ -110,8 +80,8 @@ TEST_F(PtxAttend, SweepsAPromptCausally) {
     for (bool positions : {true, false}) {
       if (!positions)
         laid.view.positions = {};
-      ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
-      expectRight(call, cache, products(KVC_F16));
+      ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
+      expectRight(call, cache, weightRounding(KVC_F16));
     }
   }
   EXPECT_EQ(status, 0);
@@ -124,7 +94,7 @@ TEST_F(PtxAttend, GivesZeroWhereAQuerySeesNoRow) {
   cache.head(0, 1) = {};
   Call call(random, cache, 1, 4, KVC_F32);
   Laid laid(cache, Layout::Compacted, 1, 1);
-  ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+  ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
   expectRight(call, cache);
   EXPECT_EQ(status, 0);
 }
@@ -139,11 +109,11 @@ TEST_F(PtxAttend, ReadsMembersOfMergedRows) {
       laid.view.members = &members.table;
       call.args.rope = members.rope.data();
       call.args.rope_positions = 300;
-      ASSERT_EQ(run(call, laid), KVC_OK) << lastError();
+      ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
       expectRight(
           call, cache,
           [&](uint32_t s, uint32_t g) { return members.keysOf(cache, s, g); },
-          8 * products(dtype)); // keys are rounded, too
+          8 * weightRounding(dtype)); // keys are rounded, too
     }
   EXPECT_EQ(status, 0);
 }
@@ -198,7 +168,7 @@ TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
   view.positions = {};
   auto expect = [&](int32_t bits) {
     status = 0;
-    EXPECT_EQ(run(call, laid), KVC_OK) << lastError();
+    EXPECT_EQ(attend(call, laid), KVC_OK) << lastError();
     EXPECT_EQ(status, bits);
   };
   expect(0);

@@ -58,6 +58,11 @@ inline double spacing(kvc_dtype dtype) {
   return dtype == KVC_F32 ? 0x1p-23 : dtype == KVC_F16 ? 0x1p-10 : 0x1p-7;
 }
 
+/// On a GPU weights are rounded to the cache's type before they multiply values.
+inline double weightRounding(kvc_dtype dtype) {
+  return dtype == KVC_F32 ? 0 : spacing(dtype) / 2;
+}
+
 /// All of a call's rows. `keysOf(s, g)` are what a head's queries may see. `products`:
 /// what weights and members' keys were rounded to, 0 if they are f32.
 template <typename KeysOf>
@@ -94,6 +99,30 @@ inline void expectRight(const Call &call, const Cache &cache,
       call, cache,
       [&](uint32_t s, uint32_t g) { return rowsOf(cache.head(s, g)); },
       products);
+}
+
+/// Calls body(call, cache, laid) for each dimension, type and some groups; numbers of
+/// queries, layouts, scales and types of what comes out take turns.
+template <typename Body>
+void forShapes(Random &random, std::initializer_list<uint32_t> dims,
+               int32_t most, Body body) {
+  uint32_t number = 0;
+  for (uint32_t dim : dims)
+    for (kvc_dtype dtype : dtypes)
+      for (uint32_t group : {1, 4, 7}) {
+        uint32_t n = number++ % 5 + 1;
+        Cache cache = randomCache(random, 2, 2, dim, dtype, most);
+        Call call(random, cache, group, n, number % 2 ? KVC_F32 : dtype,
+                  number % 3 == 0);
+        call.args.lse_base_2 = number % 2;
+        call.args.scale = number % 4 ? 0 : number % 8 ? 0.3f : -0.3f;
+        Layout layout = layouts[number % std::size(layouts)];
+        Laid laid(cache, layout, 4);
+        SCOPED_TRACE(testing::Message()
+                     << "dim " << dim << " dtype " << dtype << " group "
+                     << group << " n " << n << " layout " << int(layout));
+        ASSERT_NO_FATAL_FAILURE(body(call, cache, laid));
+      }
 }
 
 } // namespace kvc::test

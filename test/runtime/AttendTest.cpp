@@ -18,24 +18,11 @@ static void run(const Call &call, TileKernel kernel) {
 
 TEST(Attend, IsSoftmaxOverTheRowsThatAreThere) {
   Random random(1);
-  uint32_t number = 0;
-  for (uint32_t dim : {1, 8, 80, 128, 256})
-    for (kvc_dtype dtype : dtypes)
-      for (uint32_t group : {1, 4, 7}) {
-        uint32_t n = number++ % 5 + 1;
-        Cache cache = randomCache(random, 2, 2, dim, dtype, 150);
-        Call call(random, cache, group, n, number % 2 ? KVC_F32 : dtype,
-                  number % 3 == 0);
-        call.args.lse_base_2 = number % 2;
-        call.args.scale = number % 4 ? 0 : 0.3f;
-        Layout layout = layouts[number % std::size(layouts)];
-        Laid laid(cache, layout, 4);
-        SCOPED_TRACE(testing::Message()
-                     << "dim " << dim << " dtype " << dtype << " group "
-                     << group << " n " << n << " layout " << int(layout));
-        ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
-        expectRight(call, cache);
-      }
+  forShapes(random, {1, 8, 80, 128, 256}, 150,
+            [](Call &call, const Cache &cache, const Laid &laid) {
+              ASSERT_EQ(call.run(laid.view), KVC_OK) << lastError();
+              expectRight(call, cache);
+            });
 }
 
 // The kind of a view, its strides, the size of its pages: only where rows lie.
