@@ -50,12 +50,17 @@ public:
     std::vector<int32_t> counts = rowsOfHeads(options, mean), all, offsets;
     longest = uint32_t(*std::max_element(counts.begin(), counts.end()));
     uint32_t step = std::max(1u, options.page);
-    int32_t slot = 0;
+    uint64_t slot = 0;
     for (uint32_t s = 0; s < options.batch; ++s)
       for (int32_t count : counts) {
         all.push_back(count);
-        offsets.push_back(slot);
-        slot += int32_t((uint32_t(count) + step - 1) / step * step);
+        offsets.push_back(int32_t(slot));
+        slot += (uint32_t(count) + step - 1) / step * step;
+        if (slot > INT32_MAX)
+          throw fail(KVC_EXCEEDS_LIMITS,
+                     "rows of all heads and sequences must be at most {}, got "
+                     "{} and more",
+                     INT32_MAX, slot);
       }
     view.struct_size = sizeof view;
     view.kind = options.page ? KVC_PAGED : KVC_RAGGED;
@@ -64,9 +69,8 @@ public:
     view.kv_heads = options.kvHeads;
     view.head_dim = options.headDim;
     for (kvc_plane *side : {&view.k, &view.v})
-      *side = {
-          randomRows(arena, uint64_t(slot), options.headDim, options.dtype), 0,
-          0, d, d * step};
+      *side = {randomRows(arena, slot, options.headDim, options.dtype), 0, 0, d,
+               d * step};
     view.counts = {arena.upload(all), heads, 1};
     view.offsets = {arena.upload(offsets), heads, 1};
     view.lengths =
