@@ -101,7 +101,11 @@ static std::string firstBeside(const StringSet<> &known,
 }
 
 std::optional<kvc::InputOutput>
-kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
+kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry,
+                      ArrayRef<const cl::OptionCategory *> own) {
+  // What is there by now beside the program's own are the options of LLVM's
+  // libraries, hundreds: they work, and --help is about this program.
+  cl::HideUnrelatedOptions(own);
   static cl::opt<std::string> input(cl::Positional, cl::desc("<input file>"),
                                     cl::init("-"));
   static cl::opt<std::string> output("o", cl::desc("Output filename"),

@@ -3,8 +3,14 @@
 #ifndef KVC_TOOLS_KVC_OPT_COMMANDLINE_H
 #define KVC_TOOLS_KVC_OPT_COMMANDLINE_H
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <optional>
 #include <string>
+
+namespace llvm::cl {
+class OptionCategory;
+}
 
 namespace mlir {
 class DialectRegistry;
@@ -18,9 +24,11 @@ struct InputOutput {
 };
 
 /// Registers all options that mlir-opt has and reads the command line. Nothing
-/// where it is wrong: one line has said why, as kvc-run says it.
-std::optional<InputOutput> parseCommandLine(int argc, char **argv,
-                                            mlir::DialectRegistry &registry);
+/// where it is wrong: one line has said why, as kvc-run says it. --help shows
+/// the options of the categories in `own` and mlir-opt's.
+std::optional<InputOutput>
+parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry,
+                 llvm::ArrayRef<const llvm::cl::OptionCategory *> own);
 
 } // namespace kvc
 

@@ -96,11 +96,10 @@ int main(int argc, char **argv) {
   enum class HostForms { Both, Threads };
   cl::opt<HostForms> hostForms(
       "host-forms", cl::desc("What the host kernels are compiled for"),
-      cl::values(
-          clEnumValN(HostForms::Both, "both",
-                     "warps, and threads one by one (default)"),
-          clEnumValN(HostForms::Threads, "threads",
-                     "threads: slower, and sooner compiled")),
+      cl::values(clEnumValN(HostForms::Both, "both",
+                            "warps, and threads one by one (default)"),
+                 clEnumValN(HostForms::Threads, "threads",
+                            "threads: slower, and sooner compiled")),
       cl::init(HostForms::Both), cl::cat(category));
   cl::opt<bool> remarks("remarks", cl::desc("Print what was fused"),
                         cl::cat(category));
@@ -126,7 +125,8 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   kvc::registerDialects(registry);
   kvc::registerPasses();
-  auto files = kvc::parseCommandLine(argc, argv, registry);
+  auto files =
+      kvc::parseCommandLine(argc, argv, registry, {&category, &judging});
   if (!files)
     return 2;
   if (level != Level::None && interpreting)
