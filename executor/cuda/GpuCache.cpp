@@ -6,12 +6,9 @@
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace kvc::gpu;
 namespace rt = kvc::rt;
-using rt::Member;
-using rt::RaggedCache;
 
 // Free rows of each head: so many tokens later a layer is laid out anew.
 static constexpr uint32_t spare = 64;
@@ -34,14 +31,6 @@ void GpuCache::empty(Layer &layer) const {
   layer.hostCounts.resize(config.kvHeads);
 }
 
-static Buffer cloneOf(Queue &queue, const Buffer &from) {
-  if (!from)
-    return {};
-  Buffer to(queue, from.bytes());
-  queue.copy(to.data(), from.data(), from.bytes());
-  return to;
-}
-
 std::unique_ptr<rt::Cache> GpuCache::copy() const {
   auto result = std::make_unique<GpuCache>(queue, config);
   for (uint32_t l = 0; l < config.layers; ++l) {
@@ -50,18 +39,14 @@ std::unique_ptr<rt::Cache> GpuCache::copy() const {
     for (Buffer Layer::*buffer :
          {&Layer::k, &Layer::v, &Layer::positions, &Layer::states,
           &Layer::offsets, &Layer::counts})
-      to.*buffer = cloneOf(queue, from.*buffer);
+      to.*buffer = queue.cloned(from.*buffer);
     to.stateNames = from.stateNames;
     to.unplaced = from.unplaced;
     to.hostOffsets = from.hostOffsets;
     to.hostCounts = from.hostCounts;
     to.extra = from.extra;
     to.room = from.room;
-    for (Buffer Members::*buffer :
-         {&Members::rows, &Members::positions, &Members::norms,
-          &Members::offsets, &Members::counts})
-      to.members.*buffer = cloneOf(queue, from.members.*buffer);
-    to.members.hostCounts = from.members.hostCounts;
+    to.members = from.members.copy(queue);
   }
   return result;
 }
@@ -138,39 +123,66 @@ void GpuCache::reserve(uint32_t tokens) {
       layOut(layer, {}, layer.extra + tokens);
 }
 
+void GpuCache::join(Layer &layer, const GpuActivations &from,
+                    uint32_t position) {
+  layer.members.reserve(queue, layer.extra, layer.room);
+  JoinArgs args = {.k = from.kRaw.data(),
+                   .v = from.v.data(),
+                   .toK = layer.k.data(),
+                   .toV = layer.v.data(),
+                   .positions = layer.positions.as<int32_t>(),
+                   .offsets = layer.offsets.as<int32_t>(),
+                   .counts = layer.counts.as<int32_t>(),
+                   .extra = layer.extra,
+                   .members = layer.members.args(),
+                   .tokens = from.tokens,
+                   .vRows = from.headRows,
+                   .d = config.headDim,
+                   .position = int32_t(position)};
+  queue.launch("join_TYPE",
+               {ceilDiv(from.tokens, movedRows), config.kvHeads, 1},
+               moveThreads, args);
+}
+
 void GpuCache::append(uint32_t index, const rt::Activations &activations,
                       uint32_t position) {
   auto &from = static_cast<const GpuActivations &>(activations);
   Layer &layer = layers[index];
   if (layer.extra + from.tokens > layer.room)
     layOut(layer, {}, layer.extra + from.tokens + spare);
-  move({.fromK = from.k.data(),
-        .fromV = from.v.data(),
-        .toK = layer.k.data(),
-        .toV = layer.v.data(),
-        .from = {.stride = from.headRows},
-        .to = {.at = layer.offsets.as<int32_t>(),
-               .plus = layer.counts.as<int32_t>(),
-               .extra = layer.extra},
-        .extra = from.tokens,
-        .rowWords = rowWords(),
-        .toPositions = layer.positions.as<int32_t>(),
-        .addPosition = int32_t(position)},
-       from.tokens);
+  if (layer.members)
+    join(layer, from, position);
+  else
+    move({.fromK = from.k.data(),
+          .fromV = from.v.data(),
+          .toK = layer.k.data(),
+          .toV = layer.v.data(),
+          .from = {.stride = from.headRows},
+          .to = {.at = layer.offsets.as<int32_t>(),
+                 .plus = layer.counts.as<int32_t>(),
+                 .extra = layer.extra},
+          .extra = from.tokens,
+          .rowWords = rowWords(),
+          .toPositions = layer.positions.as<int32_t>(),
+          .addPosition = int32_t(position)},
+         from.tokens);
   layer.extra += from.tokens;
 }
 
 void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
   Layer &layer = layers[index];
-  bool merges = kept.memberCounts, empty = !layer.k;
-  if (!empty &&
-      (merges != !layer.members.hostCounts.empty() || (merges && layer.extra)))
+  bool merges = kept.members.counts, empty = !layer.k;
+  if (!empty && merges != bool(layer.members))
     throw rt::fail(KVC_INTERNAL_ERROR,
                    "merged rows go behind merged rows only");
-  Buffer oldCounts = cloneOf(queue, layer.counts);
+  Buffer oldCounts = queue.cloned(layer.counts);
   uint32_t oldExtra = layer.extra;
-  if (merges)
-    appendMembers(layer, kept, oldCounts, position);
+  if (merges) {
+    if (empty)
+      layer.members.make(queue, config.kvHeads);
+    layer.members.append(queue, kept.members, oldCounts.as<int32_t>(), oldExtra,
+                         position, spare);
+  }
   layOut(layer, kept.hostCounts, spare);
   MoveRowsArgs args = {.fromK = kept.k,
                        .fromV = kept.v,
@@ -198,7 +210,8 @@ void GpuCache::append(uint32_t index, const KeptRows &kept, uint32_t position) {
   layer.unplaced |= !kept.positions && most(kept.hostCounts);
 }
 
-kvc_cache_view GpuCache::view(uint32_t index, int32_t *length) {
+kvc_cache_view GpuCache::view(uint32_t index, int32_t *length,
+                              kvc_member_table &members) {
   Layer &layer = layers[index];
   if (layer.unplaced)
     throw rt::fail(KVC_BAD_ARGUMENT, "a cache must know its rows' positions to "
@@ -207,6 +220,8 @@ kvc_cache_view GpuCache::view(uint32_t index, int32_t *length) {
     for (int32_t &count : layer.hostCounts)
       count += int32_t(layer.extra);
     layer.counts = queue.uploaded(layer.hostCounts);
+    if (layer.members)
+      layer.members.count(queue, layer.extra);
     layer.room -= layer.extra;
     layer.extra = 0;
   }
@@ -226,6 +241,10 @@ kvc_cache_view GpuCache::view(uint32_t index, int32_t *length) {
   view.slots = uint32_t(layer.k.bytes() / rowBytes);
   view.positions = {layer.positions.data(), 0, 0, 1, 0};
   view.positions_by_slot = 1;
+  if (layer.members) {
+    members = layer.members.table();
+    view.members = &members;
+  }
   return view;
 }
 
@@ -262,50 +281,6 @@ size_t GpuCache::allRows(uint32_t index) const {
   return sum;
 }
 
-void GpuCache::appendMembers(Layer &layer, const KeptRows &kept,
-                             const Buffer &oldCounts, uint32_t position) {
-  uint32_t heads = config.kvHeads;
-  Members old = std::move(layer.members);
-  old.hostCounts.resize(heads);
-  Members &to = layer.members = {};
-  std::vector<int32_t> offsets;
-  size_t total = 0;
-  for (uint32_t h = 0; h < heads; ++h) {
-    to.hostCounts.push_back(old.hostCounts[h] + kept.hostMemberCounts[h]);
-    offsets.push_back(int32_t(total));
-    total += size_t(to.hostCounts[h]);
-  }
-  to.rows = Buffer(queue, total * sizeof(int32_t));
-  to.positions = Buffer(queue, total * sizeof(int32_t));
-  to.norms = Buffer(queue, total * sizeof(float));
-  to.offsets = queue.uploaded(offsets);
-  to.counts = queue.uploaded(to.hostCounts);
-  auto move = [&](const MoveMembersArgs &args,
-                  const std::vector<int32_t> &counts) {
-    queue.launch("move_members", {ceilDiv(most(counts), moveThreads), heads, 1},
-                 moveThreads, args);
-  };
-  MoveMembersArgs args = {.fromRows = old.rows.as<int32_t>(),
-                          .fromPositions = old.positions.as<int32_t>(),
-                          .fromNorms = old.norms.as<float>(),
-                          .toRows = to.rows.as<int32_t>(),
-                          .toPositions = to.positions.as<int32_t>(),
-                          .toNorms = to.norms.as<float>(),
-                          .from = {.at = old.offsets.as<int32_t>()},
-                          .to = {.at = to.offsets.as<int32_t>()},
-                          .counts = old.counts.as<int32_t>()};
-  move(args, old.hostCounts);
-  args.fromRows = kept.memberRows;
-  args.fromPositions = kept.memberPositions;
-  args.fromNorms = kept.memberNorms;
-  args.from = {.stride = kept.memberCapacity};
-  args.to.plus = old.counts.as<int32_t>();
-  args.counts = kept.memberCounts;
-  args.addRows = oldCounts.as<int32_t>();
-  args.addPosition = int32_t(position);
-  move(args, kept.hostMemberCounts);
-}
-
 void GpuCache::take(uint32_t index, GpuActivations &to) {
   Layer &layer = layers[index];
   to.k = std::move(layer.k);
@@ -316,25 +291,19 @@ void GpuCache::take(uint32_t index, GpuActivations &to) {
 
 CacheArgs GpuCache::args(uint32_t index, const float *rope) const {
   const Layer &layer = layers[index];
-  const Members &members = layer.members;
   return {.k = layer.k.data(),
           .v = layer.v.data(),
           .offsets = layer.offsets.as<int32_t>(),
           .counts = layer.counts.as<int32_t>(),
           .extra = layer.extra,
-          .merged = !members.hostCounts.empty(),
-          .memberRows = members.rows.as<int32_t>(),
-          .memberPositions = members.positions.as<int32_t>(),
-          .memberNorms = members.norms.as<float>(),
-          .memberOffsets = members.offsets.as<int32_t>(),
-          .memberCounts = members.counts.as<int32_t>(),
+          .members = layer.members ? layer.members.args() : MembersArgs{},
           .rope = rope};
 }
 
 uint32_t GpuCache::longest(uint32_t index) const {
   const Layer &layer = layers[index];
-  const auto &members = layer.members.hostCounts;
-  return most(members.empty() ? layer.hostCounts : members) + layer.extra;
+  const GpuMembers &members = layer.members;
+  return most(members ? members.counted() : layer.hostCounts) + layer.extra;
 }
 
 uint32_t GpuCache::rows(uint32_t layer, uint32_t head) const {
@@ -346,115 +315,8 @@ size_t GpuCache::usedBytes() const {
   for (uint32_t l = 0; l < config.layers; ++l) {
     for (uint32_t h = 0; h < config.kvHeads; ++h)
       bytes += rows(l, h) * rowBytes * 2;
-    for (int32_t count : layers[l].members.hostCounts)
-      bytes += size_t(count) * sizeof(Member);
+    for (int32_t count : layers[l].members.counted())
+      bytes += (size_t(count) + layers[l].extra) * sizeof(rt::Member);
   }
   return bytes;
-}
-
-//===--- to and from the host ---------------------------------------------===//
-
-RaggedCache::Contents GpuCache::contents(uint32_t index) const {
-  const Layer &layer = layers[index];
-  const Members &members = layer.members;
-  if (!members.hostCounts.empty() && layer.extra)
-    throw rt::fail(KVC_UNSUPPORTED,
-                   "a merged cache must be saved before more tokens are read, "
-                   "got {} behind it",
-                   layer.extra);
-  RaggedCache::Contents all;
-  auto k = queue.downloaded<std::byte>(layer.k.data(), layer.k.bytes());
-  auto v = queue.downloaded<std::byte>(layer.v.data(), layer.v.bytes());
-  for (uint32_t h = 0; h < config.kvHeads; ++h) {
-    size_t first = size_t(layer.hostOffsets[h]) * rowBytes;
-    size_t bytes = rows(index, h) * rowBytes;
-    all.counts.push_back(int32_t(rows(index, h)));
-    for (auto [from, to] : {std::pair{&k, &all.k}, {&v, &all.v}})
-      to->insert(to->end(), from->begin() + ptrdiff_t(first),
-                 from->begin() + ptrdiff_t(first + bytes));
-  }
-  auto tokens = queue.downloaded<int32_t>(
-      layer.positions.data(), layer.positions.bytes() / sizeof(int32_t));
-  for (uint32_t h = 0; h < config.kvHeads && !layer.unplaced; ++h) {
-    auto first = tokens.begin() + layer.hostOffsets[h];
-    all.positions.insert(all.positions.end(), first, first + rows(index, h));
-  }
-  std::vector<float> numbers;
-  if (layer.states) // a download waits for the device
-    numbers = queue.downloaded<float>(layer.states.data(),
-                                      layer.states.bytes() / sizeof(float));
-  for (size_t j = 0; j < layer.stateNames.size(); ++j) {
-    auto state = numbers.begin() + ptrdiff_t(j * places(layer));
-    std::vector<float> &to = all.states[layer.stateNames[j]];
-    for (uint32_t h = 0; h < config.kvHeads; ++h) {
-      auto first = state + layer.hostOffsets[h];
-      to.insert(to.end(), first, first + rows(index, h));
-    }
-  }
-  size_t entries = members.rows.bytes() / sizeof(int32_t), at = 0;
-  auto row = queue.downloaded<uint32_t>(members.rows.data(), entries);
-  auto place = queue.downloaded<uint32_t>(members.positions.data(), entries);
-  auto norm = queue.downloaded<float>(members.norms.data(), entries);
-  for (int32_t count : members.hostCounts) {
-    auto &head = all.members.emplace_back();
-    for (int32_t i = 0; i < count; ++i, ++at)
-      head.push_back({row[at], place[at], norm[at]});
-  }
-  return all;
-}
-
-void GpuCache::restore(uint32_t layer, const RaggedCache::Contents &contents) {
-  std::vector<int32_t> offsets;
-  int32_t total = 0;
-  for (int32_t count : contents.counts) {
-    offsets.push_back(total);
-    total += count;
-  }
-  Buffer k = queue.uploaded(contents.k), v = queue.uploaded(contents.v);
-  Buffer places = queue.uploaded(offsets);
-  Buffer counts = queue.uploaded(contents.counts);
-  KeptRows kept = {};
-  kept.k = k.data();
-  kept.v = v.data();
-  kept.offsets = places.as<int32_t>();
-  kept.counts = counts.as<int32_t>();
-  kept.hostCounts = contents.counts;
-  Buffer positions = queue.uploaded(contents.positions);
-  if (!contents.positions.empty())
-    kept.positions = positions.as<int32_t>();
-  kept.positionsAt = {.at = places.as<int32_t>()};
-  std::vector<float> numbers;
-  for (const auto &[name, state] : contents.states) {
-    kept.stateNames.push_back(name);
-    numbers.insert(numbers.end(), state.begin(), state.end());
-  }
-  Buffer states = queue.uploaded(numbers);
-  kept.states = states.as<float>();
-  kept.statesRows = size_t(total);
-  if (contents.members.empty())
-    return append(layer, kept, 0);
-
-  size_t capacity = 0;
-  for (const auto &head : contents.members) {
-    kept.hostMemberCounts.push_back(int32_t(head.size()));
-    capacity = std::max(capacity, head.size());
-  }
-  std::vector<int32_t> row(capacity * config.kvHeads), place(row.size());
-  std::vector<float> norm(row.size());
-  for (uint32_t h = 0; h < config.kvHeads; ++h)
-    for (size_t i = 0; i < contents.members[h].size(); ++i) {
-      const Member &member = contents.members[h][i];
-      row[h * capacity + i] = int32_t(member.row);
-      place[h * capacity + i] = int32_t(member.position);
-      norm[h * capacity + i] = member.norm;
-    }
-  Buffer rowBuffer = queue.uploaded(row), placeBuffer = queue.uploaded(place),
-         normBuffer = queue.uploaded(norm),
-         countBuffer = queue.uploaded(kept.hostMemberCounts);
-  kept.memberRows = rowBuffer.as<int32_t>();
-  kept.memberPositions = placeBuffer.as<int32_t>();
-  kept.memberNorms = normBuffer.as<float>();
-  kept.memberCounts = countBuffer.as<int32_t>();
-  kept.memberCapacity = uint32_t(capacity);
-  append(layer, kept, 0);
 }

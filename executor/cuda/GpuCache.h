@@ -4,17 +4,14 @@
 // behind them. What a policy has kept differs by head; what is appended then is
 // as much for every head, so that appending tells the GPU one number.
 //
-// To a merged layer tokens are appended as they are, after RoPE, behind the
-// rows that have members.
+// To a merged layer tokens are appended as rows of one member each.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef KVC_EXECUTOR_CUDA_GPUCACHE_H
 #define KVC_EXECUTOR_CUDA_GPUCACHE_H
 
-#include "executor/cuda/GpuActivations.h"
-#include "executor/cuda/kernels/Args.h"
-#include "kvc/cache.h"
+#include "executor/cuda/GpuMembers.h"
 
 namespace kvc::gpu {
 
@@ -32,12 +29,7 @@ struct KeptRows {
   const float *states;
   size_t statesRows;
   std::vector<std::string> stateNames;
-  // Of policies that merge: device [Hkv, memberCapacity], and how many.
-  const int32_t *memberRows, *memberPositions;
-  const float *memberNorms;
-  const int32_t *memberCounts;
-  std::vector<int32_t> hostMemberCounts;
-  uint32_t memberCapacity;
+  KeptMembers members;
 };
 
 class GpuCache : public rt::Cache {
@@ -56,16 +48,16 @@ public:
   /// Appends to a layer; the members' positions are behind `position`.
   void append(uint32_t layer, const KeptRows &kept, uint32_t position);
   /// A layer as a policy over caches reads it, with T at `length` on the device; its
-  /// rows become one list. Throws Failure where nobody knows the rows' positions.
-  kvc_cache_view view(uint32_t layer, int32_t *length);
+  /// rows become one list. A merged one leads to `members`. Throws Failure where nobody
+  /// knows the rows' positions.
+  kvc_cache_view view(uint32_t layer, int32_t *length,
+                      kvc_member_table &members);
   /// What the rows of a layer carry by these names, laid out as the view's rows: 0 for
   /// those that it has not; other names go.
   kvc_row_states states(uint32_t layer, const std::vector<std::string> &names);
   /// A layer now holds what was kept of it.
   void replace(uint32_t layer, const KeptRows &kept);
-  bool merged(uint32_t layer) const {
-    return !layers[layer].members.hostCounts.empty();
-  }
+  bool merged(uint32_t layer) const { return bool(layers[layer].members); }
   /// Rows of all heads of a layer.
   size_t allRows(uint32_t layer) const;
   /// Gives every layer room for `tokens` more.
@@ -79,11 +71,6 @@ public:
   uint32_t longest(uint32_t layer) const;
 
 private:
-  struct Members {
-    Buffer rows, positions, norms;   // head after head
-    Buffer offsets, counts;          // [Hkv]
-    std::vector<int32_t> hostCounts; // [Hkv]; empty if not merged
-  };
   struct Layer {
     Buffer k, v, positions; // of each row the place in `positions` is its own
     bool unplaced = false;  // what `positions` has of some rows means nothing
@@ -94,7 +81,7 @@ private:
     std::vector<int32_t> hostOffsets, hostCounts;
     uint32_t extra = 0; // rows behind the counted ones
     uint32_t room = 0;  // for so many
-    Members members;
+    GpuMembers members;
   };
 
   Queue &queue;
@@ -114,8 +101,8 @@ private:
   /// Lays a layer out anew: counts plus `more` rows, the extra ones among them,
   /// and room for `room`. `more` may be empty.
   void layOut(Layer &layer, const std::vector<int32_t> &more, uint32_t room);
-  void appendMembers(Layer &layer, const KeptRows &kept,
-                     const Buffer &oldCounts, uint32_t position);
+  /// Appends tokens to a merged layer, which has room.
+  void join(Layer &layer, const GpuActivations &from, uint32_t position);
 };
 
 } // namespace kvc::gpu

@@ -12,26 +12,25 @@ namespace rt = kvc::rt;
 
 GpuCacheCompressor::GpuCacheCompressor(const rt::PolicyOptions &options,
                                        Queue &queue, const rt::Config &config,
-                                       const GpuWeights &weights)
-    : queue(queue), config(config), policy(options, queue, config, weights) {
-  if (isForMerged())
-    throw rt::fail(KVC_UNSUPPORTED,
-                   "policy '{}' is for caches of merged rows, which only the "
-                   "host evicts from",
-                   manifest().policy);
+                                       const GpuWeights &weights,
+                                       RopeTable &rope)
+    : queue(queue), config(config), policy(options, queue, config, weights),
+      rope(rope) {
   begin(1, 1, 1, 0); // says now if the policy is not compiled for such caches
   checkInputs();
 }
 
 void GpuCacheCompressor::begin(uint32_t length, uint32_t budget,
-                               uint32_t newTokens, uint32_t /*since*/) {
+                               uint32_t newTokens, uint32_t since) {
   pending.reset(); // of a run that was given up
   newQueries = newTokens;
-  policy.begin(length, budget, newTokens);
+  policy.begin(length, budget, newTokens, since);
   // While decoding every run is a little longer than the last.
   constexpr uint32_t ahead = 256;
   if (length > policy.planned)
-    policy.planFor(length + ahead, KVC_RAGGED);
+    policy.planFor(length + ahead, isForMerged() ? KVC_MERGED : KVC_RAGGED);
+  if (policy.info.inputs & KVC_READS_ANGLES)
+    rope.reach(policy.planned);
 }
 
 void GpuCacheCompressor::makeRoom(const GpuCache &cache) {
@@ -46,6 +45,7 @@ void GpuCacheCompressor::makeRoom(const GpuCache &cache) {
     positionsOut = Buffer(queue, all * sizeof(int32_t));
     policy.makeStates(all);
   }
+  policy.makeMembers(uint32_t(most));
   longest = std::max(longest, most);
   rows = std::max(rows, all);
 }
@@ -67,6 +67,10 @@ kvc_layer_args GpuCacheCompressor::arguments(const kvc_cache_view &view,
       args.lse_head_stride = queries->room(layer);
       args.lse_batch_stride = int64_t(queries->room(layer)) * config.qHeads;
     }
+  }
+  if (policy.info.inputs & KVC_READS_ANGLES) {
+    args.rope = rope.at(0);
+    args.rope_positions = policy.planned;
   }
   args.indices = indices.as<int32_t>();
   args.index_capacity = uint32_t(longest);
@@ -96,7 +100,7 @@ void GpuCacheCompressor::compress(rt::Cache &cache, rt::RecentQueries *recent,
                    carries() ? isWhole(mine) : true);
     queries->makeRows(layer);
   }
-  kvc_cache_view view = mine.view(layer, policy.length());
+  kvc_cache_view view = mine.view(layer, policy.length(), members);
   makeRoom(mine);
   kvc_layer_args args = arguments(view, queries);
   args.row_states = mine.states(layer, manifest().states);
@@ -132,11 +136,12 @@ void GpuCacheCompressor::settle() {
   if (ranked && !carries())
     checkQueries(now.read, queriesRead(policy.tokens, newQueries),
                  policy.tokens, before == size_t(heads) * policy.tokens);
-  if (after == before && !carries())
+  if (after == before && !carries() && !isForMerged())
     return;
   if (now.queries && after < before)
     now.queries->evicted(now.layer);
   policy.addStates(kept, rows);
+  policy.addMembers(kept, values);
   now.cache->replace(now.layer, kept);
 }
 
@@ -147,4 +152,5 @@ void GpuCacheCompressor::tell(rt::KeptSequence &kept) const {
     sum += size_t(count);
   kept.positions = queue.downloaded<int32_t>(positionsOut.data(), sum);
   kept.states = policy.statesOf(sum, rows);
+  kept.members = policy.members();
 }

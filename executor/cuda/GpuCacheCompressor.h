@@ -12,13 +12,16 @@
 #include "executor/cuda/GpuCache.h"
 #include "executor/cuda/GpuPolicy.h"
 #include "executor/cuda/GpuQueries.h"
+#include "executor/cuda/RopeTable.h"
 
 namespace kvc::gpu {
 
 class GpuCacheCompressor : public rt::CacheCompressor {
 public:
+  /// `rope` outlives it.
   GpuCacheCompressor(const rt::PolicyOptions &options, Queue &queue,
-                     const rt::Config &config, const GpuWeights &weights);
+                     const rt::Config &config, const GpuWeights &weights,
+                     RopeTable &rope);
 
   void begin(uint32_t length, uint32_t budget, uint32_t newTokens,
              uint32_t since) override;
@@ -37,6 +40,7 @@ private:
   Queue &queue;
   const rt::Config &config;
   GpuPolicy policy;
+  RopeTable &rope;
 
   /// For layers of up to `rows` rows, `longest` in a head.
   Buffer indices, kOut, vOut, positionsOut;
@@ -50,6 +54,7 @@ private:
     uint32_t layer, read; // queries that were handed over
   };
   std::optional<Pending> pending;
+  kvc_member_table members = {}; // of the running layer
 
   void makeRoom(const GpuCache &cache);
   kvc_layer_args arguments(const kvc_cache_view &view,

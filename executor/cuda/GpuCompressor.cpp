@@ -18,7 +18,7 @@ GpuCompressor::GpuCompressor(const rt::PolicyOptions &options, Queue &queue,
 
 void GpuCompressor::begin(uint32_t tokens, uint32_t budget) {
   pending.reset(); // of a prompt that was given up
-  policy.begin(tokens, budget, tokens);
+  policy.begin(tokens, budget, tokens, 0);
   if (!policy.planFor(tokens, KVC_DENSE))
     return;
   policy.makeStates(size_t(config.kvHeads) * tokens);
@@ -27,9 +27,7 @@ void GpuCompressor::begin(uint32_t tokens, uint32_t budget) {
   indices = Buffer(queue, entries * sizeof(int32_t));
   kOut = Buffer(queue, entries * rowBytes);
   vOut = Buffer(queue, entries * rowBytes);
-  if (policy.info.inputs & KVC_MERGES)
-    for (Buffer *list : {&memberRows, &memberPositions, &memberNorms})
-      *list = Buffer(queue, entries * sizeof(int32_t));
+  policy.makeMembers(tokens);
 }
 
 kvc_layer_args GpuCompressor::arguments(const GpuActivations &from) {
@@ -57,13 +55,6 @@ kvc_layer_args GpuCompressor::arguments(const GpuActivations &from) {
   args.k_out = kOut.data();
   args.v_out = vOut.data();
   args.out_rows = config.kvHeads * tokens;
-  if (inputs & KVC_MERGES) {
-    args.member_rows = memberRows.as<int32_t>();
-    args.member_positions = memberPositions.as<int32_t>();
-    args.member_norms = memberNorms.as<float>();
-    args.member_counts = policy.result(GpuPolicy::MemberCounts);
-    args.member_capacity = tokens;
-  }
   return args;
 }
 
@@ -115,28 +106,17 @@ void GpuCompressor::settle() {
   pending.reset();
   uint32_t heads = config.kvHeads;
   const int32_t *values = policy.wait();
-  auto list = [&](GpuPolicy::List which) {
-    return std::vector<int32_t>(values + which * heads,
-                                values + (which + 1) * heads);
-  };
   KeptRows kept = {};
   kept.k = kOut.data();
   kept.v = vOut.data();
   kept.counts = policy.result(GpuPolicy::Counts);
   kept.offsets = policy.result(GpuPolicy::Offsets);
-  kept.hostCounts = list(GpuPolicy::Counts);
+  kept.hostCounts.assign(values, values + heads);
   kept.positions = indices.as<int32_t>();
   kept.positionsAt = {.stride = policy.tokens};
   kept.addPosition = int32_t(now.position);
   policy.addStates(kept, size_t(config.kvHeads) * policy.tokens);
-  if (policy.info.inputs & KVC_MERGES) {
-    kept.memberRows = memberRows.as<int32_t>();
-    kept.memberPositions = memberPositions.as<int32_t>();
-    kept.memberNorms = memberNorms.as<float>();
-    kept.memberCounts = policy.result(GpuPolicy::MemberCounts);
-    kept.hostMemberCounts = list(GpuPolicy::MemberCounts);
-    kept.memberCapacity = policy.tokens;
-  }
+  policy.addMembers(kept, values);
   now.cache->append(now.layer, kept, now.position);
 }
 
@@ -147,24 +127,14 @@ void GpuCompressor::tell(rt::KeptSequence &kept) const {
   size_t rowBytes = config.headDim * rt::dtypeBytes(queue.dtype);
   kept.counts = policy.downloaded(GpuPolicy::Counts);
   kept.past = uint32_t(policy.downloaded(GpuPolicy::Past).front());
-  // `counts` entries of a list of `tokens` per head.
-  auto entries = [&](const Buffer &from, const int32_t *counts, auto &to) {
-    using T = typename std::decay_t<decltype(to)>::value_type;
-    for (uint32_t h = 0; h < heads; ++h) {
-      auto part = queue.downloaded<T>(
-          from.data(size_t(h) * policy.tokens * sizeof(T)), size_t(counts[h]));
-      to.insert(to.end(), part.begin(), part.end());
-    }
-  };
-  entries(indices, kept.counts.data(), kept.indices);
+  for (uint32_t h = 0; h < heads; ++h) {
+    auto own = queue.downloaded<int32_t>(
+        indices.data(size_t(h) * policy.tokens * sizeof(int32_t)),
+        size_t(kept.counts[h]));
+    kept.indices.insert(kept.indices.end(), own.begin(), own.end());
+  }
   size_t rows = kept.indices.size();
   kept.k = queue.downloaded<std::byte>(kOut.data(), rows * rowBytes);
   kept.v = queue.downloaded<std::byte>(vOut.data(), rows * rowBytes);
-  if (policy.info.inputs & KVC_MERGES) {
-    kept.members.counts = policy.downloaded(GpuPolicy::MemberCounts);
-    const int32_t *counts = kept.members.counts.data();
-    entries(memberRows, counts, kept.members.rows);
-    entries(memberPositions, counts, kept.members.positions);
-    entries(memberNorms, counts, kept.members.norms);
-  }
+  kept.members = policy.members();
 }

@@ -40,7 +40,6 @@ private:
 
   /// What a layer is compressed into, for prompts of up to the plan's tokens.
   Buffer indices, kOut, vOut;
-  Buffer memberRows, memberPositions, memberNorms;
 
   /// The layer whose rows still lie in kOut and vOut.
   struct Pending {

@@ -49,8 +49,8 @@ public:
   std::unique_ptr<rt::CacheCompressor>
   makeCacheCompressor(const rt::PolicyOptions &options,
                       std::optional<kvc_dtype>) const override {
-    return std::make_unique<GpuCacheCompressor>(options, queue, config,
-                                                weights);
+    return std::make_unique<GpuCacheCompressor>(options, queue, config, weights,
+                                                rope);
   }
   std::unique_ptr<rt::RecentQueries>
   makeRecentQueries(uint32_t most) const override {

@@ -22,7 +22,7 @@ GpuPolicy::GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
     : queue(queue), config(config), module(options.policy, cudaTarget()),
       weights(weights),
       results(queue, (Lists * config.kvHeads + 1) * sizeof(int32_t)),
-      limits(queue, 3 * sizeof(int32_t)), readback(queue, results.bytes()),
+      limits(queue, 4 * sizeof(int32_t)), readback(queue, results.bytes()),
       begun(queue, /*timed=*/true), done(queue, /*timed=*/true) {
   bool mine =
       module.manifest.reads(rt::Argument::table) || !options.sharesTable;
@@ -31,13 +31,14 @@ GpuPolicy::GpuPolicy(const rt::PolicyOptions &options, Queue &queue,
                                    config.layers, config.qHeads));
 }
 
-void GpuPolicy::begin(uint32_t length, uint32_t budget, uint32_t newTokens) {
+void GpuPolicy::begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+                      uint32_t since) {
   tokens = length;
   layer = 0;
   queue.clear(results.data(), results.bytes());
   int32_t all[] = {int32_t(length),
                    int32_t(std::min<uint32_t>(budget, INT32_MAX)),
-                   int32_t(newTokens)};
+                   int32_t(newTokens), int32_t(since)};
   queue.upload(limits.data(), all, sizeof all);
 }
 
@@ -62,6 +63,47 @@ std::vector<std::vector<float>> GpuPolicy::statesOf(size_t rows,
     all.push_back(queue.downloaded<float>(
         states.data(j * outRows * sizeof(float)), rows));
   return all;
+}
+
+void GpuPolicy::makeMembers(uint32_t capacity) {
+  if (!(info.inputs & KVC_MERGES) || capacity <= memberCapacity)
+    return;
+  size_t bytes = size_t(config.kvHeads) * capacity * sizeof(int32_t);
+  for (Buffer *list : {&memberRows, &memberPositions, &memberNorms})
+    *list = Buffer(queue, bytes);
+  memberCapacity = capacity;
+}
+
+void GpuPolicy::addMembers(KeptRows &kept, const int32_t *lists) const {
+  if (!memberCapacity)
+    return;
+  const int32_t *counts = lists + MemberCounts * config.kvHeads;
+  kept.members = {.rows = memberRows.as<int32_t>(),
+                  .positions = memberPositions.as<int32_t>(),
+                  .norms = memberNorms.as<float>(),
+                  .counts = result(MemberCounts),
+                  .hostCounts = {counts, counts + config.kvHeads},
+                  .capacity = memberCapacity};
+}
+
+rt::MemberTable GpuPolicy::members() const {
+  rt::MemberTable table;
+  if (!memberCapacity)
+    return table;
+  table.counts = downloaded(MemberCounts);
+  auto add = [&](const Buffer &from, auto &to) {
+    using T = typename std::decay_t<decltype(to)>::value_type;
+    for (uint32_t h = 0; h < config.kvHeads; ++h) {
+      auto part =
+          queue.downloaded<T>(from.data(size_t(h) * memberCapacity * sizeof(T)),
+                              size_t(table.counts[h]));
+      to.insert(to.end(), part.begin(), part.end());
+    }
+  };
+  add(memberRows, table.rows);
+  add(memberPositions, table.positions);
+  add(memberNorms, table.norms);
+  return table;
 }
 
 bool GpuPolicy::planFor(uint32_t most, kvc_cache_kind cache) {
@@ -96,8 +138,17 @@ kvc_layer_args GpuPolicy::arguments() const {
   args.budgets = length() + 1;
   if (info.inputs & KVC_READS_NEW_QUERIES)
     args.new_queries = length() + 2;
+  if (module.manifest.reads(rt::Argument::since))
+    args.since = length() + 3;
   if (info.row_states)
     args.row_states_out = states.as<float>();
+  if (memberCapacity) {
+    args.member_rows = memberRows.as<int32_t>();
+    args.member_positions = memberPositions.as<int32_t>();
+    args.member_norms = memberNorms.as<float>();
+    args.member_counts = result(MemberCounts);
+    args.member_capacity = memberCapacity;
+  }
   if (info.inputs & KVC_READS_WO) {
     args.wo = {weights.layers[layer].o.weight.data(), 0, d, config.qHeads * d};
     args.hidden = config.hidden;

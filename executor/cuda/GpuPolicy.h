@@ -30,8 +30,10 @@ public:
             const rt::Config &config, const GpuWeights &weights);
 
   /// Before the layers of a sequence of `length` tokens, whose last `newTokens`
-  /// queries no earlier run has had.
-  void begin(uint32_t length, uint32_t budget, uint32_t newTokens);
+  /// queries no earlier run has had; earlier runs have had `since` tokens behind the
+  /// prompt.
+  void begin(uint32_t length, uint32_t budget, uint32_t newTokens,
+             uint32_t since);
   /// A plan for at least so many tokens; true where it is a new one. Throws Failure
   /// where the policy is not compiled for the model and this kind of cache.
   bool planFor(uint32_t tokens, kvc_cache_kind cache);
@@ -50,6 +52,10 @@ public:
   /// What kept rows carry, of a layer whose args.out_rows was `outRows`.
   void addStates(KeptRows &kept, size_t outRows) const;
   std::vector<std::vector<float>> statesOf(size_t rows, size_t outRows) const;
+  /// Of policies that merge: room for `capacity` members of a head, and what came back.
+  void makeMembers(uint32_t capacity);
+  void addMembers(KeptRows &kept, const int32_t *lists) const;
+  rt::MemberTable members() const;
   int32_t *result(List list) const {
     return results.as<int32_t>() + list * config.kvHeads;
   }
@@ -71,9 +77,11 @@ private:
   std::optional<kvc_plan> plan;
   Buffer table, workspace, state;
   Buffer results; // int32: the lists, status
-  Buffer limits;  // length, budget, new queries
+  Buffer limits;  // length, budget, new queries, tokens of earlier runs
   Buffer states;  // of up to statesRows kept rows
   size_t statesRows = 0;
+  Buffer memberRows, memberPositions, memberNorms; // [Hkv, memberCapacity]
+  uint32_t memberCapacity = 0;
   Readback readback;
   Event begun, done; // timed, around a layer's kernels
 };

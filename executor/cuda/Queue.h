@@ -80,6 +80,14 @@ public:
   /// Elements of the queue's type.
   std::vector<float> downloadedAsFloat(const void *from, size_t count);
   void copy(void *to, const void *from, size_t bytes);
+  /// Empty of an empty one.
+  Buffer cloned(const Buffer &from) {
+    if (!from)
+      return {};
+    Buffer to(*this, from.bytes());
+    copy(to.data(), from.data(), from.bytes());
+    return to;
+  }
   /// `rows` rows of `width` bytes, `pitch` bytes from one to the next.
   void copyRows(void *to, size_t toPitch, const void *from, size_t fromPitch,
                 size_t width, size_t rows);

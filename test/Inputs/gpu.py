@@ -84,7 +84,9 @@ def compiled(path, dtype="bf16", rows=False):
     library = f"{work}/{os.path.basename(path)[:-5]}.{dtype}{'.rows' if rows else ''}.so"
     if shutil.which("kvc-opt"):
         shape = f"head_dim=32,group=2,dtype={dtype}"
-        shapes = ["--shape", shape] + (["--shape", shape + ",cache=ragged"] if rows else [])
+        merged = os.path.basename(os.path.dirname(path)) == "merged"
+        caches = [",cache=merged"] if merged else ["", ",cache=ragged"] if rows else [""]
+        shapes = [word for cache in caches for word in ("--shape", shape + cache)]
         for emit, out in (("library", library), ("manifest", library + ".json")):
             subprocess.run(["kvc-opt", path, "--emit=" + emit, "--host-forms=threads", "--chip=sm_80", *shapes, "-o", out], check=True)
     return library
@@ -92,6 +94,12 @@ def compiled(path, dtype="bf16", rows=False):
 
 def numbers(tensor):
     return struct.unpack(f"<{len(tensor[2]) // 4}i", tensor[2])
+
+
+def by_head(tensors, prefix, name):
+    """Pairs of a head and one of its numbers."""
+    counts = numbers(tensors[prefix + "counts"])
+    return set(zip(sum(([h] * n for h, n in enumerate(counts)), []), numbers(tensors[prefix + name])))
 
 
 def runs_on_rows(path):
@@ -244,11 +252,8 @@ def check_over_time():
             kvc("host", "apply", *policy, "--input", f"{runs}/{run}", "--budget", "60", "--output", work + "/applied")
             dumped, applied = load(f"{runs}/{run}"), load(work + "/applied")
             for layer in range(layers):
-                mine, theirs = (set(zip(sum(([h] * n for h, n in enumerate(numbers(tensors[counts]))), []),
-                                        numbers(tensors[positions])))
-                                for tensors, counts, positions in
-                                ((dumped, f"layers.{layer}.kept.counts", f"layers.{layer}.kept.positions"),
-                                 (applied, f"layers.{layer}.counts", f"layers.{layer}.positions")))
+                mine = by_head(dumped, f"layers.{layer}.kept.", "positions")
+                theirs = by_head(applied, f"layers.{layer}.", "positions")
                 # The model's log-sum-exp is not rounded as the policy's own.
                 assert len(mine & theirs) >= 0.95 * len(mine) and len(mine) == len(theirs), (path, run, layer, mine ^ theirs)
         # With room for all nothing changes.
@@ -269,6 +274,47 @@ def check_over_time():
             peaks.append(counts()["peak_bytes"])
         assert (peaks[1] - peaks[0]) / 512 <= 128, (path, peaks)
     print("policies over time agree")
+
+
+def check_merged():
+    """Rows that a policy merged behind the prompt merge on while decoding; on a cache that was loaded."""
+    first, then = map(compiled, files())
+    text = ["--prompt", prompt]
+    caches = [f"{work}/cache.{t}" for t in ("host", "cuda")]
+    for every, share in (("1", "0.1"), ("3", "0.2")):
+        options = [*text, "--policy", first, "--every-policy", then, "--every", every, "--keep", share]
+        runs = [generate(t, *options, "--save-cache", f"{work}/cache.{t}", tokens=8) for t in ("host", "cuda")]
+        close(*runs, every)
+        if fake:
+            did = counts()
+            assert did["idle_waits"] == 0 and did["leaked"] == 0, did
+        mine, theirs = map(load, caches)
+        kept_alike(mine, theirs, every)
+        for layer in range(layers):
+            # A row that just misses tau goes with all of its members.
+            one, other = (by_head(cache, f"layers.{layer}.members.", "position") for cache in (mine, theirs))
+            assert len(one & other) >= 0.9 * len(one | other), (every, layer, one ^ other)
+    # Saved by one, made smaller by both; then tokens behind merged rows, which are saved with them.
+    less = [generate(t, "--load-cache", caches[1], "--policy", then, "--keep", "0.05", "--save-cache", f"{work}/cache.{t}.less")
+            for t in ("host", "cuda")]
+    close(*less, "made smaller")
+    kept_alike(*(load(cache + ".less") for cache in caches), "made smaller")
+    question = ["--load-cache", caches[1] + ".less", "--question", "\nAnd for needle? "]
+    close(*(generate(t, *question, "--save-cache", f"{work}/cache.{t}.more") for t in ("host", "cuda")), "asked again")
+    # What a run kept, the host keeps of the cache that the run was given.
+    runs = work + "/runs"
+    shutil.rmtree(runs, ignore_errors=True)
+    os.mkdir(runs)
+    generate("cuda", *text, "--policy", first, "--every-policy", then, "--every", "2", "--budget", "40", "--dump-runs", runs)
+    assert len(os.listdir(runs)) >= 2
+    for run in os.listdir(runs):
+        kvc("host", "apply", "--policy", then, "--input", f"{runs}/{run}", "--budget", "40", "--output", work + "/applied")
+        dumped, applied = load(f"{runs}/{run}"), load(work + "/applied")
+        for layer in range(layers):
+            for name in ("counts", "positions", "members.counts", "members.position", "members.row"):
+                kept, wanted = dumped[f"layers.{layer}.kept.{name}"], applied[f"layers.{layer}.{name}"]
+                assert not fake or kept == wanted, (run, layer, name)
+    print("merged caches agree")
 
 
 def check_eval():
@@ -340,4 +386,4 @@ def check_memory():
     print("memory is bounded")
 
 
-{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "plain": check_plain, "over_time": check_over_time, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
+{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "plain": check_plain, "over_time": check_over_time, "merged": check_merged, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()

@@ -47,13 +47,13 @@ static_assert(int(CU_MEMORYTYPE_DEVICE) == 2);
 /// Types of parameters, up to what a pointer points to: all that a call needs.
 template <typename T> constexpr size_t passedAs = sizeof(T);
 template <typename T>
-requires std::is_pointer_v<T>
+  requires std::is_pointer_v<T>
 constexpr size_t passedAs<T> = 1000;
 
 template <typename A, typename B> constexpr bool sameCall = false;
 template <typename R, typename... A, typename S, typename... B>
 constexpr bool sameCall<R (*)(A...), S (*)(B...)> =
-    sizeof...(A) == sizeof...(B) && passedAs<R> == passedAs<S> &&[] {
+    sizeof...(A) == sizeof...(B) && passedAs<R> == passedAs<S> && [] {
       size_t a[] = {passedAs<A>..., 0}, b[] = {passedAs<B>..., 0};
       for (size_t i = 0; i < sizeof...(A); ++i)
         if (a[i] != b[i])

@@ -21,7 +21,7 @@ namespace {
 struct Shape {
   uint32_t tokens, d, kvHeads, group, splits;
   std::vector<int32_t> counts; // cached rows of each head
-  uint32_t extra;              // rows behind them
+  uint32_t extra;              // rows behind them, merged: members, too
   bool merged;
 };
 
@@ -72,19 +72,21 @@ void Attention::check(const Shape &s) {
   Numbers q = numbers(size_t(qHeads) * s.tokens * d, 2),
           k = numbers(size_t(heads) * s.tokens * d, 1),
           v = numbers(size_t(heads) * s.tokens * d);
-  std::vector<int32_t> offsets, memberOffsets, memberCounts, memberRows,
-      memberPositions;
+  std::vector<int32_t> offsets, memberCounts, memberRows, memberPositions;
   std::vector<float> memberNorms;
-  int32_t rows = 0;
+  int32_t rows = 0,
+          longest = *std::max_element(s.counts.begin(), s.counts.end());
+  uint32_t capacity = 2 * uint32_t(longest) + 1 + s.extra + room;
   for (int32_t count : s.counts) {
     offsets.push_back(rows);
-    rows += count + int32_t(s.extra + room);
-    // Two members a row and one more, in no order.
-    memberOffsets.push_back(int32_t(memberRows.size()));
+    int32_t all = count + int32_t(s.extra);
+    rows += all + int32_t(room);
+    // Two members a row and one more, in no order; behind the last one nonsense.
     memberCounts.push_back(count ? 2 * count + 1 : 0);
-    for (int32_t i = 0; i < memberCounts.back(); ++i) {
-      memberRows.push_back(i * 5 % count);
-      memberPositions.push_back(i * 7 % 50);
+    int32_t members = memberCounts.back() + int32_t(s.extra);
+    for (int32_t i = 0; i < int32_t(capacity); ++i) {
+      memberRows.push_back(i < members ? i * 5 % all : -1);
+      memberPositions.push_back(i < members ? i * 7 % 50 : -1);
       memberNorms.push_back(0.5f + 0.1f * float(i % 7));
     }
   }
@@ -107,7 +109,6 @@ void Attention::check(const Shape &s) {
          memberRowBuffer = queue.uploaded(memberRows),
          memberPositionBuffer = queue.uploaded(memberPositions),
          memberNormBuffer = queue.uploaded(memberNorms),
-         memberOffsetBuffer = queue.uploaded(memberOffsets),
          memberCountBuffer = queue.uploaded(memberCounts),
          ropeBuffer = queue.uploaded(rope);
   Buffer out(queue, q.bytes.size()),
@@ -122,12 +123,11 @@ void Attention::check(const Shape &s) {
   args.cache.offsets = offsetBuffer.as<int32_t>();
   args.cache.counts = countBuffer.as<int32_t>();
   args.cache.extra = s.extra;
-  args.cache.merged = s.merged;
-  args.cache.memberRows = memberRowBuffer.as<int32_t>();
-  args.cache.memberPositions = memberPositionBuffer.as<int32_t>();
-  args.cache.memberNorms = memberNormBuffer.as<float>();
-  args.cache.memberOffsets = memberOffsetBuffer.as<int32_t>();
-  args.cache.memberCounts = memberCountBuffer.as<int32_t>();
+  if (s.merged)
+    args.cache.members = {memberRowBuffer.as<int32_t>(),
+                          memberPositionBuffer.as<int32_t>(),
+                          memberNormBuffer.as<float>(),
+                          memberCountBuffer.as<int32_t>(), capacity};
   args.cache.rope = ropeBuffer.as<float>();
   args.out = out.data();
   args.lse = lse.as<float>();
@@ -169,11 +169,13 @@ void Attention::check(const Shape &s) {
         keys.emplace_back(key, key + d);
         values.emplace_back(value, value + d);
       };
-      auto count = size_t(s.counts[kv]), first = size_t(offsets[kv]);
-      for (size_t i = 0; !s.merged && i < count; ++i)
+      auto first = size_t(offsets[kv]);
+      uint32_t rowsThere = uint32_t(s.counts[kv]) + s.extra,
+               members = uint32_t(memberCounts[kv]) + s.extra;
+      for (size_t i = 0; !s.merged && i < rowsThere; ++i)
         add(cacheK, cacheV, first + i);
-      for (int32_t i = 0; s.merged && i < memberCounts[kv]; ++i) {
-        auto at = size_t(memberOffsets[kv] + i);
+      for (size_t i = 0; s.merged && i < members; ++i) {
+        size_t at = kv * capacity + i;
         add(cacheK, cacheV, first + size_t(memberRows[at]));
         std::vector<double> turned(d);
         for (uint32_t j = 0; j < d / 2; ++j) {
@@ -184,8 +186,6 @@ void Attention::check(const Shape &s) {
         }
         keys.back() = turned;
       }
-      for (size_t i = 0; i < s.extra; ++i)
-        add(cacheK, cacheV, first + count + i);
       size_t past = keys.size();
       for (size_t t = 0; t < s.tokens; ++t)
         add(k, v, size_t(kv) * s.tokens + t);

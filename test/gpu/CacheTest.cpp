@@ -179,16 +179,64 @@ TEST_F(GpuCaches, RecentQueries) {
   EXPECT_FALSE(few->lse(0, 7).empty());
 }
 
-TEST_F(GpuCaches, AMergedCacheIsNotSavedWithTokensBehindIt) {
+// Tokens become rows of one member: unit keys before RoPE, and their norms. More come
+// than there is room for.
+TEST_F(GpuCaches, TokensBehindMergedRows) {
   auto cache = engine->makeCache(engine->dtype());
+  auto in = contents(ragged(4), 1, true);
   for (uint32_t l = 0; l < engine->config.layers; ++l)
-    cache->restore(l, contents(ragged(4), 1, true));
-  engine->run({1}, 30, *cache, [&](uint32_t l, Activations &layer) {
-    cache->append(l, layer, 30);
-  });
-  EXPECT_EQ(refusal([&] { cache->contents(0); }),
-            "a merged cache must be saved before more tokens are read, got 1 "
-            "behind it");
+    cache->restore(l, in);
+  std::vector<LayerActivations> runs;
+  uint32_t position = 30, added = 0;
+  for (uint32_t count : {1u, 70u, 2u}) {
+    engine->run(std::vector<uint32_t>(count, 3), position, *cache,
+                [&](uint32_t l, Activations &layer) {
+                  cache->append(l, layer, position);
+                  if (l == 0)
+                    runs.push_back(layer.onHost());
+                });
+    position += count;
+    added += count;
+  }
+  auto copy = cache->copy();
+  auto out = cache->contents(0);
+  EXPECT_TRUE(same(out, copy->contents(0)));
+  kvc_dtype type = engine->dtype();
+  std::vector<float> k = widened(out.k.data(), out.k.size() / dtypeBytes(type),
+                                 type),
+                     v = widened(out.v.data(), out.v.size() / dtypeBytes(type),
+                                 type);
+  size_t row = 0, before = 0;
+  for (uint32_t h = 0; h < heads; ++h) {
+    auto old = size_t(in.counts[h]), oldMembers = in.members[h].size();
+    ASSERT_EQ(out.counts[h], in.counts[h] + int32_t(added));
+    ASSERT_EQ(out.members[h].size(), oldMembers + added);
+    EXPECT_TRUE(std::equal(in.k.begin() + ptrdiff_t(before * rowBytes),
+                           in.k.begin() + ptrdiff_t((before + old) * rowBytes),
+                           out.k.begin() + ptrdiff_t(row * rowBytes)));
+    for (size_t i = 0; i < oldMembers; ++i)
+      EXPECT_EQ(out.members[h][i].position, in.members[h][i].position);
+    size_t t = 0;
+    for (const LayerActivations &run : runs)
+      for (uint32_t i = 0; i < run.tokens; ++i, ++t) {
+        const float *raw = &run.kRaw[(size_t(h) * run.tokens + i) * d];
+        double squares = 0;
+        for (uint32_t j = 0; j < d; ++j)
+          squares += double(raw[j]) * raw[j];
+        const Member &member = out.members[h][oldMembers + t];
+        EXPECT_EQ(member.row, old + t);
+        EXPECT_EQ(member.position, 30 + t);
+        EXPECT_EQ(out.positions[row + old + t], int32_t(30 + t));
+        EXPECT_NEAR(member.norm, std::sqrt(squares), 1e-5 * std::sqrt(squares));
+        for (uint32_t j = 0; j < d; ++j) {
+          size_t at = (row + old + t) * d + j;
+          EXPECT_NEAR(k[at], raw[j] / std::sqrt(squares), 0.005);
+          EXPECT_EQ(v[at], run.v[(size_t(h) * run.tokens + i) * d + j]);
+        }
+      }
+    row += size_t(out.counts[h]);
+    before += old;
+  }
 }
 
 TEST_F(GpuCaches, OfAnotherType) {

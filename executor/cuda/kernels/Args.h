@@ -17,7 +17,7 @@ namespace kvc::gpu {
 constexpr uint32_t rowThreads = 256;
 /// Of heads: a warp for a token.
 constexpr uint32_t headTokens = 4, headThreads = headTokens * 32;
-/// Of move_rows, a warp a row, and move_members, a thread a member.
+/// Of move_rows and join_E, a warp a row, and move_members, a thread a member.
 constexpr uint32_t moveThreads = 256, movedRows = moveThreads / 32;
 
 /// embed_E: grid [T].
@@ -65,19 +65,24 @@ struct HeadsArgs {
   float eps;
 };
 
+/// What the rows of a merged cache represent; `rows` is null where they are not.
+struct MembersArgs {
+  int32_t *rows, *positions; // [Hkv, capacity], rows counted in their head
+  float *norms;              // [Hkv, capacity]
+  const int32_t *counts;     // [Hkv]
+  uint32_t capacity;
+};
+
 /// Rows of one layer of one sequence, ragged by head. Head h has counts[h] +
-/// extra rows, from row offsets[h] on. In a merged cache the first counts[h]
-/// rows are keys before RoPE, and their members are attended to in their place:
+/// extra rows, from row offsets[h] on. In a merged cache rows hold keys before
+/// RoPE, and members.counts[h] + extra members are attended to in their place:
 /// norm * RoPE(row's key) at the member's position, with the row's value.
 struct CacheArgs {
   const void *k, *v;               // E [rows, d]
   const int32_t *offsets, *counts; // [Hkv]
   uint32_t extra;
-  uint32_t merged;                             // nonzero: what follows is used
-  const int32_t *memberRows, *memberPositions; // [members]
-  const float *memberNorms;                    // [members]
-  const int32_t *memberOffsets, *memberCounts; // [Hkv]
-  const float *rope;                           // [positions, d / 2, 2]
+  MembersArgs members;
+  const float *rope; // [positions, d / 2, 2]
 };
 
 /// attend_E_D_rows and attend_E_D_keys (AttentionSweep's byKeys), D >= d, grid
@@ -120,17 +125,33 @@ struct MoveRowsArgs {
   int32_t addPosition = 0;
 };
 
-/// move_members, grid [ceil(most / moveThreads), heads]: the members of
-/// each head; `rows` gets addRows[h] more, `positions` addPosition.
+/// move_members, grid [ceil(most / moveThreads), heads]: counts[h] + extra
+/// members of each head. Their rows get addRows[h] + addRow more, their positions
+/// addPosition.
 struct MoveMembersArgs {
   const int32_t *fromRows, *fromPositions;
   const float *fromNorms;
-  int32_t *toRows, *toPositions;
-  float *toNorms;
-  PlacesArgs from, to;
-  const int32_t *counts;            // [heads]
+  int32_t *toRows = nullptr, *toPositions = nullptr;
+  float *toNorms = nullptr;
+  PlacesArgs from, to = {};
+  const int32_t *counts; // [heads]
+  uint32_t extra = 0;
   const int32_t *addRows = nullptr; // [heads], or null for 0
-  int32_t addPosition = 0;
+  int32_t addRow = 0, addPosition = 0;
+};
+
+/// join_E, grid [ceil(T / movedRows), heads]: tokens become rows of one member, behind
+/// those of a merged cache: k / |k|, the value as it is, and |k| in the table. Head h
+/// has counts[h] + extra rows in front, members.counts[h] + extra members.
+struct JoinArgs {
+  const void *k, *v;  // E [heads, T, d], keys before RoPE; [heads, vRows, d]
+  void *toK, *toV;    // E [rows, d]
+  int32_t *positions; // [rows]
+  const int32_t *offsets, *counts; // [heads]
+  uint32_t extra;
+  MembersArgs members;
+  uint32_t tokens, vRows, d;
+  int32_t position; // of the first token
 };
 
 } // namespace kvc::gpu

@@ -22,9 +22,8 @@ public:
   CacheThenTokens(const AttendArgs &a, uint32_t head)
       : aligned(a.d * sizeof(E) % 16 == 0), a(a), head(head) {
     const CacheArgs &c = a.cache;
-    rows = c.counts ? uint32_t(c.counts[head]) : 0;
-    members = c.merged ? uint32_t(c.memberCounts[head]) : 0;
-    past = (c.merged ? members : rows) + c.extra;
+    const int32_t *counts = c.members.rows ? c.members.counts : c.counts;
+    past = (counts ? uint32_t(counts[head]) : 0) + c.extra;
   }
   uint32_t past, whole = 0;
   const bool aligned;
@@ -34,13 +33,14 @@ public:
     KeyPlace<E> place = {};
     bool cached = i < past;
     uint64_t row = uint64_t(head) * a.tokens + (i - past);
-    if (i < members) {
-      uint32_t entry = uint32_t(c.memberOffsets[head]) + i;
-      row = uint32_t(c.offsets[head]) + uint32_t(c.memberRows[entry]);
-      place.norm = c.memberNorms[entry];
-      place.turn = c.rope + uint64_t(uint32_t(c.memberPositions[entry])) * a.d;
+    if (cached && c.members.rows) {
+      const MembersArgs &m = c.members;
+      uint64_t entry = uint64_t(head) * m.capacity + i;
+      row = uint32_t(c.offsets[head]) + uint32_t(m.rows[entry]);
+      place.norm = m.norms[entry];
+      place.turn = c.rope + uint64_t(uint32_t(m.positions[entry])) * a.d;
     } else if (cached) {
-      row = uint32_t(c.offsets[head]) + rows + i - (c.merged ? members : rows);
+      row = uint32_t(c.offsets[head]) + i;
     }
     place.k = static_cast<const E *>(cached ? c.k : a.k) + row * a.d;
     place.v = static_cast<const E *>(cached ? c.v : a.v) + row * a.d;
@@ -50,7 +50,7 @@ public:
 
 private:
   const AttendArgs &a;
-  uint32_t head, rows, members;
+  uint32_t head;
 };
 
 /// Where the rows of a KV head go: row r is token r / group of its query head r % group.

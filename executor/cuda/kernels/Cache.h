@@ -36,17 +36,6 @@ inline void moveRows(const Simt &simt, const MoveRowsArgs &a) {
                          : int32_t(row));
 }
 
-inline void moveMembers(const Simt &simt, const MoveMembersArgs &a) {
-  uint32_t head = simt.blockY();
-  uint32_t i = simt.blockX() * moveThreads + simt.thread();
-  if (i >= uint32_t(a.counts[head]))
-    return;
-  uint64_t from = placeOf(a.from, head) + i, to = placeOf(a.to, head) + i;
-  a.toRows[to] = a.fromRows[from] + (a.addRows ? a.addRows[head] : 0);
-  a.toPositions[to] = a.fromPositions[from] + a.addPosition;
-  a.toNorms[to] = a.fromNorms[from];
-}
-
 } // namespace kvc::gpu
 
 #endif // KVC_EXECUTOR_CUDA_KERNELS_CACHE_H

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "executor/cuda/kernels/Attention.h"
-#include "executor/cuda/kernels/Cache.h"
 #include "executor/cuda/kernels/Heads.h"
+#include "executor/cuda/kernels/Members.h"
 #include "executor/cuda/kernels/Rows.h"
 #include "runtime/kernels/Entries.h"
 
@@ -28,6 +28,7 @@ namespace kvc::gpu {
   X(rms_norm_##suffix, (rmsNorm<E>), RmsNormArgs, (RmsNormShared))             \
   X(swiglu_##suffix, (swiglu<E>), SwigluArgs, (NoShared))                      \
   X(heads_##suffix, (heads<E>), HeadsArgs, (NoShared))                         \
+  X(join_##suffix, (join<E>), JoinArgs, (NoShared))                            \
   KVC_KERNELS_OF_HEADS(X, suffix, E, 32)                                       \
   KVC_KERNELS_OF_HEADS(X, suffix, E, 64)                                       \
   KVC_KERNELS_OF_HEADS(X, suffix, E, 128)
