@@ -24,6 +24,8 @@ using CUfunction = struct CUfunc_st *;
 using CUstream = struct CUstream_st *;
 using CUevent = struct CUevent_st *;
 using CUmemoryPool = struct CUmemPoolHandle_st *;
+using CUgraph = struct CUgraph_st *;
+using CUgraphExec = struct CUgraphExec_st *;
 
 /// CUDA_MEMCPY2D_v2, of which we use device memory only.
 struct CudaCopy2D {
@@ -46,6 +48,7 @@ struct CudaCopy2D {
 struct CudaDriver {
 #define KVC_CUDA_SYMBOLS(X)                                                    \
   X(cuInit, CUresult (*)(unsigned))                                            \
+  X(cuDriverGetVersion, CUresult (*)(int *))                                   \
   X(cuDeviceGetCount, CUresult (*)(int *))                                     \
   X(cuDeviceGet, CUresult (*)(CUdevice *, int))                                \
   X(cuDeviceGetName, CUresult (*)(char *, int, CUdevice))                      \
@@ -88,6 +91,13 @@ struct CudaDriver {
   X(cuEventSynchronize, CUresult (*)(CUevent))                                 \
   X(cuEventElapsedTime, CUresult (*)(float *, CUevent, CUevent))               \
   X(cuEventDestroy_v2, CUresult (*)(CUevent))                                  \
+  X(cuStreamBeginCapture_v2, CUresult (*)(CUstream, int))                      \
+  X(cuStreamEndCapture, CUresult (*)(CUstream, CUgraph *))                     \
+  X(cuGraphInstantiateWithFlags,                                               \
+    CUresult (*)(CUgraphExec *, CUgraph, unsigned long long))                  \
+  X(cuGraphLaunch, CUresult (*)(CUgraphExec, CUstream))                        \
+  X(cuGraphDestroy, CUresult (*)(CUgraph))                                     \
+  X(cuGraphExecDestroy, CUresult (*)(CUgraphExec))                             \
   X(cuMemsetD8_v2, CUresult (*)(CUdeviceptr, unsigned char, size_t))           \
   X(cuGetErrorName, CUresult (*)(CUresult, const char **))                     \
   X(cuGetErrorString, CUresult (*)(CUresult, const char **))
@@ -108,6 +118,8 @@ struct CudaDriver {
 constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16;
 // cuStreamCreate, cuEventCreate
 constexpr unsigned cudaNonBlocking = 1, cudaDisableTiming = 2;
+// cuStreamBeginCapture
+constexpr int cudaCaptureThread = 1;
 // cuMemPoolSetAttribute
 constexpr int cudaReleaseThreshold = 4;
 // cuModuleLoadDataEx

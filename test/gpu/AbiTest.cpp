@@ -31,6 +31,7 @@ static_assert(rt::cudaMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
 static_assert(rt::cudaNonBlocking == CU_STREAM_NON_BLOCKING &&
               rt::cudaDisableTiming == CU_EVENT_DISABLE_TIMING &&
               rt::cudaReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+static_assert(rt::cudaCaptureThread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(rt::cudaErrorLog == CU_JIT_ERROR_LOG_BUFFER &&
               rt::cudaErrorLogBytes == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 static_assert(sizeof(rt::CudaCopy2D) == sizeof(CUDA_MEMCPY2D));

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 using namespace kvc::rt;
@@ -19,6 +20,13 @@ struct CUevent_st {
   CUstream stream = nullptr;
   bool recorded = false, passed = false;
   std::chrono::steady_clock::time_point at;
+};
+
+struct CUgraph_st {
+  std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st {
+  CUgraph_st graph;
 };
 
 struct CUctx_st {};
@@ -132,7 +140,11 @@ void copy(void *to, const void *from, size_t bytes) {
 } // namespace
 
 void kvc::fake::enqueue(CUstream stream, std::function<void()> work) {
-  streamOf(stream)->work.push_back(std::move(work));
+  CUstream to = streamOf(stream);
+  if (to->capturing)
+    to->capturing->work.push_back(std::move(work));
+  else
+    to->work.push_back(std::move(work));
 }
 
 bool kvc::fake::isDevice(const void *memory, size_t bytes) {
@@ -171,6 +183,10 @@ void kvc::fake::countLaunch() {
 //===--- devices and contexts ---------------------------------------------===//
 
 KVC_FAKE cuInit(unsigned) { return Success; }
+KVC_FAKE cuDriverGetVersion(int *version) {
+  *version = 13000;
+  return Success;
+}
 KVC_FAKE cuDeviceGetCount(int *count) {
   *count = 1;
   return Success;
@@ -216,6 +232,9 @@ KVC_FAKE cuCtxPopCurrent_v2(CUcontext *context) {
 KVC_FAKE cuCtxSynchronize() {
   if (CUresult no = refusal())
     return no;
+  for (CUstream stream : state().streams)
+    if (stream->capturing)
+      return CaptureUnsupported;
   for (CUstream stream : state().streams)
     drain(stream);
   return faulted() ? LaunchFailed : Success;
@@ -385,6 +404,8 @@ KVC_FAKE cuStreamCreate(CUstream *stream, unsigned flags) {
 KVC_FAKE cuStreamSynchronize(CUstream stream) {
   if (CUresult no = refusal())
     return no;
+  if (streamOf(stream)->capturing)
+    return CaptureUnsupported;
   ++state().counts.synchronisations;
   drain(streamOf(stream));
   return faulted() ? LaunchFailed : Success;
@@ -395,6 +416,45 @@ KVC_FAKE cuStreamDestroy_v2(CUstream stream) {
   delete stream;
   return Success;
 }
+//===--- graphs -----------------------------------------------------------===//
+
+KVC_FAKE cuStreamBeginCapture_v2(CUstream stream, int mode) {
+  if (CUresult no = refusal())
+    return no;
+  if (stream->capturing || mode != cudaCaptureThread)
+    return InvalidValue;
+  stream->capturing = new CUgraph_st;
+  return Success;
+}
+KVC_FAKE cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  if (CUresult no = refusal())
+    return no;
+  *graph = std::exchange(stream->capturing, nullptr);
+  return *graph ? Success : InvalidValue;
+}
+KVC_FAKE cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
+                                     unsigned long long) {
+  *executable = new CUgraphExec_st{*graph};
+  return Success;
+}
+KVC_FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  if (CUresult no = refusal())
+    return no;
+  for (const auto &work : executable->graph.work)
+    enqueue(stream, work);
+  return Success;
+}
+KVC_FAKE cuGraphDestroy(CUgraph graph) {
+  delete graph;
+  return Success;
+}
+KVC_FAKE cuGraphExecDestroy(CUgraphExec executable) {
+  delete executable;
+  return Success;
+}
+
+//===--- events -----------------------------------------------------------===//
+
 KVC_FAKE cuEventCreate(CUevent *event, unsigned) {
   if (CUresult no = refusal())
     return no;

@@ -24,6 +24,7 @@
 
 struct kvc::rt::CUstream_st {
   std::deque<std::function<void()>> work;
+  CUgraph capturing = nullptr; // takes the work in the queue's place
 };
 
 /// In front of a function of the driver.
@@ -37,6 +38,7 @@ enum {
   InvalidValue = 1,
   OutOfMemory = 2,
   InvalidContext = 201,
+  CaptureUnsupported = 900,
   NotFound = 500,
   LaunchFailed = 719
 };

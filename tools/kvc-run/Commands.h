@@ -17,6 +17,8 @@ void addGenerate(CLI::App &app, std::function<int()> &run);
 void addEval(CLI::App &app, std::function<int()> &run);
 void addProfile(CLI::App &app, std::function<int()> &run);
 void addProfileAttention(CLI::App &app, std::function<int()> &run);
+void addMeasure(CLI::App &app, std::function<int()> &run);
+void addMeasureAttention(CLI::App &app, std::function<int()> &run);
 void addReport(CLI::App &app, std::function<int()> &run);
 
 /// A whole number, digits only: the library takes more for one than that.

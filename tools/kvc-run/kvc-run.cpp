@@ -37,6 +37,8 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addEval(app, run);
   kvc::rt::addProfile(app, run);
   kvc::rt::addProfileAttention(app, run);
+  kvc::rt::addMeasure(app, run);
+  kvc::rt::addMeasureAttention(app, run);
   kvc::rt::addReport(app, run);
   for (const CLI::App *command :
        app.get_subcommands([](CLI::App *) { return true; }))

@@ -1,7 +1,7 @@
 //===- RandomMemory.h - layers of random numbers, for profiles ------------===//
 
-#ifndef KVC_EXECUTOR_EVICTION_RANDOMMEMORY_H
-#define KVC_EXECUTOR_EVICTION_RANDOMMEMORY_H
+#ifndef KVC_EXECUTOR_COST_RANDOMMEMORY_H
+#define KVC_EXECUTOR_COST_RANDOMMEMORY_H
 
 #include "executor/eviction/Arena.h"
 
@@ -18,4 +18,4 @@ std::vector<int32_t> shuffledPages(uint32_t pages);
 
 } // namespace kvc::rt
 
-#endif // KVC_EXECUTOR_EVICTION_RANDOMMEMORY_H
+#endif // KVC_EXECUTOR_COST_RANDOMMEMORY_H

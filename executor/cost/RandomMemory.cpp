@@ -1,6 +1,6 @@
 //===- RandomMemory.cpp ---------------------------------------------------===//
 
-#include "executor/eviction/RandomMemory.h"
+#include "executor/cost/RandomMemory.h"
 
 #include "runtime/base/DType.h"
 
@@ -19,15 +19,17 @@ void *kvc::rt::randomRows(Arena &arena, uint64_t rows, size_t width,
   for (float &value : values)
     value = deviation * normal(generator);
   std::vector<std::byte> pool = narrow(values.data(), different, dtype);
-  size_t bytes = dtypeBytes(dtype);
-  std::vector<std::byte> row(width * bytes);
+  size_t bytes = dtypeBytes(dtype), rowBytes = width * bytes;
   // Not cleared: a profiler must see what nobody writes.
-  auto *memory = arena.fresh<std::byte>(rows * row.size());
-  for (uint64_t i = 0; i < rows; ++i) {
-    for (size_t channel = 0; channel < width; ++channel)
-      std::memcpy(&row[channel * bytes], &pool[generator() % different * bytes],
-                  bytes);
-    arena.device.upload(memory + i * row.size(), row.data(), row.size());
+  auto *memory = arena.fresh<std::byte>(rows * rowBytes);
+  // Some at a time: an upload to a GPU is a wait, and a layer may be gigabytes.
+  const uint64_t most = std::max<uint64_t>(1, (1 << 22) / rowBytes);
+  std::vector<std::byte> some(std::min(rows, most) * rowBytes);
+  for (uint64_t first = 0; first < rows; first += most) {
+    size_t filled = std::min(most, rows - first) * rowBytes;
+    for (size_t at = 0; at < filled; at += bytes)
+      std::memcpy(&some[at], &pool[generator() % different * bytes], bytes);
+    arena.device.upload(memory + first * rowBytes, some.data(), filled);
   }
   return memory;
 }

@@ -1,0 +1,194 @@
+//===- MeasureLayer.cpp - kvc-run measure ---------------------------------===//
+
+#include "executor/cost/MeasureLayer.h"
+
+#include "executor/cost/Microseconds.h"
+#include "executor/eviction/Budget.h"
+#include "executor/io/Safetensors.h"
+#include "runtime/base/DType.h"
+#include "runtime/base/Failure.h"
+#include "runtime/base/Format.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iostream>
+
+using namespace kvc::rt;
+using nlohmann::ordered_json;
+
+namespace {
+
+/// A device whose launches are marked while somebody asks for it.
+class MarkedDevice : public Device {
+public:
+  MarkedDevice(std::unique_ptr<Device> device, CudaTimer &timer)
+      : device(std::move(device)), timer(timer) {}
+
+  struct Marked {
+    uint32_t kernel, block;
+    std::array<uint32_t, 3> grid;
+  };
+  /// Launches in order, a mark behind each; null: they are not marked.
+  std::vector<Marked> *marked = nullptr;
+
+  void launch(const Launch &launch, void *stream) override {
+    device->launch(launch, stream);
+    if (!marked)
+      return;
+    marked->push_back({launch.kernel, launch.block, launch.grid});
+    timer.mark();
+  }
+  void *allocate(size_t bytes) override { return device->allocate(bytes); }
+  void release(void *memory) override { device->release(memory); }
+  void upload(void *to, const void *from, size_t bytes) override {
+    device->upload(to, from, bytes);
+  }
+  void download(void *to, const void *from, size_t bytes) override {
+    device->download(to, from, bytes);
+  }
+  void clear(void *memory, size_t bytes) override {
+    device->clear(memory, bytes);
+  }
+  void synchronize() override { device->synchronize(); }
+  bool onHost() const override { return device->onHost(); }
+
+private:
+  std::unique_ptr<Device> device;
+  CudaTimer &timer;
+};
+
+/// A policy's layers of one length.
+class MeasuredLayers {
+public:
+  MeasuredLayers(kvc_module &module, MarkedDevice &device, CudaTimer &timer,
+                 const MeasureOptions &options, uint32_t tokens,
+                 uint32_t budget)
+      : limits(limitsOf(module, options, tokens)), device(device), timer(timer),
+        repeats(options.repeats), plan(module, limits) {
+    constexpr uint64_t cached = 128 << 20; // more than twice an H100's cache
+    uint64_t bytes = uint64_t(limits.kv_heads) * tokens * limits.head_dim * 2 *
+                     dtypeBytes(limits.dtype);
+    uint64_t count = std::clamp<uint64_t>((cached + bytes - 1) / bytes, 1, 16);
+    for (uint64_t i = 0; i < count; ++i) {
+      auto &layer = *layers.emplace_back(
+          std::make_unique<RandomLayer>(plan, options, tokens, budget));
+      works.push_back([this, &layer] {
+        plan.enqueue(layer.args, Phase::Score, Phase::Compact,
+                     this->timer.stream());
+      });
+    }
+  }
+
+  const kvc_plan_options limits;
+
+  /// Throws Failure where a graph keeps other tokens than launches.
+  Times asGraph() {
+    // What a run leaves behind for the next one, or in the cache itself, is no fault.
+    bool repeatable =
+        !(plan.query().inputs & KVC_READS_STATE) && !plan.options.into;
+    works.front()();
+    timer.wait();
+    std::vector<int32_t> launched = layers.front()->kept();
+    Times times = Times::of(timer.timeGraphs(works, repeats));
+    if (repeatable && layers.front()->kept() != launched)
+      throw fail(KVC_INTERNAL_ERROR,
+                 "policy '{}' keeps other tokens in a CUDA graph",
+                 plan.module.manifest.policy);
+    return times;
+  }
+  Times asLaunches() { return Times::of(timer.timeLaunches(works, repeats)); }
+
+  struct Timed : MarkedDevice::Marked {
+    Times times;
+  };
+  /// Each launch of a layer, events between them.
+  std::vector<Timed> eachLaunch() {
+    std::vector<MarkedDevice::Marked> marked;
+    std::vector<std::vector<double>> seconds;
+    for (uint32_t i = 0; i < repeats; ++i) {
+      marked.clear();
+      device.marked = &marked;
+      timer.mark();
+      works[i % works.size()]();
+      device.marked = nullptr;
+      std::vector<double> run = timer.take();
+      seconds.resize(run.size());
+      for (size_t j = 0; j < run.size(); ++j)
+        seconds[j].push_back(run[j]);
+    }
+    std::vector<Timed> all;
+    for (size_t j = 0; j < seconds.size(); ++j)
+      all.push_back({marked[j], Times::of(std::move(seconds[j]))});
+    return all;
+  }
+
+private:
+  MarkedDevice &device;
+  CudaTimer &timer;
+  const uint32_t repeats;
+  kvc_plan plan;
+  std::vector<std::unique_ptr<RandomLayer>> layers;
+  std::vector<CudaTimer::Work> works;
+};
+
+} // namespace
+
+void kvc::rt::measure(const MeasureOptions &options) {
+  Budget budget = Budget::parse(options.budget, options.keep);
+  if (!options.json.empty())
+    checkWritable({options.json});
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  target.kind = KVC_CUDA;
+  kvc_module module(options.policy, target);
+  CudaTimer timer(target.device);
+  auto marked = std::make_unique<MarkedDevice>(std::move(module.device), timer);
+  MarkedDevice &device = *marked;
+  module.device = std::move(marked);
+  std::vector<std::string> kernels = module.manifest.kernelNames();
+  ordered_json results = ordered_json::array();
+  for (uint32_t tokens : options.tokens) {
+    uint32_t kept = budget.of(tokens);
+    MeasuredLayers layers(module, device, timer, options, tokens, kept);
+    const kvc_plan_options &limits = layers.limits;
+    std::cout << formatted(
+        "{}: {} tokens, {} kept a head, {} KV heads, {} query heads, head size "
+        "{}, {}, on {}\n",
+        module.manifest.policy, tokens, kept, limits.kv_heads, limits.q_heads,
+        limits.head_dim, dtypeName(limits.dtype), timer.deviceName());
+    Times graph = layers.asGraph(), launches = layers.asLaunches();
+    ordered_json each = ordered_json::array();
+    for (const MeasuredLayers::Timed &launch : layers.eachLaunch()) {
+      const auto &[x, y, z] = launch.grid;
+      std::cout << formatted(
+          "  {}: {} x {} x {} blocks of {} threads: {:.1f} us\n",
+          kernels[launch.kernel], x, y, z, launch.block,
+          launch.times.median * 1e6);
+      each.push_back({{"kernel", kernels[launch.kernel]},
+                      {"grid", {x, y, z}},
+                      {"threads", launch.block},
+                      {"us", microseconds(launch.times)}});
+    }
+    std::cout << formatted(
+        "  a layer: {:.1f} us as a CUDA graph ({:.1f} at p95), {:.1f} us as "
+        "launches\n",
+        graph.median * 1e6, graph.p95 * 1e6, launches.median * 1e6);
+    results.push_back({{"policy", module.manifest.policy},
+                       {"device", timer.deviceName()},
+                       {"driver", timer.driverVersion()},
+                       {"tokens", tokens},
+                       {"budget", kept},
+                       {"kv_heads", limits.kv_heads},
+                       {"q_heads", limits.q_heads},
+                       {"head_dim", limits.head_dim},
+                       {"dtype", dtypeName(limits.dtype)},
+                       {"lse_given", options.lse},
+                       {"repeats", options.repeats},
+                       {"graph_us", microseconds(graph)},
+                       {"launched_us", microseconds(launches)},
+                       {"launches", each}});
+  }
+  if (!options.json.empty())
+    writeFiles({{options.json, results.dump(1) + "\n"}});
+}

@@ -1,0 +1,54 @@
+//===- ProfileAttention.cpp - kvc-run profile-attention -------------------===//
+
+#include "executor/cost/ProfileAttention.h"
+
+#include "executor/eviction/LaunchNumbers.h"
+#include "executor/cost/RandomCall.h"
+#include "executor/io/Safetensors.h"
+#include "kvc/ptx.h"
+#include "ptx/PTXDevice.h"
+#include "ptx/profile/Report.h"
+#include "runtime/attend/DeviceAttend.h"
+#include "runtime/base/DType.h"
+#include "runtime/base/Failure.h"
+#include "runtime/base/Format.h"
+#include "runtime/device/ViewKernels.h"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+
+using namespace kvc::rt;
+using nlohmann::ordered_json;
+
+void kvc::rt::profileAttention(const AttentionProfileOptions &options) {
+  if (!options.json.empty())
+    checkWritable({options.json});
+  kvc_enable_ptx();
+  ordered_json profiles = ordered_json::array();
+  Device &device = ViewKernels::on(KVC_PTX, 0, options.dtype, options.headDim)
+                       .loadedDevice();
+  for (uint32_t rows : options.rows) {
+    auto profiler = ptx::watchLaunches(device, options.card, options.blocks);
+    RandomCall call(options, rows, KVC_PTX, device);
+    attendOnDevice(AttendCall(call.args));
+    std::cout << call.describe(options, rows) << ptx::report(*profiler);
+    ordered_json launches = ordered_json::array();
+    for (const ptx::LaunchProfile &launch : profiler->launches())
+      launches.push_back(describeLaunch(launch, profiler->card()));
+    profiles.push_back({{"card", options.card},
+                        {"batch", options.batch},
+                        {"queries", call.args.queries},
+                        {"rows", rows},
+                        {"longest", call.longest},
+                        {"kv_heads", options.kvHeads},
+                        {"q_heads", call.args.q_heads},
+                        {"head_dim", options.headDim},
+                        {"dtype", dtypeName(options.dtype)},
+                        {"page", options.page},
+                        {"launches", launches}});
+    static_cast<ptx::PTXDevice &>(device).watch(nullptr);
+  }
+  if (!options.json.empty())
+    writeFiles({{options.json, profiles.dump(1) + "\n"}});
+}
