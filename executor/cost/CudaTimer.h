@@ -26,6 +26,7 @@ public:
   CudaTimer(const CudaTimer &) = delete;
 
   void *stream() const { return cudaStream; }
+  int attribute(int which) const { return context.attribute(which); }
   std::string deviceName() const;
   /// 13000 for CUDA 13.0.
   int driverVersion() const;

@@ -115,7 +115,8 @@ struct CudaDriver {
 };
 
 // cuDeviceGetAttribute
-constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16;
+constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16,
+              cudaClockKilohertz = 13;
 // cuStreamCreate, cuEventCreate
 constexpr unsigned cudaNonBlocking = 1, cudaDisableTiming = 2;
 // cuStreamBeginCapture

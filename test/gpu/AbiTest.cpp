@@ -27,7 +27,8 @@ static_assert(offsetof(Ours::Advice, workspaceBytes) ==
 static_assert(rt::cudaMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
               rt::cudaMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR &&
               rt::cudaMultiprocessors ==
-                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              rt::cudaClockKilohertz == CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
 static_assert(rt::cudaNonBlocking == CU_STREAM_NON_BLOCKING &&
               rt::cudaDisableTiming == CU_EVENT_DISABLE_TIMING &&
               rt::cudaReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);

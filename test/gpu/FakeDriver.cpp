@@ -207,6 +207,8 @@ KVC_FAKE cuDeviceGetAttribute(int *value, int which, CUdevice) {
     *value = chip ? std::atoi(chip) % 10 : 0;
   else if (which == cudaMultiprocessors)
     *value = multiprocessors;
+  else if (which == cudaClockKilohertz)
+    *value = 1000000;
   else
     return InvalidValue;
   return Success;

@@ -7,6 +7,7 @@
 
 #include "kvc/artifact.h"
 #include "runtime/base/Failure.h"
+#include "executor/cost/kernels/HostKernels.h"
 #include "executor/cuda/kernels/HostKernels.h"
 #include "runtime/kernels/HostKernels.h"
 #include "emulator/Emulator.h"
@@ -56,8 +57,8 @@ std::vector<kvc_host_entry> kernelsBeside(const char *ptx) {
     }
   std::vector<kvc_host_entry> all(kvc::gpu::hostKernels.begin(),
                                   kvc::gpu::hostKernels.end());
-  all.insert(all.end(), kvc::gpu::viewKernels.begin(),
-             kvc::gpu::viewKernels.end());
+  for (const auto &others : {kvc::gpu::viewKernels, kvc::gpu::cardKernels})
+    all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 

@@ -18,6 +18,7 @@ void addEval(CLI::App &app, std::function<int()> &run);
 void addProfile(CLI::App &app, std::function<int()> &run);
 void addProfileAttention(CLI::App &app, std::function<int()> &run);
 void addMeasure(CLI::App &app, std::function<int()> &run);
+void addMeasureCard(CLI::App &app, std::function<int()> &run);
 void addMeasureAttention(CLI::App &app, std::function<int()> &run);
 void addReport(CLI::App &app, std::function<int()> &run);
 

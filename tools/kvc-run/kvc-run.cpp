@@ -39,6 +39,7 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addProfileAttention(app, run);
   kvc::rt::addMeasure(app, run);
   kvc::rt::addMeasureAttention(app, run);
+  kvc::rt::addMeasureCard(app, run);
   kvc::rt::addReport(app, run);
   for (const CLI::App *command :
        app.get_subcommands([](CLI::App *) { return true; }))
