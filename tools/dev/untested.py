@@ -41,6 +41,8 @@ exceptions = {
     "carries state: layers must come in order, got": earlier,
     "built without the GPU executor, whose kernels need clang with its NVPTX target; "
     "take --target host": "another build of kvc-run",
+    "this program was built without kernels for GPUs": "another build of kvc-run",
+    "keeps other tokens in a CUDA graph": "a driver must run a graph otherwise than its launches",
 }
 
 folders = ("dialect", "passes", "codegen", "tools", "support", "runtime", "emulator", "ptx", "executor",
