@@ -129,26 +129,45 @@ Expr HeadRows::isRight() const {
          (rows <= k.arg("max_tokens")) & (positions | (rows <= length));
 }
 
-Expr HeadRows::isRight(Expr row) const {
-  Expr zero = k.index(0), own = position(row);
-  Expr before = k.choose(
-      row > zero, [&] { return KernelBuilder::Values{position(row - 1)}; },
-      [&] { return KernelBuilder::Values{k.index(-1)}; })[0];
-  Expr right = (own > before) & (own >= zero) & (own < length);
-  if (k.shape.cache != CacheKind::Paged)
-    return right;
-  Expr slot = firstSlot() + row;
-  for (const char *side : {"k", "v"})
-    right = right & slotsOf(k).hasPage(side, sequence, head, slot);
-  return right;
+Expr HeadRows::ascends(Expr row, PlaceOf place) const {
+  Buffer numbers = k.buffer("positions", {});
+  Expr zero = k.index(0), one = k.index(1);
+  auto at = [&](Expr row) { return k.load(numbers, {place(row)}).toIndex(); };
+  Expr own = at(row), before = at(row.max(one) - one);
+  return ((row == zero) | (own > before)) & (own >= zero) & (own < length);
 }
 
-void HeadRows::tell(Expr first, Expr step) const {
+void HeadRows::tell(Expr first, Expr step, int64_t inFlight) const {
   auto tell = [&](Expr right) {
     k.when(right == k.boolean(false), [&] { k.setStatus(KVC_DATA_CACHE); });
   };
+  Expr rows = count();
+  auto each = [&](Expr end, llvm::function_ref<Expr(Expr)> isRight) {
+    k.loop(first, end, step * inFlight, [&](Expr i) {
+      Expr all = isRight(i);
+      for (int64_t next = 1; next < inFlight; ++next)
+        all = all & isRight((i + step * next).min(end - 1));
+      tell(all);
+    });
+  };
   k.when(first == 0, [&] { tell(isRight()); });
-  k.loop(first, count(), step, [&](Expr row) { tell(isRight(row)); });
+  if (k.shape.cache == CacheKind::Paged) {
+    Expr bits = k.arg("page_bits"), slot = firstSlot(), from = slot >> bits;
+    Expr entries = ((slot + rows - 1) >> bits) + 1 - from;
+    each((rows == 0).select(k.index(0), entries), [&](Expr entry) {
+      Expr at = (from + entry) << bits;
+      return slotsOf(k).hasPage("k", sequence, head, at) &
+             slotsOf(k).hasPage("v", sequence, head, at);
+    });
+  }
+  // Where nobody says positions they are the rows' numbers, and the head was looked at.
+  Expr kind = k.arg("positions_kind");
+  auto byRow = [&](Expr row) { return placeByRow("positions", row); };
+  auto bySlot = [&](Expr row) { return placeBySlot("positions", row); };
+  k.when(kind == 1,
+         [&] { each(rows, [&](Expr row) { return ascends(row, byRow); }); });
+  k.when(kind == 2,
+         [&] { each(rows, [&](Expr row) { return ascends(row, bySlot); }); });
 }
 
 Expr HeadRows::position(Expr row) const {

@@ -61,12 +61,12 @@ public:
   Expr firstSlot() const;
   /// True where the caller's T, n and first slot are inside.
   Expr isRight() const;
-  /// True where a row that exists has a position behind that of the row in front,
-  /// below T, and pages of the pool.
-  Expr isRight(Expr row) const;
   /// Looks at the rows `first`, `first` + `step`, ..., where `first` is 0 at the head
-  /// itself as well, and sets KVC_DATA_CACHE in `status` where something is not right.
-  void tell(Expr first, Expr step) const;
+  /// itself as well, and sets KVC_DATA_CACHE in `status` where something is not right:
+  /// a position that is not behind that of the row in front or not below T, a page that
+  /// is not of the pool.
+  /// Of `inFlight` rows nothing waits for anything: for few threads.
+  void tell(Expr first, Expr step, int64_t inFlight = 1) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
   /// What the caller gives of a row in the memory `name`, as NAME_kind says: 0
@@ -83,6 +83,10 @@ private:
   KernelBuilder &k;
   Expr sequence, head, length;
 
+  using PlaceOf = llvm::function_ref<Expr(Expr row)>;
+  /// True where a row that exists has a position below T, behind that of the row in front; place(row)
+  /// is where a row's lies.
+  Expr ascends(Expr row, PlaceOf place) const;
   Expr placeByRow(const std::string &name, Expr row) const;
   Expr placeBySlot(const std::string &name, Expr row) const;
 };

@@ -147,7 +147,7 @@ private:
   void moveNumbers() {
     k.when(k.thread() == 0, [&] { into.storeOffset(); });
     if (k.shape.hasRows()) {
-      rowsOf(head).tell(k.thread(), k.index(threads));
+      rowsOf(head).tell(k.thread(), k.index(threads), /*inFlight=*/8);
       k.barrier(); // behind it positions change
     }
     if (!op.getCarried().empty())
