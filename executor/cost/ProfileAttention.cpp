@@ -21,6 +21,16 @@
 using namespace kvc::rt;
 using nlohmann::ordered_json;
 
+/// The later a block's queries, the more keys it sees: as many blocks of every head, in
+/// the middle of equal parts, or the mean of those that run is not that of all.
+static uint32_t sampleOf(const AttentionProfileOptions &options) {
+  uint32_t heads = options.batch * options.kvHeads;
+  constexpr uint32_t most = 64; // more of them is a sample of its own
+  bool grows = options.queries != 1;
+  return grows && heads <= most ? (options.blocks + heads - 1) / heads * heads
+                                : options.blocks;
+}
+
 void kvc::rt::profileAttention(const AttentionProfileOptions &options) {
   if (!options.json.empty())
     checkWritable({options.json});
@@ -29,7 +39,7 @@ void kvc::rt::profileAttention(const AttentionProfileOptions &options) {
   Device &device = ViewKernels::on(KVC_PTX, 0, options.dtype, options.headDim)
                        .loadedDevice();
   for (uint32_t rows : options.rows) {
-    auto profiler = ptx::watchLaunches(device, options.card, options.blocks);
+    auto profiler = ptx::watchLaunches(device, options.card, sampleOf(options));
     RandomCall call(options, rows, KVC_PTX, device);
     attendOnDevice(AttendCall(call.args));
     std::cout << call.describe(options, rows) << ptx::report(*profiler);
