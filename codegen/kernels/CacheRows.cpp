@@ -203,6 +203,17 @@ Expr HeadRows::placeBySlot(const std::string &name, Expr row) const {
 }
 
 Expr HeadRows::firstAt(Expr wanted, Expr first, Expr end) const {
+  using Values = KernelBuilder::Values;
+  if (!k.shape.hasRows() || isOfMembers(k.shape))
+    return searchedFor(wanted, first, end);
+  // A cache that was never evicted from, as many are: rows are positions.
+  return k.choose(
+      k.arg("positions_kind") == 0,
+      [&] { return Values{wanted.max(first).min(end)}; },
+      [&] { return Values{searchedFor(wanted, first, end)}; })[0];
+}
+
+Expr HeadRows::searchedFor(Expr wanted, Expr first, Expr end) const {
   Expr candidates = end - first;
   // The first row is one of [from, from + left]; each step halves them.
   Expr bits = candidates.toI32();

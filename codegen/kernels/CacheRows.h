@@ -76,13 +76,14 @@ public:
              llvm::function_ref<Expr(Expr place)> load) const;
   /// The first of the rows `first` to `end`, all of which exist, with `position` or a
   /// later one; `end` where there is none. Makes one load for each bit of the number
-  /// of rows that it looks through.
+  /// of rows that it looks through, none where rows are positions.
   Expr firstAt(Expr position, Expr first, Expr end) const;
 
 private:
   KernelBuilder &k;
   Expr sequence, head, length;
 
+  Expr searchedFor(Expr position, Expr first, Expr end) const;
   using PlaceOf = llvm::function_ref<Expr(Expr row)>;
   /// True where a row that exists has a position below T, behind that of the row in front; place(row)
   /// is where a row's lies.
