@@ -84,12 +84,14 @@ class CacheView:
         counts: Tensor,
         lengths: Tensor | None = None,
         positions: Tensor | None = None,
+        positions_by_slot: bool = False,
         members: Members | None = None,
     ) -> CacheView:
         """k, v: [batch, slots, head_dim], the heads of a sequence behind each other, as `Plan.evict`
             leaves them; or [batch, kv_heads, slots, head_dim], where a stride of 0 (`expand`,
             `broadcast_to`) says that all sequences lie in one memory.
         offsets: [batch, kv_heads] or [batch], the slot of the first row.
+        positions_by_slot: positions are of the shape of k without head_dim, and lie as the rows do.
         members: of merged rows, whose keys are before RoPE: `kvc.Kept.members`."""
         packed = len(view("k", k).shape) == 3
         self = cls("ragged", k, v, [("batch", None), *([] if packed else [("kv_heads", None)]), *_SLOTS])
@@ -100,6 +102,9 @@ class CacheView:
             setattr(self.fields, plane, _abi.Plane(tensor.address, stride(tensor, 0), between, stride(tensor, -2)))
         self.fields.slots = slots
         self.fields.offsets = self._numbers("offsets", offsets)
+        if positions is not None and positions_by_slot:
+            self._by_slot(positions)
+            positions = None
         return self._rows(counts, lengths, positions, members)
 
     @classmethod
@@ -216,6 +221,16 @@ class CacheView:
         seen = self._tensor(name, tensor, [("batch", self.batch), ("kv_heads", self.kv_heads), ("entries", entries)], 1)
         between = stride(seen, 1) if len(seen.shape) == 3 else 0
         return _abi.Numbers(seen.address, stride(seen, 0), between), seen.shape[-1]
+
+    def _by_slot(self, positions: Tensor) -> None:
+        """A position for each slot of k. What leads out of the slots the library refuses."""
+        names = ["batch", "kv_heads", "slots"] if len(self._k.shape) == 4 else ["batch", "slots"]
+        axes: list[tuple[str, int | None]] = list(zip(names, self._k.shape[:-1], strict=True))
+        seen = self._tensor("positions", positions, axes, None)
+        between = stride(seen, 1) if len(names) == 3 else 0
+        self.fields.positions = _abi.Plane(seen.address, stride(seen, 0), between, 1)
+        self.fields.positions_by_slot = 1
+        self._written.append(seen)
 
     def _rows(
         self, counts: Tensor, lengths: Tensor | None, positions: Tensor | None, members: Members | None
