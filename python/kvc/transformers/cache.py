@@ -80,4 +80,6 @@ class KvcCache(Cache):
         """Of all that is held: keys, values and positions with room for more, and what merged rows
         stand for."""
         layers: list[Any] = self.layers
-        return self._rotation.bytes() + sum(layer.bytes() if isinstance(layer, KvcLayer) else held(layer.keys, layer.values) for layer in layers)
+        return self._rotation.bytes() + sum(
+            layer.bytes() if isinstance(layer, KvcLayer) else held(layer.keys, layer.values) for layer in layers
+        )

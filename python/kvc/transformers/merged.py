@@ -11,6 +11,7 @@ from ..view import CacheView
 from . import packed
 from .rope import Rotation
 
+
 class Merged:
     """Of a layer. Keys are before RoPE, and attention rotates them once for every member. New
     tokens lie elsewhere (`Ragged`), with the keys that the model has made: to turn these back

@@ -147,8 +147,8 @@ class TestWhichWay(Case):
         wanted = dense(q, [made().heads()], k, v, tree)
         torch.testing.assert_close(out.double(), wanted, rtol=0, atol=5e-6)
         attend(q, k, v, None, theirs, None, SCALE)
-        for one, other in zip(sum(ours.heads(), []), sum(theirs.heads(), []), strict=True):
-            self.assertTrue(torch.equal(one[0], other[0]) and torch.equal(one[1], other[1]))
+        for b, h in ((b, h) for b in range(BATCH) for h in range(HEADS)):
+            self.assertTrue(all(map(torch.equal, ours.heads()[b][h], theirs.heads()[b][h])))
 
 
 class TestGradients(Generate):
