@@ -38,7 +38,7 @@ def append(cache: CacheView, k: Tensor, v: Tensor) -> None:
         k=_rows(keys),
         v=_rows(values),
         rows=keys.shape[2],
-        status=_status(cache),
+        status=cache.status(),
     )
     _library.load().kvc_append(byref(arguments))
 
@@ -99,7 +99,7 @@ def attend(
         lse_base_2=lse_base_2,
         scale=0.0 if scale is None else scale,
         max_rows=_most(cache) if max_rows is None else whole("max_rows", max_rows),
-        status=_status(cache),
+        status=cache.status(),
     )
     written = [result]
     if lse is not None:
@@ -128,11 +128,6 @@ def attend(
 
 def _most(cache: CacheView) -> int:
     return max(1, cache.most_rows) if cache.on_host else 0
-
-
-def _status(cache: CacheView) -> int | None:
-    """On the CPU what is wrong is an exception."""
-    return None if cache.on_host else cache.status().address
 
 
 def _rows_of(name: str, tensor: Tensor, cache: CacheView, tokens: int | None) -> View:

@@ -49,6 +49,8 @@ class CacheView:
         self._v = expect(self.see("v", v), same, self._dtype)
         self._memory = following(k, self._dtype, self.device)
         self._status: Tensor | None = None
+        self.watched = True
+        """Whether calls on a GPU leave something for `check`."""
         self._counts: View
         self._positions: View | None = None
         self._members: View | None = None
@@ -185,11 +187,13 @@ class CacheView:
         """A tensor of this view, or of a call over it."""
         return view_on(name, tensor, self.device, "k's")
 
-    def status(self) -> View:
-        """[1] i32, where a GPU says what it has found wrong: `check` reads it."""
+    def status(self) -> int | None:
+        """Where a GPU says what it has found wrong, for `check`; on the CPU that is an exception."""
+        if self.on_host or not self.watched:
+            return None
         if self._status is None:
             self._status = self._memory.zeros([1], "i32")
-        return view("status", self._status)
+        return view("status", self._status).address
 
     def check(self) -> None:
         """Waits for what was queued on a GPU, and raises what it has found since the last time. On
