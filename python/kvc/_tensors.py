@@ -56,12 +56,17 @@ def is_torch(tensor: Tensor) -> bool:
     return torch is not None and isinstance(tensor, torch.Tensor)
 
 
+def view(name: str, tensor: Tensor) -> View:
+    """`name` is what errors call it."""
+    return _view(name, tensor, _device_of(name, tensor))
+
+
 def view_on(name: str, tensor: Tensor, device: str, whose: str) -> View:
     """As `view`; refuses a tensor that is elsewhere than `whose` device."""
     found = _device_of(name, tensor)
     if found not in (device, ""):
         raise ArgumentError(f"{name} must be on {whose} device, {device}, got {found}")
-    return view(name, tensor)
+    return _view(name, tensor, found)
 
 
 def _device_of(name: str, tensor: Tensor) -> str:
@@ -85,9 +90,7 @@ def _device_of(name: str, tensor: Tensor) -> str:
     return f"cuda:{number}"
 
 
-def view(name: str, tensor: Tensor) -> View:
-    """`name` is what errors call it."""
-    device = _device_of(name, tensor)
+def _view(name: str, tensor: Tensor, device: str) -> View:
     if is_torch(tensor):
         return _view_torch(name, tensor, device)
     if isinstance(tensor, DeviceArray):
