@@ -31,7 +31,7 @@ class Merged:
         # Tables as long as the longest list.
         shape = batch, heads, int(entries.max())
         rows, at = (torch.zeros(shape, dtype=torch.int32) for _ in range(2))
-        norms = torch.zeros(shape)
+        norms = torch.zeros(shape, dtype=torch.float32)
         for b, (one, where) in enumerate(zip(found, positions, strict=True)):
             for h, many in enumerate(entries[b].tolist()):
                 rows[b, h, :many] = one.rows[0, h, :many]
