@@ -44,13 +44,14 @@ def theirs(press):
 
 
 def ours(policy):
-    """Of a policy: keys and values of the kept rows, and what says which tokens they are."""
+    """Of a policy: keys and values of the kept rows, and all else that is held."""
     model = load("kvc")
     cache = KvcCache(model, policy, share)
     model(ids, past_key_values=cache)
     cache.finish()
-    heads = [rows for layer in cache.layers for rows in layer.rows[0]]
-    return sum(rows.k.nbytes + rows.v.nbytes for rows in heads), sum(rows.tokens.nbytes for rows in heads)
+    kept = sum(len(head) for layer in range(len(cache.layers)) for head in cache.kept(layer)[0])
+    rows = kept * 2 * model.config.head_dim * model.dtype.itemsize
+    return rows, cache.bytes() - rows
 
 
 def snapkv():
@@ -64,7 +65,7 @@ PAIRS = {
     "critical_adakv": kvpress.CriticalAdaKVPress(snapkv()),
 }
 full = theirs(kvpress.KnormPress(0.0))
-print(f"| {ids.shape[1]} tokens, budget {float(share):g} | kvpress | `kvc.transformers` | and token numbers |")
+print(f"| {ids.shape[1]} tokens, budget {float(share):g} | kvpress | `kvc.transformers` | and which tokens they are |")
 print("|---|---:|---:|---:|")
 for policy, press in PAIRS.items():
     rows, numbers = ours(policy)

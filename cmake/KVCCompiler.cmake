@@ -17,7 +17,22 @@ target_include_directories(kvc_llvm SYSTEM INTERFACE
   ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 # What mlir-tblgen writes.
 target_include_directories(kvc_llvm INTERFACE ${PROJECT_BINARY_DIR})
-target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
+if(KVC_STATIC_LLVM)
+  # The packages' own targets ask for libLLVM.so, so these are the files; of each the linker takes
+  # what is used.
+  file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+  foreach(name lldELF lldCommon zstd z)
+    find_library(KVC_ARCHIVE_${name} lib${name}.a HINTS ${LLVM_LIBRARY_DIR})
+    if(NOT KVC_ARCHIVE_${name})
+      message(FATAL_ERROR "KVC_STATIC_LLVM needs lib${name}.a: install liblld-22-dev libzstd-dev zlib1g-dev")
+    endif()
+    list(APPEND archives ${KVC_ARCHIVE_${name}})
+  endforeach()
+  target_link_libraries(kvc_llvm INTERFACE ${archives})
+  target_link_options(kvc_llvm INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+else()
+  target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
+endif()
 
 # kvc_tablegen(target td (gen-flag output)...) runs mlir-tblgen over one file.
 function(kvc_tablegen target td)

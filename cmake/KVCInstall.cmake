@@ -1,16 +1,17 @@
 # What is installed: headers, the runtime, the tools, the policies, and a package
-# file for find_package(kvc).
+# file for find_package(kvc). Components are what the wheels of python/ take.
 include(CMakePackageConfigHelpers)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/kvc
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/policies
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/kvc FILES_MATCHING PATTERN "*.mlir")
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kvc COMPONENT policies FILES_MATCHING PATTERN "*.mlir")
 # A build folder has them where an installation has: KVC_HOME of the Python package is either.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/kvc)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/policies ${PROJECT_BINARY_DIR}/share/kvc/policies SYMBOLIC)
 install(TARGETS kvc_runtime EXPORT kvcTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET kvc_shared)
-  install(TARGETS kvc_shared EXPORT kvcTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS kvc_shared EXPORT kvcTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
 # By itself: it needs Boost.Context where it is linked, the runtime does not.
 install(TARGETS kvc_host kvc_ptx EXPORT kvcHostTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

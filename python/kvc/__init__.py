@@ -4,13 +4,14 @@
     plan = policy.plan(kv_heads=2, max_tokens=4096)
     kept = plan.evict(q, k, v, budget=512)
 
-Tensors are torch's on the CPU, NumPy's, or any that speak DLPack. `import kvc.torch` adds
+Tensors are torch's, NumPy's, or any that speak DLPack, on the CPU or a GPU. `import kvc.torch` adds
 torch.ops.kvc.
 """
 
 from ._version import __version__
 from .attention import append, attend
 from .budget import Budget
+from .device_array import DeviceArray
 from .errors import (
     AlignmentError,
     ArgumentError,
@@ -39,6 +40,7 @@ __all__ = [
     "CacheView",
     "CompileError",
     "DataWarning",
+    "DeviceArray",
     "DriverError",
     "Error",
     "Head",

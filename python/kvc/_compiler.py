@@ -3,25 +3,12 @@ do not meet those of other libraries that carry an LLVM."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import CompileError
-
-
-def _environment(compiler: Path) -> dict[str, str] | None:
-    """Of a compiler that a wheel has brought: its linker and libraries lie beside it. Others know
-    where theirs are."""
-    if not (compiler.parent / "ld.lld").exists():
-        return None
-    own = {"PATH": compiler.parent, "LD_LIBRARY_PATH": compiler.parent.parent / "lib"}
-    return {
-        **os.environ,
-        **{name: os.pathsep.join(filter(None, (str(first), os.environ.get(name)))) for name, first in own.items()},
-    }
 
 
 def compile_library(compiler: Path, name: str, text: bytes, options: Sequence[str], output: Path) -> None:
@@ -32,7 +19,7 @@ def compile_library(compiler: Path, name: str, text: bytes, options: Sequence[st
     """
     command = [str(compiler), "-", "--emit=library", *options, "-o", str(output)]
     try:
-        result = subprocess.run(command, input=text, capture_output=True, env=_environment(compiler))
+        result = subprocess.run(command, input=text, capture_output=True)
     except OSError as error:
         raise CompileError(f"{compiler} cannot be run: {error.strerror}") from None
     if result.returncode == 0:

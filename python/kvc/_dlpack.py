@@ -16,6 +16,11 @@ from .errors import ArgumentError
 CPU_DEVICES = {1, 3}
 """kDLCPU, and kDLCUDAHost, which is the process's memory, too."""
 
+CUDA_DEVICE = 2
+
+DEFAULT_STREAM = 1
+"""What a producer is told of it: 0 means nothing to DLPack."""
+
 _TYPES = {(2, 32): "f32", (2, 16): "f16", (4, 16): "bf16", (0, 32): "i32", (1, 16): "u16", (1, 8): "u8"}
 
 

@@ -3,8 +3,8 @@
 A *home* is a folder that holds them: the prefix of an installation, or a build folder. The
 environment variable KVC_HOME names one and then is the only one; a missing part is an error
 and never taken from elsewhere. Without it: a folder of the package's own, where its wheel has
-library and policies; the package kvc_compiler, whose wheel has the compiler (tools/wheels); then
-the home of the kvc-opt that PATH finds.
+library and policies; the package kvc_compiler, whose wheel has the compiler; then the home of the
+kvc-opt that PATH finds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One layer's call: kvc_layer_args, filled field by field from tensors that are checked first.
 
 What the library cannot know it would have to believe: how large the memory behind an address
-is, and what is in it. So shapes, types, strides and, on the CPU, lengths and budgets are
+is, and what is in it. So devices, shapes, types, strides and, on the CPU, lengths and budgets are
 checked here; what the library checks itself (alignment, limits of the plan) is left to it.
 """
 
@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from . import _abi, _library
-from ._tensors import Tensor, View, bits, expect, stride, view
+from . import _abi, _device, _library
+from ._tensors import Tensor, View, bits, expect, stride, view_on
 from .errors import ArgumentError
 
 Shape = Sequence[tuple[str, "int | None"]]
+
+
+IMPORTANCE = "the importance of heads must be finite, 0 or more and above 0 for some head"
+"""What a table must be."""
 
 
 class Limits(Protocol):
@@ -28,6 +32,7 @@ class Limits(Protocol):
     kv_heads: int
     head_dim: int
     dtype: str
+    device: str
 
     @property
     def queries(self) -> int | Literal["all"]: ...
@@ -63,20 +68,26 @@ class LayerCall:
         )
 
     @property
+    def on_host(self) -> bool:
+        return self._plan.device == _device.CPU
+
+    @property
     def queries(self) -> int:
         """How many rows of queries the plan reads in this call."""
         return self.tokens if self._plan.queries == "all" else self._plan.queries
 
-    def sequences(self, lengths: Tensor, budgets: Tensor) -> None:
+    def sequences(self, lengths: Tensor, budgets: Tensor, longest: int | None = None) -> None:
+        """longest: of `lengths`, where somebody has looked at both already."""
         for name, tensor, most in (("lengths", lengths, self.rows), ("budgets", budgets, None)):
             numbers = expect(self._tensor(name, tensor), [("batch", self.batch)], "i32", contiguous=True)
-            values = bits(numbers)
-            if values.min() < 1 or (most is not None and values.max() > most):
-                limit = "at least 1" if most is None else f"1 to {most}, the tokens in k"
-                raise ArgumentError(f"{name} must be {limit}, got {values.tolist()}")
             setattr(self.args, name, numbers.address)
-            if most is not None:
-                self.args.tokens = self.tokens = int(values.max())
+            # On a GPU they are not known here; no sequence is longer than k.
+            if longest is None and self.on_host:
+                largest = expect_numbers(name, bits(numbers), most)
+                if most is not None:
+                    self.args.tokens = self.tokens = largest
+        if longest is not None:
+            self.args.tokens = self.tokens = longest
 
     def cache(self, name: str, tensor: Tensor) -> None:
         """v or k_raw: as k."""
@@ -123,12 +134,10 @@ class LayerCall:
     def table(self, table: Tensor) -> None:
         shape = [("layers", self.args.layers), ("q_heads", self._plan.q_heads)]
         importance = expect(self._tensor("table", table), shape, "f32", contiguous=True)
-        values = bits(importance)
-        if not ((values >= 0) & (values < float("inf"))).all() or not values.any():
-            raise ArgumentError(
-                "the importance of heads must be finite, 0 or more and above 0 for some head, "
-                f"got {values.min()} to {values.max()}"
-            )
+        if self.on_host:
+            values = bits(importance)
+            if not ((values >= 0) & (values < float("inf"))).all() or not values.any():
+                raise ArgumentError(f"{IMPORTANCE}, got {values.min()} to {values.max()}")
         self.args.table = importance.address
 
     def state(self, state: Tensor) -> None:
@@ -158,9 +167,11 @@ class LayerCall:
         self.args.member_counts = self._output("member_counts", counts, heads, "i32").address
         self.args.member_capacity = first.shape[2]
 
-    def kept_rows(self) -> int:
-        """Behind a selection: the most rows of a sequence, slack included."""
-        return int(bits(self._counts).astype(np.int64).sum(axis=1).max() + self._plan.kv_heads * self.args.slack)
+    def kept_rows(self, counts: np.ndarray[Any, Any] | None = None) -> int:
+        """Behind a selection: the most rows of a sequence, slack included. counts: what a GPU has
+        counted."""
+        counts = bits(self._counts) if counts is None else counts
+        return int(counts.astype(np.int64).sum(axis=1).max() + self._plan.kv_heads * self.args.slack)
 
     def compacted(self, k_out: Tensor, v_out: Tensor, offsets: Tensor) -> None:
         plan = self._plan
@@ -185,12 +196,13 @@ class LayerCall:
         self.args.workspace_bytes = room.shape[0] - skipped
         return skipped
 
-    def run(self, function: str) -> None:
-        """kvc_layer_score, kvc_layer_select, kvc_compact or kvc_layer_evict; back when done."""
-        getattr(_library.load(), function)(self._plan.pointer, byref(self.args), None)
+    def run(self, function: str, stream: int | None = None) -> None:
+        """kvc_layer_score, kvc_layer_select, kvc_compact or kvc_layer_evict; back when done or, on a
+        GPU, when queued."""
+        getattr(_library.load(), function)(self._plan.pointer, byref(self.args), stream)
 
     def _tensor(self, name: str, tensor: Tensor) -> View:
-        seen = view(name, tensor)
+        seen = view_on(name, tensor, self._plan.device, "the plan's")
         self._alive.append(seen)
         return seen
 
@@ -199,6 +211,14 @@ class LayerCall:
         if not seen.writable:
             raise ArgumentError(f"{name} must be a tensor that can be written to, got a read-only one")
         return seen
+
+
+def expect_numbers(name: str, values: np.ndarray[Any, Any], most: int | None) -> int:
+    """Refuses lengths or budgets that cannot be; gives the largest."""
+    if values.min() < 1 or (most is not None and values.max() > most):
+        limit = "at least 1" if most is None else f"1 to {most}, the tokens in k"
+        raise ArgumentError(f"{name} must be {limit}, got {values.tolist()}")
+    return int(values.max())
 
 
 def _rows(tensor: View) -> _abi.Rows:

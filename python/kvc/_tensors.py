@@ -1,4 +1,4 @@
-"""Tensors of any library, seen as address, shape and strides, and the making of new ones.
+"""Tensors of any library, seen as address, shape and strides.
 
 Nothing is copied and nothing is converted: what does not lie as kvc reads it is refused, with
 what to do about it.
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _dlpack
+from . import _device, _dlpack
+from .device_array import DeviceArray
 from .errors import ArgumentError
 
 Tensor = Any
-"""A torch.Tensor on the CPU, a NumPy array, or anything with __array_interface__ or __dlpack__."""
+"""A torch.Tensor, a NumPy array, a DeviceArray, or anything with __array_interface__ or __dlpack__."""
 
-_NUMPY_TYPES = {"f32": np.dtype(np.float32), "i32": np.dtype(np.int32), "u8": np.dtype(np.uint8)}
 _NAMES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "uint8": "u8", "uint16": "u16"}
 
 
@@ -35,6 +35,7 @@ class View:
     dtype: str
     writable: bool
     owner: object
+    device: str = _device.CPU
 
     def is_contiguous(self) -> bool:
         expected = 1
@@ -57,11 +58,47 @@ def is_torch(tensor: Tensor) -> bool:
 
 def view(name: str, tensor: Tensor) -> View:
     """`name` is what errors call it."""
+    return _view(name, tensor, _device_of(name, tensor))
+
+
+def view_on(name: str, tensor: Tensor, device: str, whose: str) -> View:
+    """As `view`; refuses a tensor that is elsewhere than `whose` device."""
+    found = _device_of(name, tensor)
+    if found not in (device, ""):
+        raise ArgumentError(f"{name} must be on {whose} device, {device}, got {found}")
+    return _view(name, tensor, found)
+
+
+def _device_of(name: str, tensor: Tensor) -> str:
+    """Where a tensor says that it is, without looking at it; "" where it is no tensor."""
     if is_torch(tensor):
-        return _view_torch(name, tensor)
+        place = tensor.device
+        if place.type not in ("cpu", "cuda"):
+            raise ArgumentError(f"{name} must be on the CPU or a CUDA GPU, got {place}")
+        return _device.CPU if place.type == "cpu" else f"cuda:{place.index}"
+    if isinstance(tensor, DeviceArray):
+        return tensor.device
+    if isinstance(tensor, np.ndarray) or hasattr(tensor, "__array_interface__"):
+        return _device.CPU
+    if not hasattr(tensor, "__dlpack__"):
+        return ""
+    kind, number = tensor.__dlpack_device__()
+    if kind in _dlpack.CPU_DEVICES:
+        return _device.CPU
+    if kind != _dlpack.CUDA_DEVICE:
+        raise ArgumentError(f"{name} must be on the CPU or a CUDA GPU, got DLPack device {int(kind)}:{number}")
+    return f"cuda:{number}"
+
+
+def _view(name: str, tensor: Tensor, device: str) -> View:
+    if is_torch(tensor):
+        return _view_torch(name, tensor, device)
+    if isinstance(tensor, DeviceArray):
+        where = (tensor.address, tensor.shape, tensor.strides, tensor.dtype)
+        return View(name, *where, writable=True, owner=tensor, device=device)
     if not isinstance(tensor, np.ndarray) and not hasattr(tensor, "__array_interface__"):
         if hasattr(tensor, "__dlpack__"):
-            return _view_dlpack(name, tensor)
+            return _view_dlpack(name, tensor, device)
         raise ArgumentError(f"{name} must be a tensor (torch, NumPy, DLPack), got {type(tensor).__name__}")
     array = tensor if isinstance(tensor, np.ndarray) else np.asarray(tensor)
     if not array.dtype.isnative:
@@ -73,10 +110,8 @@ def view(name: str, tensor: Tensor) -> View:
     return View(name, array.ctypes.data, array.shape, strides, dtype, array.flags.writeable, array)
 
 
-def _view_torch(name: str, tensor: Any) -> View:
+def _view_torch(name: str, tensor: Any, device: str) -> View:
     torch = _torch()
-    if tensor.device.type != "cpu":
-        raise ArgumentError(f"{name} must be on the plan's device, cpu, got {tensor.device}")
     if tensor.layout != torch.strided:
         raise ArgumentError(f"{name} must be a dense tensor, got {tensor.layout}")
     if tensor.is_conj() or tensor.is_neg():
@@ -90,19 +125,24 @@ def _view_torch(name: str, tensor: Any) -> View:
         _NAMES.get(dtype, dtype),
         True,
         tensor,
+        device,
     )
 
 
-def _view_dlpack(name: str, tensor: Any) -> View:
-    device, number = tensor.__dlpack_device__()
-    if device not in _dlpack.CPU_DEVICES:
-        raise ArgumentError(f"{name} must be on the plan's device, cpu, got DLPack device {int(device)}:{number}")
-    capsule = tensor.__dlpack__()
+def _view_dlpack(name: str, tensor: Any, device: str) -> View:
+    # Whether it may be written to, the capsule does not say.
+    writable = False
+    if device == _device.CPU:
+        capsule = tensor.__dlpack__()
+    else:
+        # What the producer has queued comes in front of what the default stream gets.
+        capsule = tensor.__dlpack__(stream=_dlpack.DEFAULT_STREAM)
+        said = getattr(tensor, "__cuda_array_interface__", None)
+        writable = said is not None and not said["data"][1]
     address, shape, strides, dtype = _dlpack.read(name, capsule)
     if strides is None:
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
-    # Whether it may be written to, the capsule does not say.
-    return View(name, address, shape, strides, dtype, False, (tensor, capsule))
+    return View(name, address, shape, strides, dtype, writable, (tensor, capsule), device)
 
 
 def expect(
@@ -150,57 +190,5 @@ class _Bits:
 
 
 def bits(tensor: View) -> np.ndarray[Any, np.dtype[Any]]:
-    """The tensor's memory as an array of NumPy's; bfloat16 as its bits."""
+    """The tensor's memory, on the CPU, as an array of NumPy's; bfloat16 as its bits."""
     return np.asarray(_Bits(tensor))
-
-
-class Memory:
-    """Makes tensors of the library that the caller's tensors are of: torch's if k is, else
-    NumPy's."""
-
-    def __init__(self, like: Tensor, dtype: str) -> None:
-        self._torch: Any = _torch() if is_torch(like) else None
-        if self._torch is None:
-            self._elements: Any = _numpy_elements(like, dtype)
-        else:
-            self._elements = like.dtype
-
-    def empty(self, shape: Sequence[int], dtype: str | None = None) -> Tensor:
-        """`dtype` as plans name it; None is the type of k."""
-        if self._torch is None:
-            return np.empty(shape, self._elements if dtype is None else _NUMPY_TYPES[dtype])
-        return self._torch.empty(tuple(shape), dtype=self._torch_type(dtype))
-
-    def zeros(self, shape: Sequence[int], dtype: str | None = None) -> Tensor:
-        tensor = self.empty(shape, dtype)
-        tensor[...] = 0
-        return tensor
-
-    def floats(self, room: Tensor) -> Tensor:
-        """Bytes, seen as f32."""
-        return room.view(np.float32 if self._torch is None else self._torch.float32)
-
-    def behind_zeros(self, rows: View, count: int) -> Tensor:
-        """A copy of [batch, heads, rows, d] with `count` rows of zeros in front of the rows."""
-        batch, heads, present, width = rows.shape
-        room = self.zeros([batch, heads, count + present, width])
-        bits(view(rows.name, room))[:, :, count:] = bits(rows)
-        return room
-
-    def _torch_type(self, dtype: str | None) -> Any:
-        if dtype is None:
-            return self._elements
-        return {"f32": self._torch.float32, "i32": self._torch.int32, "u8": self._torch.uint8}[dtype]
-
-
-def _numpy_elements(like: Tensor, dtype: str) -> np.dtype[Any]:
-    elements: np.dtype[Any]
-    if isinstance(like, np.ndarray):
-        elements = like.dtype
-    elif dtype == "bf16":
-        # NumPy has no such type of its own: its bits, unless somebody has taught it.
-        taught: Any = sys.modules.get("ml_dtypes")
-        elements = np.dtype(taught.bfloat16 if taught else np.uint16)
-    else:
-        elements = np.dtype(np.float32 if dtype == "f32" else np.float16)
-    return elements

@@ -72,6 +72,8 @@ def _view(kind: str, k: Any, v: Any, counts: Any, lengths: Any, positions: Any, 
     if not set(given) <= known:
         raise ArgumentError(f"a {kind} cache must have no {min(set(given) - known)}, got one")
     view: CacheView = make(k, v, counts=counts, lengths=lengths, positions=positions, **given)
+    # It ends with the call.
+    view.watched = False
     return view
 
 
@@ -113,6 +115,6 @@ for _name, _schema, _kernel, _fake in (
     ("attend", f"({_READ}, Tensor q, float? scale) -> (Tensor, Tensor)", _attend, _attend_fake),
 ):
     _library.define(f"{_name}{_schema}", tags=(torch.Tag.pt2_compliant_tag, _strides))
-    # For every device: tensors that are not on the CPU are refused by name.
+    # For every device: tensors that are not where k is are refused by name.
     _library.impl(_name, _kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"kvc::{_name}", _fake, lib=_library)

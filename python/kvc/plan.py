@@ -14,9 +14,10 @@ import numpy as np
 
 from . import _abi, _library
 from ._check import whole
-from ._layer import LayerCall
+from ._layer import IMPORTANCE, LayerCall, expect_numbers
+from ._memory import following, zeros_on
 from ._module import Module
-from ._tensors import Memory, Tensor
+from ._tensors import Tensor
 from .budget import Budget, tokens_of
 from .errors import ArgumentError, DataWarning, InternalError
 from .kept import Kept, Members
@@ -46,6 +47,8 @@ class Plan:
     ) -> None:
         self.manifest: Manifest = module.manifest
         self.head_dim, self.dtype = variant.head_dim, variant.dtype
+        self.device = module.device
+        """"cpu", or "cuda:N": where tensors of a call must be."""
         self.kv_heads, self.q_heads = kv_heads, q_heads
         self.max_batch, self.max_tokens = whole("max_batch", max_batch), whole("max_tokens", max_tokens)
         self.lse_given = bool(lse_given)
@@ -91,12 +94,10 @@ class Plan:
         """What the address that kernels get is a multiple of."""
         return int(self._info.workspace_alignment)
 
-    def state(
-        self, batch: int | None = None, tokens: int | None = None
-    ) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
+    def state(self, batch: int | None = None, tokens: int | None = None) -> Tensor:
         """What a policy that reads `state` carries from layer to layer: one word per token of
-        each sequence, all 0 as the first layer wants it. A tensor of int32 does as well."""
-        return np.zeros((batch or self.max_batch, tokens or self.max_tokens), np.int32)
+        each sequence, all 0 as the first layer wants it. Any tensor of int32 does as well."""
+        return zeros_on(self.device, (batch or self.max_batch, tokens or self.max_tokens))
 
     def select(
         self,
@@ -212,13 +213,17 @@ class _Call:
             scale=0.0 if scale is None else scale,
             slack=whole("slack", slack, 0),
         )
-        self.memory = Memory(k, plan.dtype)
+        self.memory = following(k, plan.dtype, plan.device)
         self.k = k
         batch = self.call.batch
         self.lengths = _per_sequence("lengths", batch, self.call.rows if lengths is None else lengths)
         spread = _spread("budget", batch, budget)
         self.budgets = [tokens_of(one, length) for one, length in zip(spread, self.lengths, strict=True)]
-        self.call.sequences(np.array(self.lengths, np.int32), np.array(self.budgets, np.int32))
+        numbers = [np.array(values, np.int32) for values in (self.lengths, self.budgets)]
+        longest = expect_numbers("lengths", numbers[0], self.call.rows)
+        expect_numbers("budgets", numbers[1], None)
+        given, budgets = map(self.memory.numbers, numbers)
+        self.call.sequences(given, budgets, longest)
         if v is not None:
             self.call.cache("v", v)
         elif "v" in manifest.reads:
@@ -274,16 +279,17 @@ class _Call:
             call.members(rows, positions, norms, members.counts)
         workspace = memory.empty([plan.workspace_bytes], "u8")
         workspace = workspace[call.workspace(workspace) :]
-        call.run("kvc_layer_score")
-        call.run("kvc_layer_select")
-        self._look_at(int(status[0]))
+        call.run("kvc_layer_score", memory.stream)
+        call.run("kvc_layer_select", memory.stream)
+        self._look_at(int(memory.host(status)[0]))
         ranked = self._scores(workspace) if scores else None
         k_out = v_out = offsets = None
         if compact:
-            shape = [call.batch, max(1, whole("rows of a sequence", call.kept_rows(), 0)), plan.head_dim]
+            rows = call.kept_rows(memory.host(counts))
+            shape = [call.batch, max(1, whole("rows of a sequence", rows, 0)), plan.head_dim]
             k_out, v_out, offsets = memory.zeros(shape), memory.zeros(shape), memory.zeros(heads, "i32")
             call.compacted(k_out, v_out, offsets)
-            call.run("kvc_compact")
+            call.run("kvc_compact", memory.stream)
         return Kept(counts, indices, past, k_out, v_out, offsets, ranked, members)
 
     def _ranked(self) -> bool:
@@ -327,6 +333,8 @@ class _Call:
         return scores
 
     def _look_at(self, status: int) -> None:
+        if status & _abi.DATA_TABLE and not self.call.on_host:
+            raise ArgumentError(f"{IMPORTANCE}, got others")
         if status & (_abi.DATA_CAPACITY | _abi.DATA_TABLE | _abi.DATA_CACHE):
             raise InternalError(f"a call within its limits must not set bits of the status word, got {status}")
         if status & _abi.DATA_NAN:

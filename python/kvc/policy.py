@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
-from . import _cache, _compiler, _home
+from . import _cache, _compiler, _device, _home
 from ._check import whole
 from ._module import Module
 from .errors import ArgumentError, NotFoundError
@@ -107,9 +107,10 @@ class Policy:
     def __init__(self, path: Path) -> None:
         self.path = path
         """The library: what kvc-run takes as --policy, too."""
-        self._modules = {(0, 0): Module(path)}
+        first = Module(path)
+        self._modules = {(first.device, 0, 0): first}
         self._lock = threading.Lock()
-        self.manifest: Manifest = self._modules[0, 0].manifest
+        self.manifest: Manifest = first.manifest
 
     @property
     def name(self) -> str:
@@ -135,21 +136,20 @@ class Policy:
             most sequences of a call.
         q_heads, head_dim, dtype: needed only for a library of several shapes.
         lse_given: every call brings the log-sum-exp of the attention.
-        device: "cpu". Kernels run there as on a GPU, thread by thread: for truth, not speed.
-        threads: of the operating system, 0 for one per core.
+        device: "cpu", or "cuda:1" and so on for a GPU that the policy was compiled for (`arch`). On the
+            CPU kernels run as on a GPU, thread by thread: for truth, not speed.
+        threads: of the operating system, 0 for one per core. On the CPU alone, as is `seed`.
         seed: shuffles the order of the kernels' threads; the result must not depend on it.
         """
-        if str(device) != "cpu":
-            raise ArgumentError(
-                f"a plan's device must be 'cpu', the only one that this package runs on, got {device!r}"
-            )
+        where = _device.parse(device)
         kv_heads = whole("kv_heads", kv_heads)
         threads, seed = whole("threads", threads, 0), whole("seed", seed, 0, 2**64 - 1)
         variant = self._variant(kv_heads, q_heads, head_dim, dtype)
         with self._lock:
-            module = self._modules.get((threads, seed))
+            key = (where, threads, seed) if where == _device.CPU else (where, 0, 0)
+            module = self._modules.get(key)
             if module is None:
-                module = self._modules[threads, seed] = Module(self.path, threads, seed)
+                module = self._modules[key] = Module(self.path, *key)
         return Plan(
             module,
             variant,

@@ -22,6 +22,7 @@ import torch
 from . import _torch_attend
 from ._check import whole
 from ._layer import LayerCall
+from ._memory import following
 from .errors import ArgumentError, LimitError
 from .plan import Plan, live
 
@@ -54,7 +55,8 @@ class Buffers:
     counts: torch.Tensor
     past: torch.Tensor
     status: torch.Tensor
-    """[1] i32, bits: 1 a score was NaN, 2 capacity exceeded. The caller clears it."""
+    """[1] i32, bits: 1 a score was NaN, 2 rows found no room, 4 a table is not as it must be. The caller
+    clears it, and on a GPU is who looks at it."""
     k: torch.Tensor
     """[batch, rows, head_dim], packed head after head."""
     v: torch.Tensor
@@ -74,19 +76,23 @@ def buffers(
     batch, tokens = batch or plan.max_batch, tokens or plan.max_tokens
     heads = (batch, plan.kv_heads)
     room = (batch, rows or plan.kv_heads * (tokens + slack), plan.head_dim)
+
+    def zeros(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype, device=plan.device)
+
     merged = []
     if plan.manifest.merges:
-        merged = [torch.zeros(*heads, tokens, dtype=dtype) for dtype in (torch.int32, torch.int32, torch.float32)]
-        merged.append(torch.zeros(heads, dtype=torch.int32))
+        merged = [zeros(*heads, tokens, dtype=dtype) for dtype in (torch.int32, torch.int32, torch.float32)]
+        merged.append(zeros(*heads))
     return Buffers(
-        torch.empty(plan.workspace_bytes, dtype=torch.uint8),
-        torch.zeros(*heads, tokens, dtype=torch.int32),
-        torch.zeros(heads, dtype=torch.int32),
-        torch.zeros(batch, dtype=torch.int32),
-        torch.zeros(1, dtype=torch.int32),
-        torch.zeros(room, dtype=_DTYPES[plan.dtype]),
-        torch.zeros(room, dtype=_DTYPES[plan.dtype]),
-        torch.zeros(heads, dtype=torch.int32),
+        zeros(plan.workspace_bytes, dtype=torch.uint8),
+        zeros(*heads, tokens),
+        zeros(*heads),
+        zeros(batch),
+        zeros(1),
+        zeros(*room, dtype=_DTYPES[plan.dtype]),
+        zeros(*room, dtype=_DTYPES[plan.dtype]),
+        zeros(*heads),
         slack,
         *merged,
     )
@@ -140,8 +146,8 @@ def evict(
     table: MaybeTensor = None,
     state: MaybeTensor = None,
 ) -> None:
-    """As `select`, and packs the kept keys and values into `out`. Raises LimitError where
-    they find no room."""
+    """As `select`, and packs the kept keys and values into `out`. Where they find no room it
+    raises LimitError; on a GPU `out.status` says so."""
     default = 0.0 if scale is None else scale
     torch.ops.kvc.evict(
         *(plan.number, q, k, v, lengths, budgets, layer, layers, default),
@@ -179,7 +185,7 @@ def _prepare(  # type: ignore[no-untyped-def]
     status,
     *members,
     slack=0,
-) -> LayerCall:
+) -> tuple[LayerCall, int | None]:
     plan = live.get(number)
     if plan is None:
         raise ArgumentError(f"plan must be the number of a kvc.Plan that is there, got {number}")
@@ -205,22 +211,22 @@ def _prepare(  # type: ignore[no-untyped-def]
     call.selection(indices, counts, past, status)
     if plan.manifest.merges and all(member is not None for member in members):
         call.members(*members)
-    return call
+    return call, following(k, plan.dtype, plan.device).stream
 
 
 def _select(*arguments) -> None:  # type: ignore[no-untyped-def]
-    call = _prepare(*arguments)
-    call.run("kvc_layer_score")
-    call.run("kvc_layer_select")
+    call, stream = _prepare(*arguments)
+    call.run("kvc_layer_score", stream)
+    call.run("kvc_layer_select", stream)
 
 
 def _evict(*arguments) -> None:  # type: ignore[no-untyped-def]
     *inputs, slack, k_out, v_out, offsets = arguments
-    call = _prepare(*inputs, slack=whole("slack", slack, 0))
+    call, stream = _prepare(*inputs, slack=whole("slack", slack, 0))
     call.compacted(k_out, v_out, offsets)
-    call.run("kvc_layer_evict")
-    # The library drops rows that find no room, as a GPU must. Here it is known at once.
-    if call.kept_rows() > k_out.shape[1]:
+    call.run("kvc_layer_evict", stream)
+    # The library drops rows that find no room, as a GPU must. On the CPU it is known at once.
+    if call.on_host and call.kept_rows() > k_out.shape[1]:
         raise LimitError(f"k_out must have room for the {call.kept_rows()} rows that were kept, got {k_out.shape[1]}")
 
 
@@ -236,6 +242,6 @@ _strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fi
 _library: Any = torch.library.Library("kvc", "DEF")  # type: ignore[no-untyped-call]
 for _name, _results, _kernel in (("select", _SELECTED, _select), ("evict", f"{_SELECTED}, {_COMPACTED}", _evict)):
     _library.define(f"{_name}({_INPUTS}, {_results}) -> ()", tags=(torch.Tag.pt2_compliant_tag, _strides))
-    # For every device: tensors that are not on the CPU are refused by name.
+    # For every device: tensors that are not on the plan's are refused by name.
     _library.impl(_name, _kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"kvc::{_name}", _nothing, lib=_library)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import pointer
 
-from . import _abi
+from . import _abi, _device
 from ._check import whole
-from ._tensors import Tensor, View, bits, expect, stride, view
+from ._memory import following
+from ._tensors import Tensor, View, bits, expect, stride, view, view_on
 from .errors import ArgumentError, LimitError
 from .kept import Members
 
@@ -29,6 +30,8 @@ class CacheView:
         rows that are appended.
 
     `kvc.append` writes to k, v, counts, lengths and positions.
+
+    On a GPU calls return when they are queued; `check` says what counts and tables had wrong.
     """
 
     def __init__(self, kind: str, k: Tensor, v: Tensor, axes: Sequence[tuple[str, int | None]]) -> None:
@@ -36,12 +39,18 @@ class CacheView:
         self._kind = kind
         self._alive: list[object] = []
         keys = view("k", k)
+        self.device = keys.device
+        """"cpu" or "cuda:N", where all of its tensors must be."""
         self._dtype = "bf16" if keys.dtype == "u16" else keys.dtype
         if self._dtype not in _DTYPES:
             raise ArgumentError(f"k must be f32, f16 or bf16, got {keys.dtype}")
         self._k = expect(keys, axes, self._dtype)
         same = [(name, extent) for (name, _), extent in zip(axes, self._k.shape, strict=True)]
-        self._v = expect(view("v", v), same, self._dtype)
+        self._v = expect(self.see("v", v), same, self._dtype)
+        self._memory = following(k, self._dtype, self.device)
+        self._status: Tensor | None = None
+        self.watched = True
+        """Whether calls on a GPU leave something for `check`."""
         self._counts: View
         self._positions: View | None = None
         self._members: View | None = None
@@ -84,12 +93,14 @@ class CacheView:
         counts: Tensor,
         lengths: Tensor | None = None,
         positions: Tensor | None = None,
+        positions_by_slot: bool = False,
         members: Members | None = None,
     ) -> CacheView:
         """k, v: [batch, slots, head_dim], the heads of a sequence behind each other, as `Plan.evict`
             leaves them; or [batch, kv_heads, slots, head_dim], where a stride of 0 (`expand`,
             `broadcast_to`) says that all sequences lie in one memory.
         offsets: [batch, kv_heads] or [batch], the slot of the first row.
+        positions_by_slot: positions are of the shape of k without head_dim, and lie as the rows do.
         members: of merged rows, whose keys are before RoPE: `kvc.Kept.members`."""
         packed = len(view("k", k).shape) == 3
         self = cls("ragged", k, v, [("batch", None), *([] if packed else [("kv_heads", None)]), *_SLOTS])
@@ -100,6 +111,9 @@ class CacheView:
             setattr(self.fields, plane, _abi.Plane(tensor.address, stride(tensor, 0), between, stride(tensor, -2)))
         self.fields.slots = slots
         self.fields.offsets = self._numbers("offsets", offsets)
+        if positions is not None and positions_by_slot:
+            self._by_slot(positions)
+            positions = None
         return self._rows(counts, lengths, positions, members)
 
     @classmethod
@@ -158,14 +172,46 @@ class CacheView:
         return self._dtype
 
     @property
+    def on_host(self) -> bool:
+        return self.device == _device.CPU
+
+    @property
     def most_rows(self) -> int:
-        """Of a head; of merged rows, what they represent."""
+        """Of a head; of merged rows, what they represent. On a GPU 0: nobody looks."""
+        if not self.on_host:
+            return 0
         counted = self._counts if self._members is None else self._members
         return max(0, int(bits(counted).max()))
 
+    def see(self, name: str, tensor: Tensor) -> View:
+        """A tensor of this view, or of a call over it."""
+        return view_on(name, tensor, self.device, "k's")
+
+    def status(self) -> int | None:
+        """Where a GPU says what it has found wrong, for `check`; on the CPU that is an exception."""
+        if self.on_host or not self.watched:
+            return None
+        if self._status is None:
+            self._status = self._memory.zeros([1], "i32")
+        return view("status", self._status).address
+
+    def check(self) -> None:
+        """Waits for what was queued on a GPU, and raises what it has found since the last time. On
+        the CPU everything is checked before it is done."""
+        if self._status is None:
+            return
+        found = int(self._memory.host(self._status)[0])
+        self._status = None
+        if found & _abi.DATA_CACHE:
+            raise ArgumentError("counts, offsets, tables, positions and members must lead into the cache, got others")
+        if found & _abi.DATA_CAPACITY:
+            raise LimitError("every head must have room for new rows, and no more rows than max_rows, got others")
+
     def expect_room(self, new: int) -> None:
         """What the library would have to believe: that positions of all rows and of `new` ones
-        behind them are in the tensor."""
+        behind them are in the tensor. A GPU's counts are not known here."""
+        if not self.on_host:
+            return
         most = int(bits(self._counts).max()) + new
         if self._positions is not None and most > self._positions.shape[-1]:
             raise LimitError(f"positions must have room for {most} rows, got {self._positions.shape[-1]}")
@@ -195,7 +241,7 @@ class CacheView:
 
     def _tensor(self, name: str, tensor: Tensor, axes: Sequence[tuple[str, int | None]], heads_at: int | None) -> View:
         """An int32 tensor; the axis at `heads_at` may be left out: one for all heads."""
-        seen = view(name, tensor)
+        seen = self.see(name, tensor)
         if heads_at is not None and len(seen.shape) == len(axes) - 1:
             axes = [axis for number, axis in enumerate(axes) if number != heads_at]
         seen = expect(seen, axes, "i32", contiguous=len(axes) == 1)
@@ -216,6 +262,16 @@ class CacheView:
         seen = self._tensor(name, tensor, [("batch", self.batch), ("kv_heads", self.kv_heads), ("entries", entries)], 1)
         between = stride(seen, 1) if len(seen.shape) == 3 else 0
         return _abi.Numbers(seen.address, stride(seen, 0), between), seen.shape[-1]
+
+    def _by_slot(self, positions: Tensor) -> None:
+        """A position for each slot of k. What leads out of the slots the library refuses."""
+        names = ["batch", "kv_heads", "slots"] if len(self._k.shape) == 4 else ["batch", "slots"]
+        axes: list[tuple[str, int | None]] = list(zip(names, self._k.shape[:-1], strict=True))
+        seen = self._tensor("positions", positions, axes, None)
+        between = stride(seen, 1) if len(names) == 3 else 0
+        self.fields.positions = _abi.Plane(seen.address, stride(seen, 0), between, 1)
+        self.fields.positions_by_slot = 1
+        self._written.append(seen)
 
     def _rows(
         self, counts: Tensor, lengths: Tensor | None, positions: Tensor | None, members: Members | None
@@ -240,11 +296,11 @@ class CacheView:
 
     def _take(self, members: Members) -> None:
         heads: list[tuple[str, int | None]] = [("batch", self.batch), ("kv_heads", self.kv_heads)]
-        rows = expect(view("members.rows", members.rows), [*heads, ("capacity", None)], "i32", contiguous=True)
+        rows = expect(self.see("members.rows", members.rows), [*heads, ("capacity", None)], "i32", contiguous=True)
         shape = [*heads, ("capacity", rows.shape[2])]
-        positions = expect(view("members.positions", members.positions), shape, "i32", contiguous=True)
-        norms = expect(view("members.norms", members.norms), shape, "f32", contiguous=True)
-        self._members = expect(view("members.counts", members.counts), heads, "i32", contiguous=True)
+        positions = expect(self.see("members.positions", members.positions), shape, "i32", contiguous=True)
+        norms = expect(self.see("members.norms", members.norms), shape, "f32", contiguous=True)
+        self._members = expect(self.see("members.counts", members.counts), heads, "i32", contiguous=True)
         seen = (rows, positions, norms, self._members)
         self._alive += seen
         self._written += seen

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/emit/Linker.h"
 #include "support/OutputFiles.h"
 #include "tools/kvc-opt/CommandLine.h"
 #include "tools/kvc-opt/Emit.h"
@@ -56,6 +57,8 @@ static std::vector<std::string> distinct(const cl::list<std::string> &values) {
 }
 
 int main(int argc, char **argv) {
+  if (std::optional<int> code = kvc::runAsLinker(argc, argv))
+    return *code;
   kvc::reserveStandardDescriptors();
   llvm::InitLLVM init(argc, argv);
   kvc::ignoreFileSizeSignal();

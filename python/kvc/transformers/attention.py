@@ -32,9 +32,12 @@ def attention(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
         return out
+    # What a policy kept was chosen without these, and neither kvc.attend nor sdpa has them.
     for name in ("softcap", "position_bias", "sliding_window", "s_aux"):
         if kwargs.get(name) is not None:
             raise UnsupportedError(f"attention over a KvcCache must be plain, got {name}")
+    if dropout:
+        raise UnsupportedError(f"attention over a KvcCache must be plain, got a dropout of {dropout}")
     # The layer will hold the keys; they must not hold the layer.
     key = key.view_as(key)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

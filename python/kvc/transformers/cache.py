@@ -15,7 +15,7 @@ from ..policy import Param, Policy
 from .attention import NAME
 from .layer import KvcLayer
 from .model import compile_for
-from .ragged import held
+from .packed import held
 from .rope import Rotation
 from .shared import Shared
 
@@ -54,7 +54,8 @@ class KvcCache(Cache):
         evicting = [number for number, layer in enumerate(layers) if type(layer) is DynamicLayer]
         if not evicting:
             raise UnsupportedError("the model must have layers with full attention, got none")
-        shared = Shared(policy, budget, table, shape, Rotation(model))
+        self._rotation = Rotation(model)
+        shared = Shared(policy, budget, table, shape, self._rotation)
         for order, number in enumerate(evicting):
             layers[number] = KvcLayer(shared, order, len(evicting))
         super().__init__(layers=layers)
@@ -70,11 +71,15 @@ class KvcCache(Cache):
         """Kept tokens of the prompt, [sequence][KV head], from 0 where a sequence begins behind
         its padding. Of a merging policy: the tokens whose rows stay."""
         chosen = self.layers[layer]
-        if not isinstance(chosen, KvcLayer) or chosen.rows is None:
+        kept = chosen.kept() if isinstance(chosen, KvcLayer) else None
+        if kept is None:
             raise ArgumentError(f"layer must be one that has evicted, got {layer}")
-        return [[rows.tokens for rows in heads] for heads in chosen.rows]
+        return kept
 
     def bytes(self) -> int:
-        """Of all that is held: keys, values, kept tokens, and what merged rows stand for."""
+        """Of all that is held: keys, values and positions with room for more, and what merged rows
+        stand for."""
         layers: list[Any] = self.layers
-        return sum(layer.bytes() if isinstance(layer, KvcLayer) else held(layer.keys, layer.values) for layer in layers)
+        return self._rotation.bytes() + sum(
+            layer.bytes() if isinstance(layer, KvcLayer) else held(layer.keys, layer.values) for layer in layers
+        )

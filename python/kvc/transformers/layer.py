@@ -10,9 +10,13 @@ from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from ..errors import ArgumentError, Error, UnsupportedError
+from ..kept import Kept
 from ..policy import Policy
+from . import packed
+from .attend import attend
+from .merged import Merged
 from .model import inputs_of
-from .ragged import Rows, Tail, attend, held
+from .ragged import Ragged
 from .shared import Shared
 
 
@@ -35,8 +39,9 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._seen = 0
         self._waiting = False
         self._dense: _Prompt | None = None
-        self.rows: list[list[Rows]] | None = None
-        self._tail: Tail | None = None
+        self._rows: Ragged | None = None
+        """Behind the eviction, with what came later."""
+        self._merged: Merged | None = None
         self._shared.forget_state()
 
     # What transformers asks of a layer.
@@ -95,22 +100,15 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._waiting = False
         if mask is not None and mask.dtype != torch.bool:
             raise ArgumentError(f"a mask must say what is seen, as bool, got {mask.dtype}")
-        if self.rows is None and self._dense is not None and q.shape[2] == 1:
+        if self._rows is None and self._dense is not None and q.shape[2] == 1:
             self.evict()
-        if self.rows is None:
+        if self._rows is None:
             if self._dense is None:
                 self._dense = _Prompt(self._shared.policy)
             return self._dense.attention(module, q, k, v, mask, scale, kwargs)
         new = q.shape[2]
-        visible = _causal(len(q), new) if mask is None else mask[:, 0, :, -new:].expand(len(q), -1, -1)
-        # Padding among new tokens is seen by none of them, the last one included.
-        real = visible[:, -1].clone()
-        if self._tail is None:
-            self._tail = Tail(k, v, real)
-        else:
-            visible = torch.cat([self._tail.real[:, None].expand(-1, new, -1), visible], dim=-1)
-            self._tail = self._tail.and_then(k, v, real)
-        return attend(q, self.rows, self._tail, visible, scale, self._shared.rotation)
+        visible = None if mask is None else mask[:, 0, :, -new:].expand(len(q), -1, -1)
+        return attend(q, k, v, visible, self._rows, self._merged, scale)
 
     def evict(self) -> None:
         """Once: runs the policy, sequence by sequence, and drops what it has not kept."""
@@ -120,7 +118,8 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         k, v = prompt.k, prompt.v
         batch, tokens = len(k), k.shape[2]
         plan = shared.plan(tokens)
-        rows = []
+        every: list[Kept] = []
+        places = []
         for b, start in enumerate(prompt.starts):
             one = slice(b, b + 1)
             positions = prompt.positions[b % len(prompt.positions), start:]
@@ -143,23 +142,27 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
                     partial(shared.state, b, batch, tokens),
                 ),
             )
-            heads = []
-            head: Any
-            for h in range(k.shape[1]):
-                head = kept[0, h]
-                members = None
-                # Copies: the tables have room for more than they hold.
-                if kept.members is not None:
-                    members = (head.member_rows.clone(), positions[head.member_positions], head.member_norms.clone())
-                heads.append(Rows(head.indices.clone(), head.k, head.v, members))
-            rows.append(heads)
-        self.rows, self._dense = rows, None
+            every.append(kept)
+            places.append(positions)
+        lengths = [tokens - start for start in prompt.starts]
+        if shared.policy.manifest.merges:
+            self._merged = Merged(every, places, shared.rotation)
+            self._rows = Ragged.empty(k, lengths)
+        else:
+            self._rows = Ragged(*packed.rows(every), packed.tokens(every), packed.counts(every), lengths)
+        self._dense = None
+
+    def kept(self) -> list[list[torch.Tensor]] | None:
+        """[sequence][KV head] tokens of the prompt; None in front of the eviction."""
+        if self._rows is None:
+            return None
+        return self._rows.kept() if self._merged is None else self._merged.kept()
 
     def bytes(self) -> int:
         if self._dense is not None:
-            return held(self._dense.k, self._dense.v, self._dense.q)
-        rows = sum(row.bytes() for heads in self.rows or () for row in heads)
-        return rows + (self._tail.bytes() if self._tail is not None else 0)
+            return packed.held(self._dense.k, self._dense.v, self._dense.q)
+        parts = (self._rows, self._merged)
+        return sum(part.bytes() for part in parts if part is not None)
 
 
 class _Prompt:
@@ -207,7 +210,3 @@ def _padding(mask: torch.Tensor | None, batch: int, tokens: int) -> list[int]:
         if start == tokens or not seen[b, start:].all():
             raise ArgumentError(f"padding must be in front of a prompt, got some behind or within sequence {b}")
     return [int(start) for start in starts]
-
-
-def _causal(batch: int, new: int) -> torch.Tensor:
-    return torch.ones(new, new, dtype=torch.bool).tril().expand(batch, -1, -1)

@@ -1,82 +1,102 @@
-"""Attention over a cache whose heads keep different numbers of rows."""
+"""Rows whose number is each head's own, in one memory that grows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 
-from .rope import Rotation
+from ..attention import append
+from ..view import CacheView
+from .packed import by_head, held, of, places, starts
+
+_LEAST_ROOM = 16
+"""Tokens that find room where a memory was made anew."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What one KV head keeps of a prompt."""
+class Ragged:
+    """Of a layer, as `kvc.append` and `kvc.attend` take it: all heads of all sequences behind each
+    other, each with free rows behind it.
 
-    tokens: torch.Tensor
-    """Kept tokens, from 0 where the sequence begins."""
-    k: torch.Tensor
-    v: torch.Tensor
-    members: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
-    """Of merged rows: the row, position and norm of every token that is represented."""
+        [ sequence 0, head 0 | free ][ sequence 0, head 1 | free ][ sequence 1, head 0 | free ] ...
 
-    def keys_and_values(self, rotation: Rotation) -> tuple[torch.Tensor, torch.Tensor]:
-        """As attention sees them: a merged row once for each of its members."""
-        if self.members is None:
-            return self.k, self.v
-        rows, positions, norms = self.members
-        return rotation.rotate(self.k[rows] * norms[:, None].to(self.k.dtype), positions), self.v[rows]
-
-    def bytes(self) -> int:
-        return held(self.tokens, self.k, self.v, *(self.members or ()))
-
-
-@dataclass(frozen=True)
-class Tail:
-    """The tokens that came behind the prompt, the same for all heads."""
-
-    k: torch.Tensor
-    """[batch, kv_heads, tokens, d]"""
-    v: torch.Tensor
-    real: torch.Tensor
-    """[batch, tokens], False for padding."""
-
-    def and_then(self, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor) -> Tail:
-        return Tail(torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2), torch.cat([self.real, real], dim=-1))
-
-    def bytes(self) -> int:
-        return held(self.k, self.v, self.real)
-
-
-def held(*tensors: torch.Tensor | None) -> int:
-    """Bytes of tensors."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
-
-
-def attend(
-    q: torch.Tensor,
-    kept: list[list[Rows]],
-    tail: Tail,
-    visible: torch.Tensor,
-    scale: float,
-    rotation: Rotation,
-) -> torch.Tensor:
-    """[batch, queries, q_heads, d]: softmax over all kept rows, and what came behind them.
-
-    q [batch, q_heads, queries, d]; visible [batch, queries, tokens of the tail]. Kept rows are
-    seen by every query. 16-bit types are computed in f32.
+    Free rows are an eighth of what heads have, so that memory is copied seldom.
     """
-    batch, heads = tail.k.shape[:2]
-    group = q.shape[1] // heads
-    work = torch.promote_types(q.dtype, torch.float32)
-    hidden = torch.full(visible.shape, -torch.inf, dtype=work).masked_fill(visible, 0)
-    out = torch.empty(batch, q.shape[2], q.shape[1], q.shape[3], dtype=q.dtype)
-    for b in range(batch):
-        for h in range(heads):
-            keys, values = (rows.to(work) for rows in kept[b][h].keys_and_values(rotation))
-            queries = q[b, h * group : (h + 1) * group].to(work)
-            behind = queries @ tail.k[b, h].to(work).T * scale + hidden[b]
-            weights = torch.cat([queries @ keys.T * scale, behind], dim=-1).softmax(dim=-1)
-            mean = weights[..., : len(keys)] @ values + weights[..., len(keys) :] @ tail.v[b, h].to(work)
-            out[b, :, h * group : (h + 1) * group] = mean.transpose(0, 1)
-    return out
+
+    def __init__(
+        self, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor, lengths: Sequence[int]
+    ) -> None:
+        """k, v: [rows, d], nothing free; positions: [rows] i32, ascending in each head; counts:
+        [batch, kv_heads] i32; lengths: tokens that each sequence had."""
+        self._k, self._v, self._positions = k, v, positions
+        self._kept, self._counts = counts, counts.clone()
+        self._offsets = starts(counts)
+        self._lengths = torch.tensor(lengths, dtype=torch.int32)
+        self._free = [0] * len(counts)
+        """Of each sequence, rows behind each of its heads."""
+        self._views: dict[int | None, CacheView] = {}
+
+    @classmethod
+    def empty(cls, like: torch.Tensor, lengths: Sequence[int]) -> Ragged:
+        """No rows yet; of the heads and type of `like`, [batch, kv_heads, any, d]."""
+        rows = like.new_empty(0, like.shape[3])
+        counts = torch.zeros(like.shape[:2], dtype=torch.int32)
+        return cls(rows, rows.clone(), counts.new_empty(0), counts, lengths)
+
+    def append(self, k: torch.Tensor, v: torch.Tensor, sequence: int | None = None) -> None:
+        """k, v: [batch, kv_heads, tokens, d], rotated; of one sequence, or of all."""
+        new, some = k.shape[2], of(sequence)
+        if new > min(self._free[some]):
+            self._grow(new)
+        append(self.view(sequence), k.detach(), v.detach())
+        self._free[some] = [free - new for free in self._free[some]]
+
+    def view(self, sequence: int | None = None) -> CacheView:
+        """What kvc reads and writes, of one sequence, or of all; until the next `append`."""
+        if sequence not in self._views:
+            some = of(sequence)
+            counts = self._counts[some]
+            # One memory for all sequences and heads: strides of 0.
+            k, v = (memory.expand(*counts.shape, -1, -1) for memory in (self._k, self._v))
+            self._views[sequence] = CacheView.ragged(
+                k,
+                v,
+                offsets=self._offsets[some],
+                counts=counts,
+                lengths=self._lengths[some],
+                positions=self._positions.expand(*counts.shape, -1),
+                positions_by_slot=True,
+            )
+        return self._views[sequence]
+
+    def heads(self) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:
+        """[sequence][KV head], copies of keys and values."""
+        at = places(self._offsets, self._counts)
+        k, v = (by_head(memory[at], self._counts) for memory in (self._k, self._v))
+        return [list(zip(*one, strict=True)) for one in zip(k, v, strict=True)]
+
+    def kept(self) -> list[list[torch.Tensor]]:
+        """[sequence][KV head], copies of the positions that were there at first."""
+        return by_head(self._positions[places(self._offsets, self._kept)], self._kept)
+
+    def bytes(self) -> int:
+        return held(self._k, self._v, self._positions, self._kept, self._counts, self._offsets, self._lengths)
+
+    def _grow(self, new: int) -> None:
+        rows, heads = int(self._counts.sum()), self._counts.numel()
+        room = new + max(_LEAST_ROOM, rows // heads // 8)
+        offsets = starts(self._counts + room)
+        source, target = places(self._offsets, self._counts), places(offsets, self._counts)
+        slots = rows + heads * room
+
+        def moved(memory: torch.Tensor) -> torch.Tensor:
+            wider = memory.new_empty(slots, *memory.shape[1:])
+            wider[target] = memory[source]
+            return wider
+
+        # One after the other, so that only one of them is there twice.
+        self._k = moved(self._k)
+        self._v = moved(self._v)
+        self._positions = moved(self._positions)
+        self._offsets, self._free = offsets, [room] * len(self._counts)
+        self._views.clear()

@@ -16,6 +16,7 @@ class Rotation:
     def __init__(self, model: Any) -> None:
         self._model = type(model).__name__
         self._rotary: Any = getattr(model.get_decoder(), "rotary_emb", None)
+        self._table = torch.empty(0)
 
     def rotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """k [..., rows, d] before RoPE, and the position of each row."""
@@ -29,15 +30,32 @@ class Rotation:
         scale = (cos * cos + sin * sin)[:, :1]
         return ((k.float() * cos - half(k.float()) * sin) / scale).to(k.dtype)
 
+    def table(self, positions: int) -> torch.Tensor:
+        """[positions or more, d / 2, 2] f32, cosine and sine of every angle: what `kvc.attend` rotates by.
+        All layers have the same."""
+        if len(self._table) < positions:
+            cos, sin = self._cos_and_sin(torch.arange(positions))
+            # The halves of a row are the same angles.
+            self._table = torch.stack([cos, sin], dim=-1)[:, : cos.shape[1] // 2].float().contiguous()
+        return self._table
+
+    def bytes(self) -> int:
+        """Of the table, where one was made."""
+        return self._table.numel() * self._table.element_size()
+
     def _angles(self, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        cos, sin = self._cos_and_sin(positions)
+        if cos.shape[-1] != k.shape[-1]:
+            raise UnsupportedError(f"keys must be rotated whole, got {cos.shape[-1]} of {k.shape[-1]} channels")
+        return cos, sin
+
+    def _cos_and_sin(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if self._rotary is None:
             raise UnsupportedError(f"keys before RoPE need the model's rotary_emb, got {self._model} without one")
         # Hybrid models have an angle for each kind of layer.
         by_layer = "layer_type" in inspect.signature(self._rotary.forward).parameters
         more = {"layer_type": "full_attention"} if by_layer else {}
         cos, sin = self._rotary(torch.empty(0), positions[None], **more)
-        if cos.shape[-1] != k.shape[-1]:
-            raise UnsupportedError(f"keys must be rotated whole, got {cos.shape[-1]} of {k.shape[-1]} channels")
         return cos[0], sin[0]
 
 

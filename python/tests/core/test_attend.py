@@ -55,17 +55,47 @@ class Kept:
         k, v = (np.ascontiguousarray(x.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3) for x in (self.k, self.v))
         return kvc.CacheView.dense(k, v, offsets=np.array([3, 3], np.int32), **self.numbers())
 
-    def ragged(self):
+    def ragged(self, by_slot=False):
         """Heads behind each other."""
         offsets = np.zeros((BATCH, HEADS), np.int32)
         offsets[:, 1:] = (self.counts + self.room).cumsum(axis=1)[:, :-1]
         slots = int((self.counts + self.room).sum(axis=1).max())
         k, v = (np.zeros((BATCH, slots, DIM), np.float32) for _ in range(2))
+        positions = np.zeros((BATCH, slots), np.int32)
         for b, h in np.ndindex(BATCH, HEADS):
             n = self.counts[b, h]
-            for packed, rows in ((k, self.k), (v, self.v)):
+            for packed, rows in ((k, self.k), (v, self.v), (positions, self.positions)):
                 packed[b, offsets[b, h] :][:n] = rows[b, h, :n]
-        return kvc.CacheView.ragged(k, v, offsets=offsets, **self.numbers())
+        numbers = self.numbers()
+        if by_slot:
+            numbers["positions"] = positions
+            # The tests look at rows.
+            self.position = lambda b, h, row: positions[b, offsets[b, h] + row]
+        return kvc.CacheView.ragged(k, v, offsets=offsets, **numbers, positions_by_slot=by_slot)
+
+    def ragged_by_slot(self):
+        return self.ragged(by_slot=True)
+
+    def ragged_in_one_memory(self):
+        """Heads of all sequences behind each other."""
+        counts = self.counts.reshape(-1) + self.room
+        offsets = np.cumsum(counts, dtype=np.int32) - counts
+        k, v = (np.zeros((counts.sum(), DIM), np.float32) for _ in range(2))
+        positions = np.zeros(counts.sum(), np.int32)
+        for place, (b, h) in zip(offsets, np.ndindex(BATCH, HEADS), strict=True):
+            n = self.counts[b, h]
+            for memory, rows in ((k, self.k), (v, self.v), (positions, self.positions)):
+                memory[place:][:n] = rows[b, h, :n]
+        offsets = offsets.reshape(BATCH, HEADS)
+        self.position = lambda b, h, row: positions[offsets[b, h] + row]
+        k, v, by_slot = (
+            np.lib.stride_tricks.as_strided(x, (BATCH, HEADS, *x.shape), (0, 0, *x.strides)) for x in (k, v, positions)
+        )
+        numbers = {**self.numbers(), "positions": by_slot}
+        return kvc.CacheView.ragged(k, v, offsets=offsets, **numbers, positions_by_slot=True)
+
+    def position(self, b, h, row):
+        return self.positions[b, h, row]
 
     def paged(self, page_rows=4):
         """[pages, page_rows, heads, d], one table for all heads, pages in no order."""
@@ -102,7 +132,9 @@ class Kept:
         ]
 
 
-KINDS = ("dense", "dense_by_token", "ragged", "paged", "paged_by_head")
+KINDS = (
+    "dense", "dense_by_token", "ragged", "ragged_by_slot", "ragged_in_one_memory", "paged", "paged_by_head",
+)  # fmt: skip
 
 
 class TestAttend(Case):
@@ -145,7 +177,7 @@ class TestAttend(Case):
                     rows = []
                     for h, (k, v, positions) in enumerate(before[b]):
                         ours = np.arange(LENGTHS[b], LENGTHS[b] + 3)
-                        np.testing.assert_array_equal(kept.positions[b, h, len(k) :][:3], ours)
+                        self.assertEqual([kept.position(b, h, len(k) + new) for new in range(3)], ours.tolist())
                         rows.append(
                             (np.concatenate([k, new_k[b, h]]), np.concatenate([v, new_v[b, h]]),
                              np.concatenate([positions, ours]))
@@ -309,6 +341,9 @@ class TestRefused(Case):
              lambda: kvc.CacheView.dense(kept.k, kept.v, counts=COUNTS, lengths=np.zeros(3, np.int32))),
             ("offsets must be [batch, kv_heads] where heads lie behind each other, got [2]",
              lambda: kvc.CacheView.ragged(kept.k[:, 0], kept.v[:, 0], offsets=LENGTHS, counts=COUNTS)),
+            ("positions must be [batch 2, slots 16], got [2, 3, 16]",
+             lambda: kvc.CacheView.ragged(kept.k[:, 0], kept.v[:, 0], offsets=COUNTS, counts=COUNTS, lengths=LENGTHS,
+                                          positions=kept.positions, positions_by_slot=True)),
             ("table must be [batch, entries] or [batch, kv_heads, entries], got [2]",
              lambda: kvc.CacheView.paged(kept.k, kept.v, table=LENGTHS, counts=COUNTS)),
         ):  # fmt: skip

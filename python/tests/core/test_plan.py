@@ -257,7 +257,12 @@ class TestLayouts(Case):
             (
                 (q, Exported(k, (2, 1)), v),
                 kvc.ArgumentError,
-                "k must be on the plan's device, cpu, got DLPack device 2:1",
+                "k must be on the plan's device, cpu, got cuda:1",
+            ),
+            (
+                (q, k, Exported(v, (10, 0))),
+                kvc.ArgumentError,
+                "v must be on the CPU or a CUDA GPU, got DLPack device 10:0",
             ),
             (
                 (q, np.asfortranarray(k), v),
@@ -317,9 +322,9 @@ class TestArguments(Case):
             ),
             ({"dtype": "bf16"}, kvc.ArgumentError, "got None, None, bf16 with 2 KV heads"),
             (
-                {"device": "cuda:0"},
+                {"device": "gpu"},
                 kvc.ArgumentError,
-                "a plan's device must be 'cpu', the only one that this package runs on, got 'cuda:0'",
+                "a device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'",
             ),
             ({"threads": -1}, kvc.ArgumentError, "threads must be a whole number of 0 to"),
         ):

@@ -71,7 +71,7 @@ class TestAttend(Case):
     def test_refused(self):
         _, k, v = map(torch.from_numpy, self.arrays)
         for line, make in (
-            ("k must be on the plan's device, cpu, got meta", lambda: (k.to("meta"), v, numbers(100))),
+            ("k must be on the CPU or a CUDA GPU, got meta", lambda: (k.to("meta"), v, numbers(100))),
             ("counts must be i32, got int64", lambda: (k, v, torch.tensor([100]))),
             ("v must be f32, got bf16", lambda: (k, v.bfloat16(), numbers(100))),
             ("k must be a dense tensor, got torch.sparse_coo", lambda: (k.to_sparse(), v, numbers(100))),

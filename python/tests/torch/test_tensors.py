@@ -83,7 +83,7 @@ class TestTensors(Case):
         for tensors, rule in (
             ((q, k.bfloat16(), v), "k must be f32, got bf16"),
             ((q, k.double(), v), "k must be f32, got float64"),
-            ((q, k.to("meta"), v), "k must be on the plan's device, cpu, got meta"),
+            ((q, k.to("meta"), v), "k must be on the CPU or a CUDA GPU, got meta"),
             ((q, k.to_sparse(), v), "k must be a dense tensor, got torch.sparse_coo"),
             ((q, k, v.mT), "v must be [batch 2, kv_heads 2, tokens 100, head_dim 16], got [2, 2, 16, 100]"),
             ((q, k, v.mT.contiguous().mT), "the last axis of v must be contiguous, got strides [3200, 1600, 1, 100]"),

@@ -13,6 +13,7 @@ from transformers.masking_utils import sdpa_mask
 
 import kvc
 from kvc.transformers import KvcCache
+from kvc.transformers.attention import attention
 
 from ..support import Case, compiled
 
@@ -203,9 +204,9 @@ class TestGenerate(Generate):
         for name in ("snapkv", "adakv"):
             cache = KvcCache(self.model, name, BUDGET)
             new_tokens(self.model, ids, mask, cache, 5)
-            # Of five new tokens the last is not in the cache. Each of the others has a byte per
-            # layer that says whether it is padding.
-            self.assertEqual(cache.bytes(), 3 * (2 * (BUDGET * row + 4 * (row - 4)) + 4))
+            # The first new token made room for 16 more behind each head. How many rows a head has,
+            # how many it had at first and where they begin is 4 bytes each; so is the length.
+            self.assertEqual(cache.bytes(), 3 * (2 * ((BUDGET + 17) * row + 12) + 4))
             self.assertEqual(sum(len(head) for head in cache.kept(1)[0]), 2 * BUDGET)
         cache = KvcCache(self.model, "snapkv", 0.4)
         self.model(ids, past_key_values=cache)
@@ -250,6 +251,10 @@ class TestRefused(Generate):
             KvcCache(self.model, compiled("snapkv", head_dim=32), BUDGET)
         with self.refused(kvc.ArgumentError, "layer must be one that has evicted, got 1"):
             new().kept(1)
+        for line, more in (("softcap", {"softcap": 30.0}), ("a dropout of 0.1", {"dropout": 0.1})):
+            with self.refused(kvc.UnsupportedError, f"attention over a KvcCache must be plain, got {line}"):
+                keys = new().layers[0].update(torch.zeros(1, 2, 3, 16), torch.zeros(1, 2, 3, 16))[0]
+                attention(None, torch.zeros(1, 4, 3, 16), keys, keys, None, **more)
 
     def test_models(self):
         self.model.set_attn_implementation("sdpa")

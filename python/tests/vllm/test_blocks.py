@@ -10,6 +10,11 @@ from ..support import Case
 from .engines import BLOCK, BUDGET, BY_HEAD, SMALL, SMALL_BY_HEAD, answers, engine, prompts
 
 
+def share(tokens, budget):
+    """Rows of a head, where all heads keep as many."""
+    return min(tokens, budget if budget >= 1 else tokens // 4)
+
+
 class TestBlocks(Case):
     def start(self, ours, number, name, new=40):
         sampling = SamplingParams(temperature=0, max_tokens=new, ignore_eos=True, detokenize=False)
@@ -18,52 +23,48 @@ class TestBlocks(Case):
     def steps(self, ours, count=1):
         return [output for _ in range(count) for output in ours.llm.llm_engine.step()]
 
+    def decoded(self, ours):
+        """Serves one prompt after the other, to the last token but one: how many tokens each has, how
+        many were decoded, and the blocks in use."""
+        for number, prompt in enumerate(prompts()):
+            tokens = len(prompt)
+            self.start(ours, number, str(number))
+            self.steps(ours)
+            self.assertEqual(ours.blocks_in_use(), -(-tokens // BLOCK))
+            for new in range(1, 39):
+                self.steps(ours)
+                yield tokens, new, ours.blocks_in_use()
+            self.steps(ours)
+            self.assertEqual(ours.blocks_in_use(), 0)
+
     def test_behind_prefill(self):
         for policy, budget in (("snapkv", BUDGET), ("knorm", 0.25), ("streaming_llm", 1), ("full", BUDGET)):
             with self.subTest(policy), engine(policy, budget) as ours:
-                for number, prompt in enumerate(prompts()):
-                    tokens = len(prompt)
-                    rows = tokens if policy == "full" else min(tokens, budget if budget >= 1 else tokens // 4)
-                    self.start(ours, number, str(number))
-                    self.steps(ours)
-                    self.assertEqual(ours.blocks_in_use(), -(-tokens // BLOCK))
-                    for new in range(1, 39):
-                        self.steps(ours)
-                        # Kept rows begin with a block, and new tokens follow them: no more than
-                        # a block beyond what rows and tokens need.
-                        used = ours.blocks_in_use()
-                        self.assertEqual(used, -(-(tokens + new) // BLOCK) - (tokens - rows) // BLOCK)
-                        self.assertLessEqual(used - -(-(rows + new) // BLOCK), 1)
-                    self.steps(ours)
-                    self.assertEqual(ours.blocks_in_use(), 0)
+                for tokens, new, used in self.decoded(ours):
+                    rows = tokens if policy == "full" else share(tokens, budget)
+                    # Kept rows begin with a block, and new tokens follow them: no more than a
+                    # block beyond what rows and tokens need.
+                    self.assertEqual(used, -(-(tokens + new) // BLOCK) - (tokens - rows) // BLOCK)
+                    self.assertLessEqual(used - -(-(rows + new) // BLOCK), 1)
 
     def test_by_head(self):
         # A layer's rows are shared out among its heads, in pages of one head's rows.
         for policy, budget in (("adakv", BUDGET), ("critical_adakv", 0.25), ("headkv", BUDGET), ("pyramidkv", 0.25)):
             with self.subTest(policy), engine(policy, budget) as ours:
                 uneven = 0
-                for number, prompt in enumerate(prompts()):
-                    tokens = len(prompt)
-                    rows = share = min(tokens, budget if budget >= 1 else tokens // 4)
-                    self.start(ours, number, str(number))
-                    self.steps(ours)
-                    self.assertEqual(ours.blocks_in_use(), -(-tokens // BLOCK))
-                    for new in range(1, 39):
-                        self.steps(ours)
-                        used = ours.blocks_in_use()
-                        if share < tokens:
-                            kept, differ = self.look_at_pages(ours, new, used)
-                            uneven += differ
-                            # The layer that keeps most decides.
-                            rows = -(-max(kept) // 4)
-                            if policy in BY_HEAD:
-                                self.assertEqual(kept, [4 * share] * 3)
-                        place = Geometry.of(tokens, rows, BLOCK, by_head=True)
-                        self.assertEqual(used, -(-(tokens + new) // BLOCK) - place.first // BLOCK)
-                        # What rows and tokens need, with less than a page free in each head.
-                        self.assertLessEqual(used - -(-(rows + place.page_rows - 1 + new) // BLOCK), 1)
-                    self.steps(ours)
-                    self.assertEqual(ours.blocks_in_use(), 0)
+                for tokens, new, used in self.decoded(ours):
+                    rows = share(tokens, budget)
+                    if rows < tokens:
+                        kept, differ = self.look_at_pages(ours, new, used)
+                        uneven += differ
+                        if policy in BY_HEAD:
+                            self.assertEqual(kept, [4 * rows] * 3)
+                        # The layer that keeps most decides.
+                        rows = -(-max(kept) // 4)
+                    place = Geometry.of(tokens, rows, BLOCK, by_head=True)
+                    self.assertEqual(used, -(-(tokens + new) // BLOCK) - place.first // BLOCK)
+                    # What rows and tokens need, with less than a page free in each head.
+                    self.assertLessEqual(used - -(-(rows + place.page_rows - 1 + new) // BLOCK), 1)
                 # Where windows leave room for more than themselves.
                 self.assertGreater(uneven, 38)
 

@@ -1,0 +1,1 @@
+"""kvc-opt, for the package kvc, which finds it here."""
