@@ -74,6 +74,7 @@ def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
     and compiles it: the second takes over all of it, in the same order. Where a
     walk is there in both forms (`simt.one_by_one`), one of them stays. With
     `written-out`, as for PTX, it is the long one, and streams stay what they are.
+    Memory of a thread that only the other form uses goes with that.
 
     Example: test/codegen/kvc-roll-streams.mlir
   }];
