@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <sys/mman.h>
+
 using namespace kvc::rt;
 
 namespace {
@@ -44,10 +46,18 @@ public:
             launch.args.data(), threads, seed);
   }
   void *allocate(size_t bytes) override {
-    // Aligned as device memory is.
-    void *memory = std::aligned_alloc(256, (bytes + 256) / 256 * 256);
+    // Aligned as device memory is; what is large, so that it may lie in large pages: a
+    // kernel that first writes it meets a fault for each.
+    constexpr size_t page = size_t(2) << 20;
+    size_t alignment = bytes < 2 * page ? 256 : page;
+    size_t room = (bytes + alignment) / alignment * alignment;
+    void *memory = std::aligned_alloc(alignment, room);
     if (!memory)
       throw fail(KVC_INTERNAL_ERROR, "cannot allocate {} bytes", bytes);
+#ifdef MADV_HUGEPAGE
+    if (alignment == page) // refused where the system has none
+      madvise(memory, room, MADV_HUGEPAGE);
+#endif
     return memory;
   }
   void release(void *memory) override { std::free(memory); }
