@@ -24,8 +24,12 @@ public:
              const kvc_target &target)
       : threads(target.threads), seed(target.seed) {
     std::unordered_map<std::string_view, const kvc_host_entry *> entries;
-    for (uint64_t i = 0; i < artifact.kernel_count; ++i)
-      entries[artifact.kernels[i].name] = &artifact.kernels[i];
+    for (uint64_t i = 0; i < artifact.kernel_count; ++i) {
+      const kvc_host_entry &entry = artifact.kernels[i];
+      const kvc_host_entry *&chosen = entries[entry.name];
+      if (!chosen || hasProcessor(entry.warp_processor))
+        chosen = &entry;
+    }
     for (const std::string &name : names) {
       auto entry = entries.find(name);
       if (entry == entries.end())
