@@ -27,6 +27,22 @@ def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
   ];
 }
 
+def ContractProducts : Pass<"kvc-contract-products", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "round sums of products once where that is allowed";
+  let description = [{
+    `arith.addf` or `arith.subf` of an `arith.mulf` in the same block becomes
+    `math.fma` where both have the flag `contract`. Of two products the one with
+    fewer uses is taken, else the first; a product that others use stays for
+    them. That is what LLVM made of them for PTX. Then all fast-math flags go:
+    PTX and both forms of the host compute the same, whatever their processors
+    have.
+
+    Example: test/codegen/kvc-contract-products.mlir
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
   let summary = "expand math ops to arithmetic that is the same on all targets";
   let description = [{
@@ -58,6 +74,7 @@ def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
     and compiles it: the second takes over all of it, in the same order. Where a
     walk is there in both forms (`simt.one_by_one`), one of them stays. With
     `written-out`, as for PTX, it is the long one, and streams stay what they are.
+    Memory of a thread that only the other form uses goes with that.
 
     Example: test/codegen/kvc-roll-streams.mlir
   }];

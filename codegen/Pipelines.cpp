@@ -32,6 +32,7 @@ void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
   target.addPass(createCSEPass());
   target.addPass(createCanonicalizerPass());
   target.addPass(createCSEPass());
+  target.addPass(createContractProducts());
 }
 
 void kvc::buildNVVMPipeline(OpPassManager &manager) {

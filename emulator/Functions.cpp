@@ -1,8 +1,4 @@
 //===- Functions.cpp ------------------------------------------------------===//
-//
-// Compiled without contraction: a product and a sum are two roundings on every processor.
-//
-//===----------------------------------------------------------------------===//
 
 #include "emulator/Functions.h"
 
@@ -12,7 +8,10 @@
 #include <initializer_list>
 #include <limits>
 
-float kvc::rt::exp2OfGPU(float x) {
+using namespace kvc::rt;
+
+/// A product and a sum are one rounding, by an instruction where there is one.
+[[gnu::always_inline]] static inline float powerOfTwo(float x) {
   if (x < -126.0f)
     return 0;
   if (!(x < 128.0f))
@@ -25,9 +24,23 @@ float kvc::rt::exp2OfGPU(float x) {
   for (float c :
        {0.0013390863314270973f, 0.009618083015084267f, 0.055503569543361664f,
         0.24022650718688965f, 0.6931471824645996f, 1.0f})
-    p = p * f + c;
+    p = __builtin_fmaf(p, f, c);
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) +
                               (std::bit_cast<uint32_t>(shifted) << 23));
+}
+
+#if defined(__x86_64__)
+[[gnu::target("fma")]] static float powerOfTwoFused(float x) {
+  return powerOfTwo(x);
+}
+#endif
+
+float kvc::rt::exp2OfGPU(float x) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("fma"))
+    return powerOfTwoFused(x);
+#endif
+  return powerOfTwo(x);
 }
 
 float kvc::rt::log2OfGPU(float x) { return std::log2(x); }

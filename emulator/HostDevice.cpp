@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <sys/mman.h>
+
 using namespace kvc::rt;
 
 namespace {
@@ -22,8 +24,12 @@ public:
              const kvc_target &target)
       : threads(target.threads), seed(target.seed) {
     std::unordered_map<std::string_view, const kvc_host_entry *> entries;
-    for (uint64_t i = 0; i < artifact.kernel_count; ++i)
-      entries[artifact.kernels[i].name] = &artifact.kernels[i];
+    for (uint64_t i = 0; i < artifact.kernel_count; ++i) {
+      const kvc_host_entry &entry = artifact.kernels[i];
+      const kvc_host_entry *&chosen = entries[entry.name];
+      if (!chosen || hasProcessor(entry.warp_processor))
+        chosen = &entry;
+    }
     for (const std::string &name : names) {
       auto entry = entries.find(name);
       if (entry == entries.end())
@@ -44,10 +50,18 @@ public:
             launch.args.data(), threads, seed);
   }
   void *allocate(size_t bytes) override {
-    // Aligned as device memory is.
-    void *memory = std::aligned_alloc(256, (bytes + 256) / 256 * 256);
+    // Aligned as device memory is; what is large, so that it may lie in large pages: a
+    // kernel that first writes it meets a fault for each.
+    constexpr size_t page = size_t(2) << 20;
+    size_t alignment = bytes < 2 * page ? 256 : page;
+    size_t room = (bytes + alignment) / alignment * alignment;
+    void *memory = std::aligned_alloc(alignment, room);
     if (!memory)
       throw fail(KVC_INTERNAL_ERROR, "cannot allocate {} bytes", bytes);
+#ifdef MADV_HUGEPAGE
+    if (alignment == page) // refused where the system has none
+      madvise(memory, room, MADV_HUGEPAGE);
+#endif
     return memory;
   }
   void release(void *memory) override { std::free(memory); }

@@ -105,16 +105,25 @@ void kvc::rt::runWarps(const HostLaunch &launch, const uint64_t *args,
 }
 
 bool kvc::rt::hasProcessor(uint64_t processor) {
+#if defined(__x86_64__)
+  bool third = __builtin_cpu_supports("avx2") &&
+               __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+               __builtin_cpu_supports("bmi2");
+  bool fourth = third && __builtin_cpu_supports("avx512f") &&
+                __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512cd") &&
+                __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512vl");
+#else
+  bool third = false, fourth = false;
+#endif
   switch (processor) {
   case KVC_ANY_PROCESSOR:
     return true;
   case KVC_X86_64_V3:
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-#else
-    return false;
-#endif
+    return third;
+  case KVC_X86_64_V4:
+    return fourth;
   }
   return false; // of a newer compiler
 }

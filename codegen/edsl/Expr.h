@@ -129,16 +129,8 @@ public:
   Expr min(Expr o) const {
     return arith<mlir::arith::MinSIOp, mlir::arith::MinimumFOp>(o);
   }
-  /// this * a + b, which may be contracted to one rounding.
+  /// this * a + b with one rounding on every target.
   Expr multiplyAdd(Expr a, Expr b) const {
-    auto contract = mlir::arith::FastMathFlags::contract;
-    auto product =
-        mlir::arith::MulFOp::create(*builder, value, a.value, contract);
-    return {*builder,
-            mlir::arith::AddFOp::create(*builder, product, b.value, contract)};
-  }
-  /// this * a + b with one rounding on every target; the host's is a call of libm.
-  Expr fusedMultiplyAdd(Expr a, Expr b) const {
     return {*builder,
             mlir::math::FmaOp::create(*builder, value, a.value, b.value)};
   }

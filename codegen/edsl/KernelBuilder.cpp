@@ -135,6 +135,15 @@ Buffer KernelBuilder::shared(Type element, int64_t count,
   return result;
 }
 
+Buffer KernelBuilder::own(Type element, int64_t count) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&func.getBody().front());
+  auto type =
+      MemRefType::get({count}, element, MemRefLayoutAttrInterface{},
+                      space(b.getContext(), gpu::AddressSpace::Private));
+  return {memref::AllocaOp::create(b, type), {index(1)}};
+}
+
 //===----------------------------------------------------------------------===//
 // Coordinates
 //===----------------------------------------------------------------------===//
@@ -215,6 +224,12 @@ void KernelBuilder::storeVector(Expr value, const Buffer &buffer,
   vector::StoreOp::create(b, value, buffer.memref, address(buffer, at),
                           /*nontemporal=*/false,
                           alignmentOf(cast<VectorType>(value.type())));
+}
+
+void KernelBuilder::prefetch(const Buffer &buffer, ArrayRef<Expr> at) {
+  memref::PrefetchOp::create(b, buffer.memref, address(buffer, at),
+                             /*isWrite=*/false, /*localityHint=*/3,
+                             /*isDataCache=*/true);
 }
 
 Expr KernelBuilder::narrow(Expr x) {

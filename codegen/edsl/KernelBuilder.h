@@ -82,6 +82,9 @@ public:
   /// Memory of the block, `count` elements, 16-byte aligned.
   Buffer shared(mlir::Type element, int64_t count,
                 llvm::ArrayRef<Expr> outerStrides = {});
+  /// Memory of the thread alone, `count` elements of 32 bits. Only the host's form of a
+  /// walk (`eitherForm`) uses it: a GPU has registers and no cache for so much.
+  Buffer own(mlir::Type element, int64_t count);
 
   /// Makes a value once, behind the last of the values `of` that it is made from,
   /// and has it from then on: it may be asked for wherever these are known. Beside
@@ -101,6 +104,9 @@ public:
   /// `width` consecutive elements, aligned to their size.
   Expr loadVector(const Buffer &buffer, llvm::ArrayRef<Expr> at, int64_t width);
   void storeVector(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
+  /// Has the line of an element brought near, for the host's form of a walk. It may lie
+  /// outside of the buffer.
+  void prefetch(const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// An f32 in the model's type, rounded to nearest even.
   Expr narrow(Expr x);
   /// Element `i` of a vector.

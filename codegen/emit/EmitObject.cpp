@@ -3,6 +3,7 @@
 #include "codegen/emit/EmitObject.h"
 
 #include "codegen/emit/EmitPTX.h"
+#include "codegen/emit/HostProcessors.h"
 #include "codegen/emit/LLVMTarget.h"
 #include "codegen/emit/Manifest.h"
 #include "codegen/Pipelines.h"
@@ -50,11 +51,9 @@ struct HostModule {
   SmallVector<HostKernel> kernels;
   /// What warps' functions need of the processor.
   kvc_host_processor processor = KVC_ANY_PROCESSOR;
+  /// Those that have functions of their own.
+  SmallVector<const HostProcessor *> others;
 };
-
-/// Of x86 that nobody has named: warps are for its third level, where vectors have
-/// eight lanes and a multiply-add is an instruction.
-constexpr const char *warpCPU = "x86-64-v3";
 
 llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
                       HostModule &host) {
@@ -86,11 +85,24 @@ llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
   LLVMInitializeAArch64Target();
   LLVMInitializeAArch64TargetMC();
   LLVMInitializeAArch64AsmPrinter();
-  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
-  std::string cpu = options.hostCPU == "native"
-                        ? llvm::sys::getHostCPUName().str()
-                        : options.hostCPU;
-  if (cpu == "generic" && triple.isX86())
+  llvm::Triple triple(options.hostTriple.empty()
+                          ? llvm::sys::getDefaultTargetTriple()
+                          : llvm::Triple::normalize(options.hostTriple));
+  SmallVector<StringRef> names;
+  StringRef(options.hostCPU).split(names, ',');
+  std::string cpu = names.front().str();
+  bool named = cpu != "generic" || !triple.isX86();
+  for (StringRef name : ArrayRef(names).drop_front()) {
+    const HostProcessor *other = findProcessor(name);
+    if (named || !other)
+      return llvm::createStringError(
+          "host-cpu takes x86-64-v4 behind generic of x86-64, got '" +
+          llvm::Twine(name) + "' behind '" + cpu + "' of " + triple.str());
+    host.others.push_back(other);
+  }
+  if (cpu == "native")
+    cpu = llvm::sys::getHostCPUName().str();
+  if (!named)
     cpu = "x86-64";
   auto machine = makeTargetMachine(triple, cpu);
   if (!machine)
@@ -101,18 +113,21 @@ llvm::Error lowerHost(ModuleOp module, const ObjectOptions &options,
     return llvm::createStringError("translation to LLVM IR failed");
   host.module->setTargetTriple(triple);
   host.module->setDataLayout(host.machine->createDataLayout());
-  bool named = options.hostCPU != "generic" || !triple.isX86();
-  host.processor = named ? KVC_ANY_PROCESSOR : KVC_X86_64_V3;
+  host.processor = named ? KVC_ANY_PROCESSOR : usualProcessor.needs;
   llvm::StringSet<> threads;
   for (const HostKernel &kernel : host.kernels)
     threads.insert(kernel.thread);
+  SmallVector<llvm::Function *> ofWarps;
   for (llvm::Function &function : *host.module) {
     if (function.isDeclaration() || threads.contains(function.getName()))
       continue;
     function.setLinkage(llvm::GlobalValue::InternalLinkage);
     if (!named)
-      function.addFnAttr("target-cpu", warpCPU);
+      function.addFnAttr("target-cpu", usualProcessor.name);
+    ofWarps.push_back(&function);
   }
+  for (const HostProcessor *other : host.others)
+    copyFor(*other, *host.module, ofWarps);
   return llvm::Error::success();
 }
 
@@ -211,12 +226,18 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       for (auto attribute :
            {llvm::Attribute::OptimizeNone, llvm::Attribute::NoInline})
         host.module->getFunction(kernel.thread)->addFnAttr(attribute);
-    kernels.push_back(
-        builder.structure({builder.text(kernel.thread),
-                           function(kernel.thread, KVC_SIMT_STACK_BYTES),
-                           builder.number(kernel.sharedBytes),
-                           function(kernel.warp, KVC_SIMT_WARP_STACK_BYTES),
-                           builder.number(host.processor)}));
+    auto add = [&](const std::string &warp, kvc_host_processor processor) {
+      kernels.push_back(
+          builder.structure({builder.text(kernel.thread),
+                             function(kernel.thread, KVC_SIMT_STACK_BYTES),
+                             builder.number(kernel.sharedBytes),
+                             function(warp, KVC_SIMT_WARP_STACK_BYTES),
+                             builder.number(processor)}));
+    };
+    add(kernel.warp, host.processor);
+    for (const HostProcessor *other : host.others)
+      if (!kernel.warp.empty())
+        add(kernel.warp + other->suffix.str(), other->needs);
   }
   std::string symbol = ("kvc_policy_" + targetOf(module).getName()).str();
   llvm::GlobalVariable *artifact =

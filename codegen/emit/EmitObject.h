@@ -12,7 +12,10 @@
 namespace kvc {
 
 struct ObjectOptions {
-  /// Processor of the host kernels; "generic" runs everywhere.
+  /// Machine of the host kernels; empty: this one.
+  std::string hostTriple;
+  /// Their processor; "generic" runs everywhere. Behind it, with commas, those for which
+  /// warps are compiled once more.
   std::string hostCPU = "generic";
   /// Also build the form of the host kernels that a warp runs, several times as fast as
   /// a fiber for each thread; without it compiling takes half of the time.

@@ -113,7 +113,7 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
         Expr logit = p.value * (tile.logitScale() * k.f32(logitsInBase2));
         return whole ? logit : finishLogit(k, s, query, logit);
       }
-      Expr value = k.exp2(p.value.fusedMultiplyAdd(tile.logitScale(), shift));
+      Expr value = k.exp2(p.value.multiplyAdd(tile.logitScale(), shift));
       if (!whole)
         value = sees(s, query, position).select(value, k.f32(0));
       return finishWeight(k, op, value);

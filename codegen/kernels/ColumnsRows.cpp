@@ -263,7 +263,7 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                        logit * (tile.logitScale() * k.f32(logitsInBase2)));
   Expr row = query.min(queries - 1);
   if (!storesShifted())
-    logit = logit.fusedMultiplyAdd(
+    logit = logit.multiplyAdd(
         tile.logitScale(),
         logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
             k.f32(-1));

@@ -84,7 +84,7 @@ void LogitTile::compute(const Buffer &memory, WarpProduct::Address address,
       Expr &known = shifts[p.rowSlot];
       if (!known.valid())
         known = shift(p.row) * k.f32(-1);
-      value = value.fusedMultiplyAdd(scale, known);
+      value = value.multiplyAdd(scale, known);
     } else if (!storesProducts) {
       value = value * scale;
     }

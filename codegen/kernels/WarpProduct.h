@@ -7,6 +7,11 @@
 // else plain multiply-add in fp32. The 32 columns stay in registers (tensor
 // cores) or in L1.
 //
+// Without tensor cores a lane has a column of its own. A GPU's has one product of
+// each row in a register; the host, whose registers hold a few rows of 32 lanes, copies
+// the columns once to where they follow each other by lane, and walks them for two rows
+// at a time.
+//
 // Of an instruction's operands the left one, A, interleaves two rows of memory
 // in its registers, which takes a move for each; the right one, B, is as it was
 // loaded. So what stays is A and what streams is B: the columns and the rows,
@@ -98,6 +103,13 @@ private:
   /// Tensor cores: a fragment for each 16 columns on the left, 8 on the right.
   llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
   bool columnsLeft, streams;
+  /// Else, for the host: the lane's column, and its product of each row, f32.
+  Buffer ownColumn, ownDots;
+
+  void copyColumn();
+  void prefetchRow(const Buffer &memory, llvm::ArrayRef<Expr> at);
+  llvm::SmallVector<Expr> dotsOnGPU(const Buffer &memory, Address address);
+  llvm::SmallVector<Expr> dotsOnHost(const Buffer &memory, Address address);
 
   int64_t columnBlocks() const { return columns / (columnsLeft ? 16 : 8); }
   llvm::SmallVector<Expr> columnFragment(int64_t block);

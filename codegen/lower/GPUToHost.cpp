@@ -350,13 +350,6 @@ struct GPUToHostPass : public kvc::impl::GPUToHostBase<GPUToHostPass> {
       }
       target.erase();
     }
-    // Products are rounded before they are added, whatever the processor has: the same
-    // bytes on all, and of both forms of a kernel.
-    module.walk([](arith::ArithFastMathInterface op) {
-      op->setAttr(op.getFastMathAttrName(),
-                  arith::FastMathFlagsAttr::get(op->getContext(),
-                                                arith::FastMathFlags::none));
-    });
     RewritePatternSet patterns(&getContext());
     patterns.add<ExpandExtF16, ExpandTruncF16>(&getContext());
     patterns.add<ExpandExtBF16>(&getContext(), /*benefit=*/2);

@@ -49,6 +49,11 @@ struct RollStreamsPass : public kvc::impl::RollStreamsBase<RollStreamsPass> {
       rewriter.replaceOpWithNewOp<arith::ConstantIntOp>(op, !writtenOut,
                                                         /*width=*/1);
     });
+    // Of the walk that is gone.
+    getOperation().walk([](memref::AllocaOp op) {
+      if (op->use_empty())
+        op.erase();
+    });
     if (writtenOut)
       return;
     getOperation().walk([](scf::ForOp stream) {

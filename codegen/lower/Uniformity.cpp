@@ -150,7 +150,8 @@ LaneForm Uniformity::resultOf(Operation &op) const {
     return linear(1, warpSize);
   if (isa<gpu::BlockIdOp, simt::BallotOp>(op))
     return uniform();
-  if (isa<memref::AtomicRMWOp, simt::MmaOp>(op))
+  // Each lane has memory of its own, and in it numbers of its own.
+  if (isa<memref::AtomicRMWOp, memref::AllocaOp, simt::MmaOp>(op))
     return varying;
   if (op.hasTrait<OpTrait::ConstantLike>()) {
     std::optional<int64_t> number = knownNumber(op.getResult(0));

@@ -235,14 +235,22 @@ LogicalResult WarpKernel::translate(Operation &op) {
     addresses[view] = addresses.lookup(view.getSource());
   } else if (auto view = dyn_cast<memref::CastOp>(op)) {
     addresses[view] = addresses.lookup(view.getSource());
+  } else if (auto memory = dyn_cast<memref::AllocaOp>(op)) {
+    return allocate(memory);
   } else if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    if (load.getMemRef().getDefiningOp<memref::AllocaOp>())
+      return loadOwn(load);
     this->load(load);
   } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
+    if (store.getMemRef().getDefiningOp<memref::AllocaOp>())
+      return storeOwn(store);
     this->store(store);
   } else if (auto load = dyn_cast<vector::LoadOp>(op)) {
     this->load(load);
   } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
     this->store(store);
+  } else if (auto prefetch = dyn_cast<memref::PrefetchOp>(op)) {
+    this->prefetch(prefetch);
   } else if (auto atomic = dyn_cast<memref::AtomicRMWOp>(op)) {
     return this->atomic(atomic);
   } else if (isa<arith::ArithDialect, math::MathDialect, vector::VectorDialect>(

@@ -9,6 +9,7 @@
 //   WarpWide.cpp        those on 64 bits that are called
 //   WarpControl.cpp     branches and loops, under masks where lanes part
 //   WarpMemory.cpp      reads and writes
+//   WarpOwn.cpp         those of memory that each lane has for itself
 //   WarpTogether.cpp    what the lanes do together
 //   WarpHelpers.cpp     functions that are called rather than written out
 //
@@ -181,7 +182,15 @@ private:
   void load(mlir::vector::LoadOp op);
   void store(mlir::vector::StoreOp op);
   void copy(simt::AsyncCopyOp op);
+  void prefetch(mlir::memref::PrefetchOp op);
   mlir::LogicalResult atomic(mlir::memref::AtomicRMWOp op);
+
+  //===--- memory of each lane (WarpOwn.cpp) -------------------------------===//
+  mlir::LogicalResult allocate(mlir::memref::AllocaOp op);
+  mlir::LogicalResult loadOwn(mlir::memref::LoadOp op);
+  mlir::LogicalResult storeOwn(mlir::memref::StoreOp op);
+  /// Where 32 lanes have an element each.
+  mlir::Value ownElement(mlir::Value memref, mlir::OperandRange indices);
 
   //===--- lanes together (WarpTogether.cpp) ------------------------------===//
   mlir::LogicalResult shuffle(mlir::gpu::ShuffleOp op);

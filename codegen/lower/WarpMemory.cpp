@@ -281,6 +281,14 @@ void WarpKernel::copy(simt::AsyncCopyOp op) {
          {from, table(index(1)), activeBits(), to, table(index(3))});
 }
 
+/// Of one place; 32 would be as many lines.
+void WarpKernel::prefetch(memref::PrefetchOp op) {
+  if (isUniform(op.getIndices()))
+    LLVM::Prefetch::create(b, indexBase(op.getMemref(), op.getIndices()),
+                           op.getIsWrite(), op.getLocalityHint(),
+                           op.getIsDataCache());
+}
+
 LogicalResult WarpKernel::atomic(memref::AtomicRMWOp op) {
   StringRef kind = op.getKind() == arith::AtomicRMWKind::addi   ? "add"
                    : op.getKind() == arith::AtomicRMWKind::ori  ? "or"

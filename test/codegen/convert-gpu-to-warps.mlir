@@ -68,6 +68,18 @@
 // CHECK: arith.muli %[[THREAD]]
 // CHECK: dense<[0, 600000, 1200000,
 
+// Memory that lanes have for themselves: an element of all lanes is a row, of which those
+// that are not active keep theirs. What nobody needs at one place is not asked for.
+// REMARK: kernel own for a warp: {{.*}} 1 branches and loops under masks; 5 accesses together, 0 lane by lane
+// CHECK-LABEL: func.func private @own.warp
+// CHECK: %[[OWN:.*]] = llvm.alloca %{{.*}} x i8 {alignment = 64 : i64}
+// CHECK: %[[ROW:.*]] = llvm.getelementptr %[[OWN]][%{{.*}}] : (!llvm.ptr, i64) -> !llvm.ptr, vector<32xi32>
+// CHECK: llvm.store %{{.*}}, %[[ROW]] {alignment = 64 : i64} : vector<32xf32>
+// CHECK: "llvm.intr.prefetch"
+// CHECK-NOT: "llvm.intr.prefetch"
+// CHECK: llvm.intr.masked.store %{{.*}}, %{{.*}}, %{{.*}} {alignment = 64 : i32}
+// CHECK: llvm.load %{{.*}} {alignment = 64 : i64} : !llvm.ptr -> vector<32xf32>
+
 // REMARK: kernel waits has no form for a warp: 'gpu.barrier' is reached by some lanes only
 // REMARK: kernel steps has no form for a warp: 'scf.for' must have the same step in all lanes
 // REMARK: kernel down has no form for a warp: 'gpu.shuffle' must be xor or up, by a constant
@@ -78,6 +90,9 @@
 // REMARK: kernel above has no form for a warp: 'scf.for' must compare signed numbers
 // REMARK: kernel any has no form for a warp: 'vector.extract' must have a constant position
 // REMARK: kernel four has no form for a warp: 'arith.addf' differs by lane and is a vector in each
+// REMARK: kernel apart has no form for a warp: 'memref.load' must ask for the same element in all lanes
+// REMARK: kernel parted has no form for a warp: 'memref.store' must ask for the same element in all lanes
+// REMARK: kernel halves has no form for a warp: 'memref.alloca' must have a constant number of words of 32 bits
 // CHECK-NOT: @{{waits|steps|down|strange|tall|most|part|above|any|four}}.warp
 gpu.module @kernels {
   gpu.func @copy(%from: memref<100xf32>, %to: memref<100xf32>) kernel {
@@ -186,6 +201,24 @@ gpu.module @kernels {
     memref.store %x, %far[%t] : memref<100xindex>
     gpu.return
   }
+  gpu.func @own(%from: memref<100xf32>, %to: memref<100xf32>) kernel {
+    %i = gpu.block_id x
+    %c9 = arith.constant 9 : index
+    %own = memref.alloca() : memref<16xf32>
+    %t = gpu.thread_id x
+    %x = memref.load %from[%t] : memref<100xf32>
+    memref.store %x, %own[%i] : memref<16xf32>
+    memref.prefetch %from[%i], read, locality<3>, data : memref<100xf32>
+    memref.prefetch %from[%t], read, locality<3>, data : memref<100xf32>
+    %few = arith.cmpi ult, %t, %c9 : index
+    scf.if %few {
+      %twice = arith.addf %x, %x : f32
+      memref.store %twice, %own[%i] : memref<16xf32>
+    }
+    %y = memref.load %own[%i] : memref<16xf32>
+    memref.store %y, %to[%t] : memref<100xf32>
+    gpu.return
+  }
   gpu.func @waits(%n: i64) kernel {
     %end = arith.index_cast %n : i64 to index
     %t = gpu.thread_id x
@@ -262,6 +295,26 @@ gpu.module @kernels {
     %four = vector.load %from[%t] : memref<100xf32>, vector<4xf32>
     %sum = arith.addf %four, %four : vector<4xf32>
     vector.store %sum, %to[%t] : memref<100xf32>, vector<4xf32>
+    gpu.return
+  }
+  gpu.func @apart(%to: memref<100xf32>) kernel {
+    %own = memref.alloca() : memref<64xf32>
+    %t = gpu.thread_id x
+    %x = memref.load %own[%t] : memref<64xf32>
+    memref.store %x, %to[%t] : memref<100xf32>
+    gpu.return
+  }
+  gpu.func @parted(%from: memref<100xf32>) kernel {
+    %own = memref.alloca() : memref<64xf32>
+    %t = gpu.thread_id x
+    %x = memref.load %from[%t] : memref<100xf32>
+    memref.store %x, %own[%t] : memref<64xf32>
+    gpu.return
+  }
+  gpu.func @halves(%x: f16) kernel {
+    %i = arith.constant 3 : index
+    %own = memref.alloca() : memref<64xf16>
+    memref.store %x, %own[%i] : memref<64xf16>
     gpu.return
   }
 }

@@ -43,6 +43,13 @@
 // LONG-NEXT: memref.store %[[TWO]]
 // LONG-NEXT: gpu.return
 
+// Memory that only the other form uses goes with it.
+// CHECK-LABEL: gpu.func @own
+// CHECK: memref.alloca
+// CHECK: memref.store
+// LONG-LABEL: gpu.func @own
+// LONG-NEXT: gpu.return
+
 gpu.module @kernels {
   gpu.func @stream(%from: memref<100xf32>, %full: index, %to: index, %out: memref<f32>) kernel {
     %c1 = arith.constant 1 : index
@@ -94,6 +101,14 @@ gpu.module @kernels {
       scf.yield %two : f32
     }
     memref.store %result, %out[] : memref<f32>
+    gpu.return
+  }
+  gpu.func @own(%x: f32, %at: index) kernel {
+    %own = memref.alloca() : memref<4xf32>
+    %short = simt.one_by_one
+    scf.if %short {
+      memref.store %x, %own[%at] : memref<4xf32>
+    }
     gpu.return
   }
 }

@@ -57,6 +57,8 @@ TEST(Warps, DoNotWaitForThoseThatLeft) {
 
 TEST(Warps, AskForAProcessor) {
   EXPECT_TRUE(hasProcessor(KVC_ANY_PROCESSOR));
+  // Who has the fourth level has the third.
+  EXPECT_LE(hasProcessor(KVC_X86_64_V4), hasProcessor(KVC_X86_64_V3));
   EXPECT_FALSE(hasProcessor(99)); // of a newer compiler
 }
 

@@ -90,6 +90,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
     return 1;
 
   ObjectOptions object;
+  object.hostTriple = options.hostTriple;
   object.hostCPU = options.hostCPU;
   object.warps = options.hostWarps;
   object.chips = chips;

@@ -29,7 +29,7 @@ struct EmitOptions {
   Level level = Level::None;
   std::string input, output; // "-" is standard input or output
   std::vector<std::string> shapes, models, chips, params;
-  std::string hostCPU;
+  std::string hostTriple, hostCPU; // as ObjectOptions has them
   bool hostWarps = false;
   bool remarks = false;
   bool pruneNorms = false;

@@ -91,10 +91,15 @@ int main(int argc, char **argv) {
   cl::list<std::string> params(
       "param", cl::desc("NAME=VALUE, overrides a parameter (repeat)"),
       cl::cat(category));
+  cl::opt<std::string> hostTriple(
+      "host-triple",
+      cl::desc("Machine of the host kernels, such as aarch64-linux-gnu "
+               "(default: this one)"),
+      cl::cat(category));
   cl::opt<std::string> hostCPU(
       "host-cpu",
       cl::desc("Processor of the host kernels: generic, native or "
-               "a name that LLVM knows"),
+               "a name that LLVM knows; generic,x86-64-v4 is for AVX-512 too"),
       cl::init("generic"), cl::cat(category));
   enum class HostForms { Both, Threads };
   cl::opt<HostForms> hostForms(
@@ -135,8 +140,9 @@ int main(int argc, char **argv) {
   if (level != Level::None && interpreting)
     return kvc::fail("--interpret goes without --emit", 2);
   if (level == Level::None)
-    for (const cl::Option &option : Options{shapes, models, chips, hostCPU,
-                                            hostForms, remarks, pruneNorms})
+    for (const cl::Option &option :
+         Options{shapes, models, chips, hostTriple, hostCPU, hostForms, remarks,
+                 pruneNorms})
       if (option.getNumOccurrences())
         return kvc::fail("--" + option.ArgStr + " goes with --emit", 2);
   if (!interpreting)
@@ -155,7 +161,8 @@ int main(int argc, char **argv) {
     return kvc::fail("--" + files->driverOption + " goes without --" +
                          (interpreting ? "interpret" : "emit"),
                      2);
-  for (const cl::Option &option : Options{level, hostCPU, hostForms, input})
+  for (const cl::Option &option :
+       Options{level, hostTriple, hostCPU, hostForms, input})
     if (option.getNumOccurrences() > 1)
       return kvc::fail("--" + option.ArgStr + " is given once, got it " +
                            llvm::Twine(option.getNumOccurrences()) + " times",
@@ -192,6 +199,7 @@ int main(int argc, char **argv) {
   options.models = {models.begin(), models.end()};
   options.chips = distinctChips;
   options.params = {params.begin(), params.end()};
+  options.hostTriple = hostTriple;
   options.hostCPU = hostCPU;
   options.hostWarps = hostForms == HostForms::Both;
   options.remarks = remarks;

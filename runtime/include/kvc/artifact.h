@@ -45,9 +45,12 @@ typedef struct kvc_image {
 /* What code needs of the processor that runs it. */
 typedef enum kvc_host_processor {
   KVC_ANY_PROCESSOR = 0, /* any of its kind, or the one that the compiler was told */
-  KVC_X86_64_V3 = 1      /* AVX2, FMA and what else the third level has */
+  KVC_X86_64_V3 = 1,     /* AVX2, FMA and what else the third level has */
+  KVC_X86_64_V4 = 2      /* AVX-512 as the fourth level has it */
 } kvc_host_processor;
 
+/* A kernel is there once for each processor that its warps are compiled for: the last
+ * that a machine has is run. */
 typedef struct kvc_host_entry {
   const char *name; /* as in the manifest */
   kvc_host_kernel entry;
