@@ -28,7 +28,8 @@ KVC_FUZZ_TARGET(manifest) {
   std::vector<kvc_host_entry> kernels;
   for (const rt::Variant &variant : parsed.variants)
     for (const rt::KernelSpec &kernel : variant.kernels)
-      kernels.push_back({kernel.name.c_str(), nothing, 0});
+      kernels.push_back(
+          {kernel.name.c_str(), nothing, 0, nullptr, KVC_ANY_PROCESSOR});
   kvc_artifact artifact = test::artifactOf(text, kernels);
   kvc_enable_host();
   kvc_target target = {};
