@@ -13,10 +13,6 @@ namespace rt = kvc::rt;
 // Free rows of each head: so many tokens later a layer is laid out anew.
 static constexpr uint32_t spare = 64;
 
-static uint32_t most(const std::vector<int32_t> &counts) {
-  return uint32_t(*std::max_element(counts.begin(), counts.end()));
-}
-
 GpuCache::GpuCache(Queue &queue, const rt::Config &config)
     : Cache(queue.dtype), queue(queue), config(config),
       rowBytes(config.headDim * rt::dtypeBytes(queue.dtype)),

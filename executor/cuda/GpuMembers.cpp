@@ -2,14 +2,8 @@
 
 #include "executor/cuda/GpuMembers.h"
 
-#include <algorithm>
-
 using namespace kvc::gpu;
 namespace rt = kvc::rt;
-
-static uint32_t most(const std::vector<int32_t> &counts) {
-  return uint32_t(*std::max_element(counts.begin(), counts.end()));
-}
 
 void GpuMembers::make(Queue &queue, uint32_t heads) {
   hostCounts.assign(heads, 0);

@@ -13,7 +13,14 @@
 #include "executor/cuda/kernels/Args.h"
 #include "kvc/cache.h"
 
+#include <algorithm>
+
 namespace kvc::gpu {
+
+/// Of the head that has most.
+inline uint32_t most(const std::vector<int32_t> &counts) {
+  return uint32_t(*std::max_element(counts.begin(), counts.end()));
+}
 
 /// The table of a policy that merges.
 struct KeptMembers {
