@@ -62,6 +62,7 @@ DATA_CACHE = 8
 # kvc_host_processor
 ANY_PROCESSOR = 0
 X86_64_V3 = 1
+X86_64_V4 = 2
 
 
 class Struct(ctypes.Structure):
