@@ -2,6 +2,7 @@
 
 #include "executor/cost/MeasureAttention.h"
 
+#include "executor/cost/Described.h"
 #include "executor/cost/Microseconds.h"
 #include "executor/io/Safetensors.h"
 #include "runtime/attend/DeviceAttend.h"
@@ -39,26 +40,18 @@ void kvc::rt::measureAttention(const AttentionMeasureOptions &options) {
     Times graph = Times::of(timer.timeGraphs(works, options.repeats)),
           launches = Times::of(timer.timeLaunches(works, options.repeats));
     const RandomCall &call = *calls.front();
-    std::cout << call.describe(options, rows)
-              << formatted("  {:.1f} us as a CUDA graph ({:.1f} at p95), "
+    std::cout << inWords(options, call, rows)
+              << formatted("\n  {:.1f} us as a CUDA graph ({:.1f} at p95), "
                            "{:.1f} us as launches, on {}\n",
                            graph.median * 1e6, graph.p95 * 1e6,
                            launches.median * 1e6, timer.deviceName());
-    results.push_back({{"device", timer.deviceName()},
-                       {"driver", timer.driverVersion()},
-                       {"batch", options.batch},
-                       {"queries", call.args.queries},
-                       {"rows", rows},
-                       {"longest", call.longest},
-                       {"kv_heads", options.kvHeads},
-                       {"q_heads", call.args.q_heads},
-                       {"head_dim", options.headDim},
-                       {"dtype", dtypeName(options.dtype)},
-                       {"skew", options.skew},
-                       {"page", options.page},
-                       {"repeats", options.repeats},
-                       {"graph_us", microseconds(graph)},
-                       {"launched_us", microseconds(launches)}});
+    ordered_json numbers = inNumbers(options, call, rows);
+    numbers.update({{"device", timer.deviceName()},
+                    {"driver", timer.driverVersion()},
+                    {"repeats", options.repeats},
+                    {"graph_us", microseconds(graph)},
+                    {"launched_us", microseconds(launches)}});
+    results.push_back(numbers);
   }
   if (!options.json.empty())
     writeFiles({{options.json, results.dump(1) + "\n"}});

@@ -2,6 +2,7 @@
 
 #include "executor/cost/MeasureLayer.h"
 
+#include "executor/cost/Described.h"
 #include "executor/cost/Microseconds.h"
 #include "executor/eviction/Budget.h"
 #include "executor/io/Safetensors.h"
@@ -64,8 +65,9 @@ public:
   MeasuredLayers(kvc_module &module, MarkedDevice &device, CudaTimer &timer,
                  const MeasureOptions &options, uint32_t tokens,
                  uint32_t budget)
-      : limits(limitsOf(module, options, tokens)), device(device), timer(timer),
-        repeats(options.repeats), plan(module, limits) {
+      : plan(module, limitsOf(module, options, tokens)), device(device),
+        timer(timer), repeats(options.repeats) {
+    const kvc_plan_options &limits = plan.options;
     constexpr uint64_t cached = 128 << 20; // more than twice an H100's cache
     uint64_t bytes = uint64_t(limits.kv_heads) * tokens * limits.head_dim * 2 *
                      dtypeBytes(limits.dtype);
@@ -80,7 +82,7 @@ public:
     }
   }
 
-  const kvc_plan_options limits;
+  const kvc_plan plan;
 
   /// Throws Failure where a graph keeps other tokens than launches.
   Times asGraph() {
@@ -127,7 +129,6 @@ private:
   MarkedDevice &device;
   CudaTimer &timer;
   const uint32_t repeats;
-  kvc_plan plan;
   std::vector<std::unique_ptr<RandomLayer>> layers;
   std::vector<CudaTimer::Work> works;
 };
@@ -151,12 +152,8 @@ void kvc::rt::measure(const MeasureOptions &options) {
   for (uint32_t tokens : options.tokens) {
     uint32_t kept = budget.of(tokens);
     MeasuredLayers layers(module, device, timer, options, tokens, kept);
-    const kvc_plan_options &limits = layers.limits;
-    std::cout << formatted(
-        "{}: {} tokens, {} kept a head, {} KV heads, {} query heads, head size "
-        "{}, {}, on {}\n",
-        module.manifest.policy, tokens, kept, limits.kv_heads, limits.q_heads,
-        limits.head_dim, dtypeName(limits.dtype), timer.deviceName());
+    std::cout << inWords(layers.plan, kept) << ", on " << timer.deviceName()
+              << "\n";
     Times graph = layers.asGraph(), launches = layers.asLaunches();
     ordered_json each = ordered_json::array();
     for (const MeasuredLayers::Timed &launch : layers.eachLaunch()) {
@@ -174,20 +171,14 @@ void kvc::rt::measure(const MeasureOptions &options) {
         "  a layer: {:.1f} us as a CUDA graph ({:.1f} at p95), {:.1f} us as "
         "launches\n",
         graph.median * 1e6, graph.p95 * 1e6, launches.median * 1e6);
-    results.push_back({{"policy", module.manifest.policy},
-                       {"device", timer.deviceName()},
-                       {"driver", timer.driverVersion()},
-                       {"tokens", tokens},
-                       {"budget", kept},
-                       {"kv_heads", limits.kv_heads},
-                       {"q_heads", limits.q_heads},
-                       {"head_dim", limits.head_dim},
-                       {"dtype", dtypeName(limits.dtype)},
-                       {"lse_given", options.lse},
-                       {"repeats", options.repeats},
-                       {"graph_us", microseconds(graph)},
-                       {"launched_us", microseconds(launches)},
-                       {"launches", each}});
+    ordered_json numbers = inNumbers(layers.plan, kept);
+    numbers.update({{"device", timer.deviceName()},
+                    {"driver", timer.driverVersion()},
+                    {"repeats", options.repeats},
+                    {"graph_us", microseconds(graph)},
+                    {"launched_us", microseconds(launches)},
+                    {"launches", each}});
+    results.push_back(numbers);
   }
   if (!options.json.empty())
     writeFiles({{options.json, results.dump(1) + "\n"}});

@@ -3,15 +3,12 @@
 #include "executor/cost/ProfileAttention.h"
 
 #include "executor/eviction/LaunchNumbers.h"
-#include "executor/cost/RandomCall.h"
+#include "executor/cost/Described.h"
 #include "executor/io/Safetensors.h"
 #include "kvc/ptx.h"
 #include "ptx/PTXDevice.h"
 #include "ptx/profile/Report.h"
 #include "runtime/attend/DeviceAttend.h"
-#include "runtime/base/DType.h"
-#include "runtime/base/Failure.h"
-#include "runtime/base/Format.h"
 #include "runtime/device/ViewKernels.h"
 
 #include <nlohmann/json.hpp>
@@ -42,21 +39,14 @@ void kvc::rt::profileAttention(const AttentionProfileOptions &options) {
     auto profiler = ptx::watchLaunches(device, options.card, sampleOf(options));
     RandomCall call(options, rows, KVC_PTX, device);
     attendOnDevice(AttendCall(call.args));
-    std::cout << call.describe(options, rows) << ptx::report(*profiler);
+    std::cout << inWords(options, call, rows) << "\n" << ptx::report(*profiler);
     ordered_json launches = ordered_json::array();
     for (const ptx::LaunchProfile &launch : profiler->launches())
       launches.push_back(describeLaunch(launch, profiler->card()));
-    profiles.push_back({{"card", options.card},
-                        {"batch", options.batch},
-                        {"queries", call.args.queries},
-                        {"rows", rows},
-                        {"longest", call.longest},
-                        {"kv_heads", options.kvHeads},
-                        {"q_heads", call.args.q_heads},
-                        {"head_dim", options.headDim},
-                        {"dtype", dtypeName(options.dtype)},
-                        {"page", options.page},
-                        {"launches", launches}});
+    ordered_json numbers = inNumbers(options, call, rows);
+    numbers["card"] = options.card;
+    numbers["launches"] = launches;
+    profiles.push_back(numbers);
     static_cast<ptx::PTXDevice &>(device).watch(nullptr);
   }
   if (!options.json.empty())

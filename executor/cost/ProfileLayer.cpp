@@ -2,17 +2,14 @@
 
 #include "executor/cost/ProfileLayer.h"
 
+#include "executor/cost/Described.h"
 #include "executor/eviction/Budget.h"
 #include "executor/eviction/LaunchNumbers.h"
-#include "executor/cost/RandomLayer.h"
 #include "executor/io/Safetensors.h"
 #include "kvc/ptx.h"
 #include "ptx/PTXDevice.h"
 #include "ptx/profile/Report.h"
-#include "runtime/base/DType.h"
-#include "runtime/base/Failure.h"
 
-#include "runtime/base/Format.h"
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -45,25 +42,14 @@ void kvc::rt::profile(const ProfileOptions &options) {
     uint32_t kept = budget.of(tokens);
     RandomLayer layer(plan, options, tokens, kept);
     plan.enqueue(layer.args, Phase::Score, Phase::Compact, nullptr);
-    std::cout << formatted(
-                     "{}: {} tokens, {} kept a head, {} KV heads, {} query "
-                     "heads, head size {}, {}\n",
-                     module.manifest.policy, tokens, kept, limits.kv_heads,
-                     limits.q_heads, limits.head_dim, dtypeName(limits.dtype))
-              << ptx::report(*profiler);
+    std::cout << inWords(plan, kept) << "\n" << ptx::report(*profiler);
     ordered_json launches = ordered_json::array();
     for (const ptx::LaunchProfile &launch : profiler->launches())
       launches.push_back(describeLaunch(launch, profiler->card()));
-    profiles.push_back({{"policy", module.manifest.policy},
-                        {"card", options.card},
-                        {"tokens", tokens},
-                        {"budget", kept},
-                        {"kv_heads", limits.kv_heads},
-                        {"q_heads", limits.q_heads},
-                        {"head_dim", limits.head_dim},
-                        {"dtype", dtypeName(limits.dtype)},
-                        {"lse_given", options.lse},
-                        {"launches", launches}});
+    ordered_json numbers = inNumbers(plan, kept);
+    numbers["card"] = options.card;
+    numbers["launches"] = launches;
+    profiles.push_back(numbers);
   }
   if (!options.json.empty())
     writeFiles({{options.json, profiles.dump(1) + "\n"}});

@@ -84,11 +84,3 @@ RandomCall::RandomCall(const CallOptions &options, uint32_t mean,
   if (args.workspace_bytes)
     args.workspace = arena.fresh<std::byte>(args.workspace_bytes);
 }
-
-std::string RandomCall::describe(const CallOptions &options,
-                                 uint32_t mean) const {
-  return formatted("attention: {} sequences, {} queries, {} KV heads of {} "
-                   "rows (at most {}), {} query heads, head size {}, {}\n",
-                   options.batch, args.queries, options.kvHeads, mean, longest,
-                   args.q_heads, options.headDim, dtypeName(options.dtype));
-}

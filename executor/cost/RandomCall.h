@@ -32,9 +32,6 @@ public:
              Device &device);
   RandomCall(const RandomCall &) = delete;
 
-  /// The call in words, for a report.
-  std::string describe(const CallOptions &options, uint32_t mean) const;
-
   uint32_t longest = 0;
   kvc_attend_args args = {};
 
