@@ -176,12 +176,14 @@ private:
     auto bytes = uint32_t(rt::dtypeBytes(queue.dtype));
     uint32_t width = attentionWidth(d);
     uint32_t headRows = tokens * (config.qHeads / config.kvHeads);
-    bool byKeys = headRows <= attentionRows(bytes, width, true);
-    uint32_t blocks = ceilDiv(headRows, attentionRows(bytes, width, byKeys));
+    CacheArgs cached = cache.args(index, rope.at(0));
+    Sharing sharing =
+        attentionSharing(bytes, width, headRows, cached.members.rows);
+    uint32_t blocks = ceilDiv(headRows, attentionRows(bytes, width, sharing));
     AttendArgs args = {.q = layer.q.data(),
                        .k = layer.k.data(),
                        .v = layer.v.data(),
-                       .cache = cache.args(index, rope.at(0)),
+                       .cache = cached,
                        .out = out.data(),
                        .lse = layer.lse.as<float>(),
                        .parts = nullptr,
@@ -199,7 +201,7 @@ private:
       args.parts = parts.as<float>();
     }
     std::string type = "_TYPE_" + std::to_string(width);
-    queue.launch("attend" + type + (byKeys ? "_keys" : "_rows"),
+    queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {blocks, config.kvHeads, args.splits},
                  attentionThreads(bytes, width), args);
     if (args.splits > 1)

@@ -6,7 +6,6 @@
 #include "runtime/base/DType.h"
 #include "runtime/cache/ViewArgs.h"
 #include "runtime/device/ViewKernels.h"
-#include "runtime/kernels/AttentionState.h"
 
 using namespace kvc;
 using namespace kvc::rt;
@@ -50,7 +49,7 @@ void kvc::rt::attendOnDevice(const AttendCall &call) {
   args.mostKeys = uint32_t(call.mostKeys);
   args.parts = static_cast<float *>(from.workspace);
   const ViewKernels &kernels = kernelsOf(call);
-  kernels.launch(cut.byKeys ? ViewKernels::AttendKeys : ViewKernels::AttendRows,
+  kernels.launch(ViewKernels::Attend + uint32_t(cut.sharing),
                  {cut.items, cut.splits, 1}, cut.threads, args, from.stream);
   if (cut.splits > 1)
     kernels.launch(ViewKernels::AddParts, {cut.outputRows, 1, 1},

@@ -4,18 +4,33 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
-#include "runtime/kernels/AttentionState.h"
 
 #include <algorithm>
 
 using namespace kvc;
 using namespace kvc::rt;
 
-/// Blocks that fill a GPU of today a few times over; with as many no keys are split.
-static constexpr uint64_t enoughBlocks(bool byKeys) {
-  return byKeys ? 1024 : 256;
+namespace {
+
+/// With fewer items than `few`, keys are split such that there are about `enough` blocks:
+/// what fills a GPU of today, which holds two blocks of many rows on a multiprocessor
+/// at once, and of few rows several. A split has at least `keys`, or adding up its sums
+/// costs more than it saves.
+struct Fill {
+  uint64_t few, enough, keys;
+};
+constexpr Fill fillOf(gpu::Sharing sharing) {
+  switch (sharing) {
+  case gpu::Sharing::Rows:
+    return {512, 1024, 256};
+  case gpu::Sharing::Keys:
+    return {128, 256, 256};
+  case gpu::Sharing::Keys32:
+    return {192, 256, 4096};
+  }
 }
-static constexpr uint32_t fewestKeys = 256; // of a split
+
+} // namespace
 
 static uint64_t ceilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
@@ -26,10 +41,9 @@ DeviceCut::DeviceCut(const AttendCall &call) {
   threads = gpu::attentionThreads(bytes, width);
   uint64_t headRows = uint64_t(call.group) * call.args.queries;
   uint64_t heads = uint64_t(view.batch) * view.kv_heads;
-  uint32_t few = gpu::attentionRows(bytes, width, true),
-           many = gpu::attentionRows(bytes, width, false);
-  byKeys = headRows <= few;
-  blocks = uint32_t(ceilDiv(headRows, byKeys ? few : many));
+  sharing = gpu::attentionSharing(bytes, width, headRows, call.cache.members());
+  blocks =
+      uint32_t(ceilDiv(headRows, gpu::attentionRows(bytes, width, sharing)));
   uint64_t all = heads * blocks, rows = heads * headRows;
   if (std::max(all, rows) > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
@@ -39,28 +53,28 @@ DeviceCut::DeviceCut(const AttendCall &call) {
   outputRows = uint32_t(rows);
   splits = 1;
   splitKeys = INT32_MAX;
-  if (uint64_t enough = enoughBlocks(byKeys); items < enough / 2) {
-    uint64_t keys = ceilDiv(call.mostKeys * items, enough);
-    splitKeys =
-        uint32_t(ceilDiv(std::max<uint64_t>(keys, fewestKeys), 64) * 64);
+  if (Fill fill = fillOf(sharing); items < fill.few) {
+    uint64_t keys = ceilDiv(call.mostKeys * items, fill.enough);
+    splitKeys = uint32_t(ceilDiv(std::max(keys, fill.keys), 64) * 64);
     splits = uint32_t(std::max<uint64_t>(1, ceilDiv(call.mostKeys, splitKeys)));
   }
   size_t partBytes = (view.head_dim + 2) * sizeof(float);
   workspaceBytes = splits > 1 ? rows * splits * partBytes : 0;
   // Fewer rows are cut into more splits. Splits of a call are at most
-  // enoughBlocks / its items + 1, and its rows those of its items.
+  // enough / its items + 1, and its rows those of its items.
   mostWorkspaceBytes = 0;
-  if (call.mostKeys <= fewestKeys)
-    return;
-  for (bool keys : {true, false}) {
-    if (!keys && byKeys)
+  for (gpu::Sharing other :
+       {gpu::Sharing::Rows, gpu::Sharing::Keys, gpu::Sharing::Keys32}) {
+    if (other > sharing)
       break;
     uint64_t rowsOf =
-        std::min<uint64_t>(headRows, gpu::attentionRows(bytes, width, keys));
-    uint64_t enough = enoughBlocks(keys);
-    uint64_t whole = std::min(rows, enough / 2 * rowsOf);
-    uint64_t most = std::min(enough * rowsOf + whole,
-                             whole * ceilDiv(call.mostKeys, fewestKeys));
+        std::min<uint64_t>(headRows, gpu::attentionRows(bytes, width, other));
+    Fill fill = fillOf(other);
+    if (call.mostKeys <= fill.keys)
+      continue;
+    uint64_t whole = std::min(rows, fill.few * rowsOf);
+    uint64_t most = std::min(fill.enough * rowsOf + whole,
+                             whole * ceilDiv(call.mostKeys, fill.keys));
     mostWorkspaceBytes = std::max<size_t>(mostWorkspaceBytes, most * partBytes);
   }
 }

@@ -4,6 +4,7 @@
 #define KVC_RUNTIME_ATTEND_DEVICECUT_H
 
 #include "runtime/attend/AttendCall.h"
+#include "runtime/kernels/AttentionState.h"
 
 namespace kvc::rt {
 
@@ -13,11 +14,11 @@ namespace kvc::rt {
 struct DeviceCut {
   explicit DeviceCut(const AttendCall &call);
 
-  bool byKeys;        // few query rows: a block's warps share them
-  uint32_t blocks;    // of a KV head's query rows
-  uint32_t items;     // blocks of all heads and sequences
-  uint32_t splits;    // of the keys
-  uint32_t splitKeys; // keys of one
+  gpu::Sharing sharing; // what a block's warps share
+  uint32_t blocks;      // of a KV head's query rows
+  uint32_t items;       // blocks of all heads and sequences
+  uint32_t splits;      // of the keys
+  uint32_t splitKeys;   // keys of one
   uint32_t outputRows;
   uint32_t width, threads; // of the kernels
   size_t workspaceBytes;

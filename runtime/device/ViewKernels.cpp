@@ -57,10 +57,14 @@ static std::unique_ptr<Device> load(kvc_target_kind target, int device,
   auto named = [&](const char *name, const char *end = "") {
     return formatted("{}_{}_{}{}", name, dtypeName(dtype), 32 << width, end);
   };
-  const std::string names[] = {
-      named("attend_view", "_rows"), named("attend_view", "_keys"),
-      named("add_view_parts"), formatted("append_{}", dtypeName(dtype)),
-      "append_counts"};
+  std::vector<std::string> names = {named("add_view_parts"),
+                                    formatted("append_{}", dtypeName(dtype)),
+                                    "append_counts"};
+  for (gpu::Sharing sharing :
+       {gpu::Sharing::Rows, gpu::Sharing::Keys, gpu::Sharing::Keys32})
+    if (sharing != gpu::Sharing::Keys32 ||
+        gpu::hasKeys32(uint32_t(dtypeBytes(dtype)), 32u << width))
+      names.push_back(named("attend_view", gpu::attentionKernelEnd(sharing)));
   kvc_image image = {"sm_80", text, std::strlen(text)};
   kvc_artifact artifact = {};
   artifact.image_count = 1;

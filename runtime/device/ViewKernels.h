@@ -14,11 +14,10 @@ namespace kvc::rt {
 class ViewKernels {
 public:
   enum Kernel : uint32_t {
-    AttendRows,
-    AttendKeys,
     AddParts,
     Append,
-    AppendCounts
+    AppendCounts,
+    Attend // one for each gpu::Sharing
   };
 
   /// Throws Failure where the library was built without them, the target was not
@@ -27,7 +26,7 @@ public:
                                kvc_dtype dtype, uint32_t headDim);
 
   template <typename Args>
-  void launch(Kernel kernel, std::array<uint32_t, 3> grid, uint32_t block,
+  void launch(uint32_t kernel, std::array<uint32_t, 3> grid, uint32_t block,
               const Args &args, void *stream) const {
     static_assert(sizeof(Args) % sizeof(uint64_t) == 0);
     std::array<uint64_t, sizeof(Args) / sizeof(uint64_t)> slots;

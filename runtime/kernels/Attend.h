@@ -45,10 +45,11 @@ public:
   /// Rows, or members.
   uint32_t count() const { return size; }
 
+  template <bool readsMembers>
   KeyPlace<E> place(uint32_t i, bool withPosition) const {
     KeyPlace<E> place = {};
     uint32_t row = i;
-    if (const MembersArgs &m = a.view.members; m.rows) {
+    if (const MembersArgs &m = a.view.members; readsMembers && m.rows) {
       row = uint32_t(m.rows[firstMember + i]);
       auto position = uint32_t(m.positions[firstMember + i]);
       if (row >= uint32_t(head.count) || position >= a.ropePositions) {
@@ -130,9 +131,9 @@ private:
   int64_t headOf(uint32_t row) const { return g * a.group + row % a.group; }
 };
 
-template <typename E, int D, bool byKeys>
+template <typename E, int D, Sharing sharing>
 void attendView(const Simt &simt, const AttendViewArgs &a) {
-  using Sweep = AttentionSweep<E, D, byKeys>;
+  using Sweep = AttentionSweep<E, D, sharing>;
   KVC_SHARED(typename Sweep::Shared, shared, simt);
   // The last rows see most: they go first, or they would be waited for.
   uint32_t block = a.blocks - 1 - simt.blockX() % a.blocks;
@@ -156,9 +157,9 @@ void attendView(const Simt &simt, const AttendViewArgs &a) {
     to = from + a.splitKeys;
 
   Sweep sweep(simt, shared, a.view.d);
-  QueryRow<E> query[2];
+  QueryRow<E> query[Sweep::laneRows];
 #pragma unroll
-  for (uint32_t i = 0; i < 2; ++i) {
+  for (uint32_t i = 0; i < Sweep::laneRows; ++i) {
     uint32_t row = sweep.row(i);
     row = firstRow + (row < there ? row : there - 1);
     const char *q = a.q.data + view.s * a.q.batchStride +

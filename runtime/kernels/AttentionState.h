@@ -45,10 +45,45 @@ constexpr uint32_t attentionThreads(uint32_t elementBytes, uint32_t width) {
   return attentionWarps(elementBytes, width) * 32;
 }
 
-/// Query rows of a block; `byKeys`: its warps share them, and differ in keys.
+/// What the warps of a block share.
+enum class Sharing : uint32_t {
+  Rows, // 16 query rows; each warp has keys of its own
+  Keys, // keys; each warp has 16 query rows of its own
+  Keys32 // keys, which each warp reads once for 32 query rows of its own; no members
+};
+/// Behind the names of kernels.
+constexpr const char *attentionKernelEnd(Sharing sharing) {
+  constexpr const char *ends[] = {"_keys", "_rows", "_rows32"};
+  return ends[uint32_t(sharing)];
+}
+
+/// Tiles of 16 query rows that a warp has.
+constexpr uint32_t attentionRowTiles(Sharing sharing) {
+  return sharing == Sharing::Keys32 ? 2 : 1;
+}
+
+/// Query rows of a block.
 constexpr uint32_t attentionRows(uint32_t elementBytes, uint32_t width,
-                                 bool byKeys) {
-  return byKeys ? 16 : 16 * attentionWarps(elementBytes, width);
+                                 Sharing sharing) {
+  return 16 * attentionRowTiles(sharing) *
+         (sharing == Sharing::Rows ? 1 : attentionWarps(elementBytes, width));
+}
+
+/// True where there are kernels _rows32: registers have room for two tiles.
+constexpr bool hasKeys32(uint32_t elementBytes, uint32_t width) {
+  return elementBytes == 2 && width <= 128;
+}
+
+/// For so many query rows of a KV head. `merged`: rows have members.
+constexpr Sharing attentionSharing(uint32_t elementBytes, uint32_t width,
+                                   uint64_t headRows, bool merged) {
+  auto few = [&](Sharing sharing) {
+    return headRows <= attentionRows(elementBytes, width, sharing);
+  };
+  return few(Sharing::Rows) ? Sharing::Rows
+         : merged || few(Sharing::Keys32) || !hasKeys32(elementBytes, width)
+             ? Sharing::Keys
+             : Sharing::Keys32;
 }
 
 /// Of a block that adds up the parts of a row.

@@ -2,10 +2,9 @@
 //
 // Online softmax (Milakov and Gimelshein 2018; Dao et al. 2022) over tiles of keys and
 // values, which come to the block's memory while the tile before is multiplied. A
-// block has attentionWarps(E, D) warps, and as a tile 16 keys and values for each.
-// Where there are many query rows every warp has 16 of its own, and all keys of the
-// tile; where there are few (`byKeys`: at most 16) all warps have the same rows and
-// keys of their own, wait for nobody, and are added up at the end.
+// block has attentionWarps(E, D) warps. Where there are many query rows every warp has
+// 16 or 32 of its own, and all keys of the tile; where there are few all warps have the
+// same 16 rows and keys of their own, wait for nobody, and are added up at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,47 +25,59 @@ template <typename E> struct KeyPlace {
 };
 
 /// The block's list of keys, as a sweep asks for it:
+///   template <bool readsMembers> // false: there are none
 ///   KeyPlace<E> place(uint32_t i, bool withPosition) const;
 ///   uint32_t whole; // keys in front of it are seen by every row of the block
 ///   bool aligned;   // rows begin and end at multiples of 16 bytes
-template <typename E, int D, bool byKeys> class AttentionSweep {
+template <typename E, int D, Sharing sharing> class AttentionSweep {
+  static constexpr bool sharesRows = sharing == Sharing::Rows,
+                        readsMembers = sharing != Sharing::Keys32;
+
 public:
-  using Tile = KeyTile<E, D>;
-  static constexpr uint32_t warps = Tile::warps, tileKeys = Tile::keys,
-                            rows = attentionRows(sizeof(E), D, byKeys);
-  static constexpr int seenKeys = byKeys ? 16 : int(tileKeys);
-  using Products = AttentionTile<E, D, seenKeys>;
+  static constexpr uint32_t warps = attentionWarps(sizeof(E), D),
+                            rowTiles = attentionRowTiles(sharing),
+                            rows = attentionRows(sizeof(E), D, sharing);
+  /// That a warp loads. Of more, registers have no room for the logits of 32 rows.
+  static constexpr uint32_t warpKeys = rowTiles == 2 ? 8 : 16,
+                            tileKeys = warps * warpKeys;
+  using Tile = KeyTile<E, D, int(tileKeys)>;
+  using Products = AttentionTile<E, D, int(sharesRows ? warpKeys : tileKeys),
+                                 int(warps), int(rowTiles)>;
 
   struct alignas(16) Shared {
-    Tile tile; // behind the sweep: the rows' sums
+    Tile tile; // in front of the sweep: queries; behind it: the rows' sums
     KeyPlace<E> places[tileKeys];
     union {
-      const E *q;
+      QueryRow<E> query;
       RowState state; // behind the sweep
-    } rows[warps * 16];
+    } rows[warps * rowTiles * 16];
     typename Products::Memory memory;
   };
   static_assert(sizeof(Shared) <= 48 << 10);
 
   AttentionSweep(const Simt &simt, Shared &shared, uint32_t d)
       : simt(simt), shared(shared), d(d), lane(simt.thread() % warpSize),
-        warp(simt.thread() / warpSize), products(simt, shared.memory) {}
+        warp(simt.thread() / warpSize), products(simt, shared.memory) {
+    for (RowState &row : state)
+      row = {lowest, 0};
+  }
 
-  /// The number in the block of one of this lane's two rows.
+  /// The number in the block of one of this lane's rows.
+  static constexpr uint32_t laneRows = 2 * rowTiles;
   uint32_t row(uint32_t i) const {
-    return (byKeys ? 0 : warp * 16) + lane / 4 + i * 8;
+    return (sharesRows ? 0 : firstRow()) + lane / 4 + i * 8;
   }
 
   /// Sweeps keys [from, to). `rowsAligned`: queries begin and end at multiples of 16
   /// bytes. `scale` of the logits is not 0. All threads come.
   template <typename Keys>
   void run(const Keys &keys, uint32_t from, uint32_t to,
-           const QueryRow<E> (&query)[2], bool rowsAligned, float scale);
+           const QueryRow<E> (&query)[laneRows], bool rowsAligned, float scale);
 
-  /// Stores the block's rows, which are `rowsThere` of a KV head from `firstRow` on, or,
+  /// Stores the block's rows, which are `rowsThere` of a KV head from `blockRow` on, or,
   /// where keys are split, what this split has of them. Output: AttentionState.h.
   template <typename Output>
-  void finish(const Output &out, uint32_t firstRow, uint32_t rowsThere,
+  void finish(const Output &out, uint32_t blockRow, uint32_t rowsThere,
               bool isPart, uint32_t split);
 
 private:
@@ -74,101 +85,109 @@ private:
   Shared &shared;
   const uint32_t d, lane, warp;
   Products products;
-  float o[D / 8][4] = {};
-  RowState state[2] = {{lowest, 0}, {lowest, 0}};
+  float o[rowTiles][D / 8][4] = {};
+  RowState state[laneRows];
 
+  /// Of the warp, in the block's memory.
+  uint32_t firstRow() const { return warp * rowTiles * 16; }
+  uint32_t firstKey() const { return warp * warpKeys; }
   static constexpr uint32_t pieces = D * sizeof(E) / 16, // of a row
       pieceElements = 16 / sizeof(E);
 
   void meet() const {
-    if constexpr (byKeys)
+    if constexpr (sharesRows)
       simt.syncWarp();
     else
       simt.barrier();
   }
-  /// True where all 16 keys of the warp are there, of the tile from `first` on.
+  /// True where all keys of the warp are there, of the tile from `first` on.
   bool has(uint32_t first, uint32_t to) const {
-    return first + warp * 16 + 16 <= to;
+    return first + firstKey() + warpKeys <= to;
   }
   template <typename Keys>
   KeyPlace<E> place(const Keys &keys, uint32_t first, uint32_t to) const {
-    uint32_t i = first + warp * 16 + lane % 16;
+    uint32_t i = first + firstKey() + lane % warpKeys;
     if (i >= to)
       return {};
-    return keys.place(i, first + tileKeys > keys.whole);
+    return keys.template place<readsMembers>(i, first + tileKeys > keys.whole);
   }
-  /// A warp's 16 keys.
+  /// A warp's keys.
   void tell(const KeyPlace<E> &place) {
     simt.syncWarp(); // the last places were used
-    if (lane < 16)
-      shared.places[warp * 16 + lane] = place;
+    if (lane < warpKeys)
+      shared.places[firstKey() + lane] = place;
     simt.syncWarp();
   }
   void loadKeys(bool aligned, bool full);
   void loadValues(bool aligned, bool full);
-  /// A warp's 16 rows at(number in the tile), zeros behind their ends and where there is
-  /// none; `full`: there are all.
-  template <typename At>
+  /// Of a warp, `count` rows at(number), zeros behind their ends and where there is none;
+  /// `full`: there are all.
+  template <uint32_t count, typename At>
   void load(E (*to)[Tile::pitch], bool aligned, bool full, At at);
+  void loadQueries(const QueryRow<E> (&query)[laneRows], bool aligned,
+                   bool negated);
   static void clear(E *to) {
     struct alignas(16) Piece {
       E at[pieceElements];
     };
     *reinterpret_cast<Piece *>(to) = {};
   }
-  void softmax(float (&c)[Products::blocks][4], float scale);
+  using Logits = float[rowTiles][Products::blocks][4];
+  void softmax(Logits &c, float scale);
 };
 
-template <typename E, int D, bool byKeys>
-template <typename At>
-void AttentionSweep<E, D, byKeys>::load(E (*to)[Tile::pitch], bool aligned,
-                                        bool full, At at) {
+template <typename E, int D, Sharing sharing>
+template <uint32_t count, typename At>
+void AttentionSweep<E, D, sharing>::load(E (*to)[Tile::pitch], bool aligned,
+                                         bool full, At at) {
   if constexpr (pieces <= warpSize)
     if (aligned && full && d == D) { // as nearly always: nothing to look at
       constexpr uint32_t step = warpSize / pieces;
+      static_assert(count % step == 0);
       uint32_t first = lane % pieces * pieceElements;
 #pragma unroll
-      for (uint32_t i = 0; i < 16; i += step) {
-        uint32_t key = warp * 16 + lane / pieces + i;
-        simt.copy(&to[key][first], at(key) + first);
+      for (uint32_t i = 0; i < count; i += step) {
+        uint32_t row = lane / pieces + i;
+        simt.copy(&to[row][first], at(row) + first);
       }
       return;
     }
   if (aligned) {
 #pragma unroll 1
-    for (uint32_t i = lane; i < 16 * pieces; i += warpSize) {
-      uint32_t key = warp * 16 + i / pieces, first = i % pieces * pieceElements;
-      const E *from = at(key);
+    for (uint32_t i = lane; i < count * pieces; i += warpSize) {
+      uint32_t row = i / pieces, first = i % pieces * pieceElements;
+      const E *from = at(row);
       if (from && first < d)
-        simt.copy(&to[key][first], from + first);
+        simt.copy(&to[row][first], from + first);
       else
-        clear(&to[key][first]);
+        clear(&to[row][first]);
     }
     return;
   }
 #pragma unroll 1
-  for (uint32_t i = lane; i < 16 * D; i += warpSize) {
-    uint32_t key = warp * 16 + i / D;
-    const E *from = at(key);
-    to[key][i % D] = from ? loadOne(from, i % D, d) : E();
+  for (uint32_t i = lane; i < count * D; i += warpSize) {
+    const E *from = at(i / D);
+    to[i / D][i % D] = from ? loadOne(from, i % D, d) : E();
   }
 }
 
-template <typename E, int D, bool byKeys>
-void AttentionSweep<E, D, byKeys>::loadValues(bool aligned, bool full) {
-  load(shared.tile.v, aligned, full,
-       [&](uint32_t key) { return shared.places[key].v; });
+template <typename E, int D, Sharing sharing>
+void AttentionSweep<E, D, sharing>::loadValues(bool aligned, bool full) {
+  load<warpKeys>(shared.tile.v() + firstKey(), aligned, full,
+                 [&](uint32_t i) { return shared.places[firstKey() + i].v; });
 }
 
-template <typename E, int D, bool byKeys>
-void AttentionSweep<E, D, byKeys>::loadKeys(bool aligned, bool full) {
-  if (!simt.any(shared.places[warp * 16 + lane % 16].turn))
-    return load(shared.tile.k, aligned, full,
-                [&](uint32_t key) { return shared.places[key].k; });
+template <typename E, int D, Sharing sharing>
+void AttentionSweep<E, D, sharing>::loadKeys(bool aligned, bool full) {
+  auto *to = shared.tile.k() + firstKey();
+  const KeyPlace<E> *places = shared.places + firstKey();
+  if (!readsMembers || !simt.any(places[lane % warpKeys].turn))
+    return load<warpKeys>(to, aligned, full,
+                          [&](uint32_t i) { return places[i].k; });
   uint32_t half = d / 2;
 #pragma unroll 1
-  for (uint32_t i = lane; i < 16 * D; i += warpSize) {
-    const KeyPlace<E> &place = shared.places[warp * 16 + i / D];
+  for (uint32_t i = lane; i < warpKeys * D; i += warpSize) {
+    const KeyPlace<E> &place = places[i / D];
     uint32_t j = i % D, pair = j < half ? j : j - half;
     float value = 0;
     if (place.k && j < d) {
@@ -182,62 +201,95 @@ void AttentionSweep<E, D, byKeys>::loadKeys(bool aligned, bool full) {
                 (j < half ? x * cosine - y * sine : y * cosine + x * sine);
       }
     }
-    shared.tile.k[warp * 16 + i / D][j] = narrow<E>(value);
+    to[i / D][j] = narrow<E>(value);
   }
 }
 
-template <typename E, int D, bool byKeys>
+/// Through the end of the tile, a tile of rows of each warp at a time.
+template <typename E, int D, Sharing sharing>
+void AttentionSweep<E, D, sharing>::loadQueries(
+    const QueryRow<E> (&query)[laneRows], bool aligned, bool negated) {
+  auto *through = shared.tile.rows + (2 * tileKeys - warps * 16) + warp * 16;
+  if constexpr (sizeof(E) == 4)
+    return products.loadQueries(0, through, query, d, negated);
+#pragma unroll
+  for (uint32_t tile = 0; tile < rowTiles; ++tile) {
+    uint32_t first = firstRow() + tile * 16;
+    load<16>(through, aligned, /*full=*/true,
+             [&](uint32_t i) { return shared.rows[first + i].query.q; });
+    simt.commit();
+    simt.wait<0>();
+    simt.syncWarp();
+    products.loadQueries(int(tile), through, query, d, negated);
+    simt.syncWarp();
+  }
+}
+
+template <typename E, int D, Sharing sharing>
 template <typename Keys>
-void AttentionSweep<E, D, byKeys>::run(const Keys &keys, uint32_t from,
-                                       uint32_t to,
-                                       const QueryRow<E> (&query)[2],
-                                       bool rowsAligned, float scale) {
-  const uint32_t own = byKeys ? warp * 16 : 0, column = lane % 4 * 2;
+void AttentionSweep<E, D, sharing>::run(const Keys &keys, uint32_t from,
+                                        uint32_t to,
+                                        const QueryRow<E> (&query)[laneRows],
+                                        bool rowsAligned, float scale) {
+  // Queries leave room for keys, where those are as many.
+  constexpr bool beside = tileKeys >= warps * 16;
+  const uint32_t own = sharesRows ? firstKey() : 0, column = lane % 4 * 2;
   if (lane % 4 == 0)
-    for (uint32_t i = 0; i < 2; ++i)
-      shared.rows[warp * 16 + lane / 4 + i * 8].q = query[i].q;
+    for (uint32_t i = 0; i < laneRows; ++i)
+      shared.rows[firstRow() + lane / 4 + i * 8].query = query[i];
   tell(place(keys, from, to));
-  loadKeys(keys.aligned, has(from, to));
-  if constexpr (sizeof(E) == 2) // in the place of values, which come behind it
-    load(shared.tile.v, rowsAligned, /*full=*/true,
-         [&](uint32_t row) { return shared.rows[row].q; });
-  simt.commit();
-  simt.wait<0>();
-  simt.syncWarp();
-  products.loadQueries(shared.tile, query, d, scale < 0);
+  if constexpr (beside)
+    loadKeys(keys.aligned, has(from, to));
+  loadQueries(query, rowsAligned, scale < 0);
   scale = (scale < 0 ? -scale : scale) * log2e;
-  simt.syncWarp();
+  if constexpr (!beside) {
+    meet(); // queries of all warps were used
+    loadKeys(keys.aligned, has(from, to));
+  }
+  simt.commit();
   loadValues(keys.aligned, has(from, to));
   simt.commit();
   for (uint32_t first = from; first < to; first += tileKeys) {
     uint32_t next = first + tileKeys;
-    KeyPlace<E> nextPlace = place(keys, next, to);
     simt.wait<1>();
     meet(); // keys are there
-    float c[Products::blocks][4];
-    products.scores(shared.tile, own, c);
+    Logits c;
+    products.scores(shared.tile.k() + own, c);
     if (next > to || next > keys.whole) {
 #pragma unroll
-      for (int t = 0; t < Products::blocks; ++t)
+      for (uint32_t i = 0; i < laneRows; ++i) {
+        int32_t position =
+            shared.rows[firstRow() + lane / 4 + i * 8].query.position;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          uint32_t key = own + uint32_t(t) * 8 + column + i % 2;
-          bool seen = first + key < to &&
-                      (first + key < keys.whole ||
-                       shared.places[key].position <= query[i / 2].position);
-          c[t][i] = seen ? c[t][i] : -__builtin_inff();
-        }
+        for (int t = 0; t < Products::blocks; ++t)
+#pragma unroll
+          for (uint32_t j = 0; j < 2; ++j) {
+            uint32_t key = own + uint32_t(t) * 8 + column + j;
+            bool seen =
+                first + key < to && (first + key < keys.whole ||
+                                     shared.places[key].position <= position);
+            float &x = c[i / 2][t][i % 2 * 2 + j];
+            x = seen ? x : -__builtin_inff();
+          }
+      }
     }
     meet(); // keys and places were used
-    if (next < to) {
-      tell(nextPlace);
-      loadKeys(keys.aligned, has(next, to));
-    }
-    simt.commit();
+    auto askForKeys = [&] {
+      if (next < to) {
+        tell(place(keys, next, to));
+        loadKeys(keys.aligned, has(next, to));
+      }
+      simt.commit();
+    };
+    if constexpr (rowTiles == 1)
+      askForKeys();
     softmax(c, scale);
+    const auto &weights = products.weights(c);
+    if constexpr (rowTiles == 2) // when logits have left their registers
+      askForKeys();
     simt.wait<1>();
     meet(); // values are there
-    products.addValues(shared.tile, own, c, o);
+    products.addValues(shared.tile.v() + own, weights, o);
     meet(); // values were used
     if (next < to)
       loadValues(keys.aligned, has(next, to));
@@ -245,105 +297,125 @@ void AttentionSweep<E, D, byKeys>::run(const Keys &keys, uint32_t from,
   }
 }
 
-template <typename E, int D, bool byKeys>
-void AttentionSweep<E, D, byKeys>::softmax(float (&c)[Products::blocks][4],
-                                           float scale) {
-  float fade[2];
+template <typename E, int D, Sharing sharing>
+void AttentionSweep<E, D, sharing>::softmax(Logits &c, float scale) {
+  float fade[laneRows];
+  bool fades = false;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    float top = c[0][2 * i];
+  for (uint32_t i = 0; i < laneRows; ++i) {
+    auto &of = c[i / 2];
+    const uint32_t left = i % 2 * 2;
+    float top = of[0][left];
 #pragma unroll
     for (int t = 0; t < Products::blocks; ++t)
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
-        top = c[t][2 * i + j] > top ? c[t][2 * i + j] : top;
-    top = mostOf(simt, 4, top) * scale;
-    top = top > state[i].most ? top : state[i].most;
+      for (uint32_t j = left; j < left + 2; ++j)
+        top = simt.max(top, of[t][j]);
+    top = simt.max(state[i].most, mostOf(simt, 4, top) * scale);
     fade[i] = simt.exp2(state[i].most - top);
+    fades |= fade[i] != 1;
     state[i].most = top;
     float sum = 0;
 #pragma unroll
     for (int t = 0; t < Products::blocks; ++t)
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        float &x = c[t][2 * i + j];
-        x = simt.exp2(__builtin_fmaf(x, scale, -top));
-        sum += x;
+      for (uint32_t j = left; j < left + 2; ++j) {
+        of[t][j] = simt.exp2(__builtin_fmaf(of[t][j], scale, -top));
+        sum += of[t][j];
       }
     state[i].weight = state[i].weight * fade[i] + sum; // of this lane's columns
   }
-  if (!simt.any(fade[0] != 1 || fade[1] != 1))
+  if (!simt.any(fades))
     return; // nothing larger has come, as nearly always
 #pragma unroll
-  for (int t = 0; t < D / 8; ++t)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      o[t][i] *= fade[i / 2];
-}
-
-template <typename E, int D, bool byKeys>
-template <typename Output>
-void AttentionSweep<E, D, byKeys>::finish(const Output &out, uint32_t firstRow,
-                                          uint32_t rowsThere, bool isPart,
-                                          uint32_t split) {
-  // Eight rows begin eight banks apart: stores of two floats do not conflict.
-  constexpr uint32_t pitch = D + 8;
-  static_assert(sizeof(Tile) >= warps * 16 * pitch * sizeof(float));
-  auto *sums = reinterpret_cast<float *>(&shared.tile);
-  simt.barrier(); // the tile was used
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    state[i].weight = sumOf(simt, 4, state[i].weight);
-    uint32_t to = warp * 16 + lane / 4 + uint32_t(i) * 8;
-    if (lane % 4 == 0)
-      shared.rows[to].state = state[i];
+  for (uint32_t tile = 0; tile < rowTiles; ++tile)
 #pragma unroll
     for (int t = 0; t < D / 8; ++t)
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
-        sums[to * pitch + uint32_t(t) * 8 + lane % 4 * 2 + j] = o[t][2 * i + j];
+      for (uint32_t i = 0; i < 4; ++i)
+        o[tile][t][i] *= fade[2 * tile + i / 2];
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Output>
+void AttentionSweep<E, D, sharing>::finish(const Output &out, uint32_t blockRow,
+                                           uint32_t rowsThere, bool isPart,
+                                           uint32_t split) {
+  // Eight rows begin eight banks apart: stores of two floats do not conflict.
+  constexpr uint32_t pitch = D + 8;
+  // Of each warp, as many rows at once as the tile has room for.
+  constexpr uint32_t room = sizeof(Tile) / sizeof(float) / pitch / warps,
+                     atOnce = room >= 16 ? 16 : 8;
+  static_assert(room >= 8 && (!sharesRows || room >= 16));
+  auto *sums = reinterpret_cast<float *>(&shared.tile);
+  simt.barrier(); // the tile was used
+#pragma unroll
+  for (uint32_t i = 0; i < laneRows; ++i) {
+    state[i].weight = sumOf(simt, 4, state[i].weight);
+    if (lane % 4 == 0)
+      shared.rows[firstRow() + lane / 4 + i * 8].state = state[i];
   }
-  simt.barrier();
-  for (uint32_t r = warp; r < rowsThere; r += warps) {
-    RowState all = shared.rows[r].state;
-    constexpr uint32_t partners = byKeys ? warps : 1;
-    float share[partners];
-    if constexpr (byKeys) {
-      for (uint32_t w = 1; w < warps; ++w)
-        if (shared.rows[w * 16 + r].state.most > all.most)
-          all.most = shared.rows[w * 16 + r].state.most;
-      all.weight = 0;
 #pragma unroll
-      for (uint32_t w = 0; w < warps; ++w) {
-        const RowState &one = shared.rows[w * 16 + r].state;
-        share[w] = simt.exp2(one.most - all.most);
-        all.weight += share[w] * one.weight;
+  for (uint32_t some = 0; some < rowTiles * 16; some += atOnce) {
+    simt.syncWarp(); // the last rows were used
+#pragma unroll
+    for (uint32_t i = some / 8; i < (some + atOnce) / 8; ++i)
+#pragma unroll
+      for (uint32_t t = 0; t < D / 8; ++t)
+#pragma unroll
+        for (uint32_t j = 0; j < 2; ++j)
+          sums[(warp * atOnce + i * 8 - some + lane / 4) * pitch + t * 8 +
+               lane % 4 * 2 + j] = o[i / 2][t][i % 2 * 2 + j];
+    if constexpr (sharesRows)
+      simt.barrier();
+    else
+      simt.syncWarp();
+    // A warp stores its own rows, or every `warps`-th of those that all share.
+    constexpr uint32_t step = sharesRows ? warps : 1, partners = step;
+    for (uint32_t at = sharesRows ? warp : 0; at < atOnce; at += step) {
+      uint32_t r = at + (sharesRows ? 0 : firstRow() + some);
+      if (r >= rowsThere)
+        break;
+      RowState all = shared.rows[r].state;
+      float share[partners];
+      if constexpr (sharesRows) {
+        for (uint32_t w = 1; w < warps; ++w)
+          if (shared.rows[w * 16 + r].state.most > all.most)
+            all.most = shared.rows[w * 16 + r].state.most;
+        all.weight = 0;
+#pragma unroll
+        for (uint32_t w = 0; w < warps; ++w) {
+          const RowState &one = shared.rows[w * 16 + r].state;
+          share[w] = simt.exp2(one.most - all.most);
+          all.weight += share[w] * one.weight;
+        }
+      } else {
+        share[0] = 1;
       }
-    } else {
-      share[0] = 1;
-    }
+      const float *of = sums + ((sharesRows ? 0 : warp * atOnce) + at) * pitch;
 #pragma unroll
-    for (uint32_t c = 0; c < D / 32; ++c) {
-      uint32_t i = lane + c * 32;
-      float sum = 0;
+      for (uint32_t c = 0; c < D / 32; ++c) {
+        uint32_t i = lane + c * 32;
+        float sum = 0;
 #pragma unroll
-      for (uint32_t w = 0; w < partners; ++w)
-        sum += share[w] * sums[(w * 16 + r) * pitch + i];
-      if (i >= d)
+        for (uint32_t w = 0; w < partners; ++w)
+          sum += share[w] * of[w * atOnce * pitch + i];
+        if (i >= d)
+          continue;
+        if (isPart)
+          store(out.part(blockRow + r, split) + i, sum);
+        else
+          out.store(blockRow + r, i, all.mean(sum));
+      }
+      if (lane != 0)
         continue;
-      if (isPart)
-        store(out.part(firstRow + r, split) + i, sum);
-      else
-        out.store(firstRow + r, i, all.mean(sum));
-    }
-    if (lane != 0)
-      continue;
-    if (isPart) {
-      float *part = out.part(firstRow + r, split);
-      store(part + d, all.most);
-      store(part + d + 1, all.weight);
-    } else {
-      out.storeLse(firstRow + r, all.most + simt.log2(all.weight));
+      if (isPart) {
+        float *part = out.part(blockRow + r, split);
+        store(part + d, all.most);
+        store(part + d + 1, all.weight);
+      } else {
+        out.storeLse(blockRow + r, all.most + simt.log2(all.weight));
+      }
     }
   }
 }

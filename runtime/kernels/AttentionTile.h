@@ -1,11 +1,11 @@
 //===- AttentionTile.h - a warp's products with a tile of keys and values -===//
 //
-// 16 query rows a warp, against keys in the block's memory, of head dimensions up to
-// D, padded with zeros. What a lane holds is laid out as the matrix instruction
-// m16n8k16 leaves it, for every element type:
+// One or two tiles of 16 query rows a warp, against keys in the block's memory, of head
+// dimensions up to D, padded with zeros. What a lane holds is laid out as the matrix
+// instruction m16n8k16 leaves it, for every element type:
 //
-//   c[t][0..1]  row lane / 4,     columns 8 t + 2 (lane % 4) + {0, 1}
-//   c[t][2..3]  row lane / 4 + 8, the same columns
+//   c[tile][t][0..1]  row lane / 4 of the tile, columns 8 t + 2 (lane % 4) + {0, 1}
+//   c[tile][t][2..3]  row lane / 4 + 8,         the same columns
 //
 // f16 and bf16 go through that instruction, f32 is multiplied and added.
 //
@@ -26,94 +26,125 @@ template <typename E> struct QueryRow {
 };
 
 /// Neighbouring rows begin four banks apart: eight of them fill all banks.
-template <typename E, int D> struct KeyTile {
-  static constexpr uint32_t warps = attentionWarps(sizeof(E), D),
-                            keys = 16 * warps, pitch = D + 16 / sizeof(E);
-  alignas(16) E k[keys][pitch], v[keys][pitch];
+template <typename E, int D, int Keys> struct KeyTile {
+  static constexpr uint32_t keys = Keys, pitch = D + 16 / sizeof(E);
+  alignas(16) E rows[2 * keys][pitch]; // the keys', then the values'
+  E (*k()) [pitch] { return rows; } E (*v()) [pitch] { return rows + keys; }
 };
 
-/// `Keys` of the tile are multiplied at once.
-template <typename E, int D, int Keys> class AttentionTile {
+/// Of a tile, `Keys` are multiplied at once, by `Tiles` tiles of rows of each of `Warps`
+/// warps.
+template <typename E, int D, int Keys, int Warps, int Tiles>
+class AttentionTile {
 public:
   static constexpr int blocks = Keys / 8; // of columns
-  using Tile = KeyTile<E, D>;
+  static constexpr uint32_t pitch =
+      D + 16 / sizeof(E); // of rows of keys and queries
   /// Dimensions of the queries that registers hold; the rest is in the block's memory.
-  static constexpr int held = D <= 128 ? D : 64;
+  /// Of more, the accumulators of two tiles and 128 dimensions spill.
+  static constexpr int held = D * Tiles <= 128 ? D : Tiles == 2 ? 48 : 64;
   template <int dims> struct Rest {
     static constexpr uint32_t pitch = dims + 8;
-    alignas(16) E q[Tile::keys][pitch];
+    alignas(16) E q[Warps * Tiles * 16][pitch];
   };
   struct None {};
   using Memory = Conditional<(D > held), Rest<D - held>, None>;
 
   AttentionTile(const Simt &simt, Memory &memory)
-      : simt(simt), memory(memory), own(simt.thread() / warpSize * 16) {}
+      : simt(simt), memory(memory),
+        own(simt.thread() / warpSize * (Tiles * 16)) {}
 
-  /// The warp's 16 rows, which lie in the place of its 16 values.
-  void loadQueries(const Tile &tile, const QueryRow<E> (&)[2], uint32_t,
-                   bool negated) {
-    sign = negated ? 0x80008000 : 0;
+  /// The 16 rows of a tile of the warp, from the block's memory. `negated`: times -1.
+  void loadQueries(int tile, const E (*rows)[pitch], const QueryRow<E> *,
+                   uint32_t, bool negated) {
+    uint32_t sign = negated ? 0x80008000 : 0;
 #pragma unroll
-    for (int step = 0; step < held / 16; ++step)
-      loadStep(&tile.v[own][step * 16], Tile::pitch, &q[step * 4]);
+    for (int step = 0; step < held / 16; ++step) {
+      simt.stacked(&q[tile][step * 4], rows[0] + step * 16, pitch);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        q[tile][step * 4 + i] ^= sign;
+    }
     if constexpr (D > held) {
-      constexpr uint32_t pieces = (D - held) / 8; // of a row
-      for (uint32_t i = simt.thread() % warpSize; i < 16 * pieces;
+      constexpr uint32_t pairs = (D - held) / 2; // of a row
+      for (uint32_t i = simt.thread() % warpSize; i < 16 * pairs;
            i += warpSize) {
-        uint32_t row = own + i / pieces, at = i % pieces * 8;
-        *reinterpret_cast<Eight<E> *>(&memory.q[row][at]) =
-            *reinterpret_cast<const Eight<E> *>(&tile.v[row][held + at]);
+        uint32_t row = i / pairs, at = i % pairs * 2;
+        auto two = *reinterpret_cast<const uint32_t *>(&rows[row][held + at]);
+        *reinterpret_cast<uint32_t *>(
+            &memory.q[own + uint32_t(tile) * 16 + row][at]) = two ^ sign;
       }
       simt.syncWarp();
     }
   }
 
-  /// c = q k^T, of keys [first, first + Keys) of the tile.
-  void scores(const Tile &tile, uint32_t first, float (&c)[blocks][4]) const {
+  /// c = q k^T
+  void scores(const E (*keys)[pitch], float (&c)[Tiles][blocks][4]) const {
 #pragma unroll
-    for (int t = 0; t < blocks; ++t) {
-      c[t][0] = c[t][1] = c[t][2] = c[t][3] = 0;
-      uint32_t b[held / 8];
+    for (int tile = 0; tile < Tiles; ++tile)
 #pragma unroll
-      for (int i = 0; i < held / 32; ++i)
-        loadTwoSteps(tile, first + t * 8, i * 32, b + i * 4);
-      simt.mma<E, held / 16>(q, b, c[t]);
+      for (int t = 0; t < blocks; ++t)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          c[tile][t][i] = 0;
+#pragma unroll
+    for (int step = 0; step < held / 16; ++step) {
+      uint32_t a[Tiles][4];
+#pragma unroll
+      for (int tile = 0; tile < Tiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          a[tile][i] = q[tile][step * 4 + i];
+      addStep(keys, step, a, c);
     }
     if constexpr (D > held) {
 #pragma unroll
-      for (int dim = held; dim < D; dim += 32) {
-        uint32_t a[8];
-        loadStep(&memory.q[own][dim - held], Memory::pitch, a);
-        loadStep(&memory.q[own][dim - held + 16], Memory::pitch, a + 4);
+      for (int step = held / 16; step < D / 16; ++step) {
+        uint32_t a[Tiles][4];
 #pragma unroll
-        for (int t = 0; t < blocks; ++t) {
-          uint32_t b[4];
-          loadTwoSteps(tile, first + t * 8, dim, b);
-          simt.mma<E, 2>(a, b, c[t]);
-        }
+        for (int tile = 0; tile < Tiles; ++tile)
+          simt.stacked(a[tile],
+                       memory.q[own + uint32_t(tile) * 16] + (step * 16 - held),
+                       Memory::pitch);
+        addStep(keys, step, a, c);
       }
     }
   }
 
-  /// o += p * values
-  void addValues(const Tile &tile, uint32_t first, const float (&p)[blocks][4],
-                 float (&o)[D / 8][4]) const {
-    uint32_t a[Keys / 4];
+  /// What values are multiplied by, in half the registers.
+  struct Weights {
+    uint32_t a[Tiles][Keys / 4];
+  };
+  Weights weights(const float (&c)[Tiles][blocks][4]) const {
+    Weights narrow;
 #pragma unroll
-    for (int i = 0; i < Keys / 4; ++i)
-      a[i] = narrowPair<E>(p[i / 2][i % 2 * 2], p[i / 2][i % 2 * 2 + 1]);
+    for (int tile = 0; tile < Tiles; ++tile)
+#pragma unroll
+      for (int i = 0; i < Keys / 4; ++i) {
+        const float *two = &c[tile][i / 2][i % 2 * 2];
+        narrow.a[tile][i] = narrowPair<E>(two[0], two[1]);
+      }
+    return narrow;
+  }
+
+  /// o += weights * values
+  void addValues(const E (*values)[pitch], const Weights &weights,
+                 float (&o)[Tiles][D / 8][4]) const {
 #pragma unroll
     for (int t = 0; t < D / 16; ++t) {
       uint32_t left[Keys / 8], right[Keys / 8];
 #pragma unroll
       for (int i = 0; i < Keys / 16; ++i) {
         uint32_t r[4];
-        simt.transposed(r, &tile.v[first + i * 16][t * 16], Tile::pitch);
+        simt.transposed(r, values[i * 16] + t * 16, pitch);
         left[2 * i] = r[0], left[2 * i + 1] = r[1];
         right[2 * i] = r[2], right[2 * i + 1] = r[3];
       }
-      simt.mma<E, Keys / 16>(a, left, o[2 * t]);
-      simt.mma<E, Keys / 16>(a, right, o[2 * t + 1]);
+#pragma unroll
+      for (int tile = 0; tile < Tiles; ++tile) {
+        simt.mma<E, Keys / 16>(weights.a[tile], left, o[tile][2 * t]);
+        simt.mma<E, Keys / 16>(weights.a[tile], right, o[tile][2 * t + 1]);
+      }
     }
   }
 
@@ -121,31 +152,31 @@ private:
   const Simt &simt;
   Memory &memory;
   const uint32_t own; // the warp's first row
-  uint32_t q[held / 4], sign = 0;
+  uint32_t q[Tiles][held / 4];
 
-  void loadStep(const E *rows, uint32_t pitch, uint32_t *a) const {
-    uint32_t r[4];
-    simt.stacked(r, rows, pitch);
+  /// c += a k^T, of 16 dimensions.
+  void addStep(const E (*keys)[pitch], int step, const uint32_t (&a)[Tiles][4],
+               float (&c)[Tiles][blocks][4]) const {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      a[i] = r[i] ^ sign;
-  }
-  void loadTwoSteps(const Tile &tile, uint32_t key, int dim,
-                    uint32_t *b) const {
-    uint32_t r[4];
-    simt.besides(r, &tile.k[key][dim], Tile::pitch);
+    for (int t = 0; t < blocks; t += 2) {
+      uint32_t b[4];
+      simt.columns(b, keys[t * 8] + step * 16, pitch);
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      b[i] = r[i];
+      for (int tile = 0; tile < Tiles; ++tile) {
+        simt.mma<E, 1>(a[tile], b, c[tile][t]);
+        simt.mma<E, 1>(a[tile], b + 2, c[tile][t + 1]);
+      }
+    }
   }
 };
 
-template <int D, int Keys> class AttentionTile<float, D, Keys> {
+template <int D, int Keys, int Warps>
+class AttentionTile<float, D, Keys, Warps, 1> {
 public:
   static constexpr int blocks = Keys / 8;
-  using Tile = KeyTile<float, D>;
+  static constexpr uint32_t pitch = D + 4;
   struct Memory {
-    float p[Tile::warps][16][16 + 1]; // weights of 16 keys
+    float p[Warps][16][16 + 1]; // weights of 16 keys
   };
 
   AttentionTile(const Simt &simt, Memory &memory)
@@ -153,12 +184,13 @@ public:
         quad(simt.thread() % 4), low(simt.thread() % warpSize / 4) {}
 
   /// They stay where they are: there is no room for them.
-  void loadQueries(const Tile &, const QueryRow<float> (&rows)[2], uint32_t dim,
-                   bool negated) {
+  void loadQueries(int, const float (*)[pitch], const QueryRow<float> *rows,
+                   uint32_t dim, bool negated) {
     q = rows[0].q, qBelow = rows[1].q, d = dim, sign = negated ? -1.0f : 1.0f;
   }
 
-  void scores(const Tile &tile, uint32_t first, float (&c)[blocks][4]) const {
+  void scores(const float (*keys)[pitch], float (&all)[1][blocks][4]) const {
+    auto &c = all[0];
 #pragma unroll
     for (int t = 0; t < blocks; ++t)
       c[t][0] = c[t][1] = c[t][2] = c[t][3] = 0;
@@ -169,13 +201,16 @@ public:
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           c[t][i] += (i / 2 ? below : above) *
-                     tile.k[first + t * 8 + quad * 2 + i % 2][j];
+                     keys[uint32_t(t) * 8 + quad * 2 + uint32_t(i) % 2][j];
     }
   }
 
-  void addValues(const Tile &tile, uint32_t first,
-                 const float (&weights)[blocks][4],
-                 float (&o)[D / 8][4]) const {
+  using Weights = float[1][blocks][4];
+  const Weights &weights(const Weights &c) const { return c; }
+
+  void addValues(const float (*values)[pitch], const Weights &weights,
+                 float (&all)[1][D / 8][4]) const {
+    auto &o = all[0];
 #pragma unroll
     for (int some = 0; some < Keys / 16; ++some) {
       simt.syncWarp(); // the last weights were used
@@ -184,13 +219,13 @@ public:
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           p[low + i / 2 * 8][t * 8 + quad * 2 + i % 2] =
-              weights[some * 2 + t][i];
+              weights[0][some * 2 + t][i];
       simt.syncWarp();
       for (int key = 0; key < 16; ++key) {
         float above = p[low][key], below = p[low + 8][key];
 #pragma unroll
         for (int t = 0; t < D / 8; ++t) {
-          const float *v = &tile.v[first + some * 16 + key][t * 8 + quad * 2];
+          const float *v = values[some * 16 + key] + t * 8 + quad * 2;
           o[t][0] += above * v[0];
           o[t][1] += above * v[1];
           o[t][2] += below * v[0];

@@ -19,11 +19,12 @@ using f32 = float;
 using f16 = F16;
 using bf16 = BF16;
 
+#define KVC_SWEEP(X, E, D, end, sharing)                                       \
+  X(attend_view_##E##_##D##_##end, (attendView<E, D, sharing>),                \
+    AttendViewArgs, (AttentionSweep<E, D, sharing>::Shared))
 #define KVC_KERNELS_OF_DIM(X, E, D)                                            \
-  X(attend_view_##E##_##D##_rows, (attendView<E, D, false>), AttendViewArgs,   \
-    (AttentionSweep<E, D, false>::Shared))                                     \
-  X(attend_view_##E##_##D##_keys, (attendView<E, D, true>), AttendViewArgs,    \
-    (AttentionSweep<E, D, true>::Shared))                                      \
+  KVC_SWEEP(X, E, D, keys, Sharing::Rows)                                      \
+  KVC_SWEEP(X, E, D, rows, Sharing::Keys)                                      \
   X(add_view_parts_##E##_##D, (addViewParts<E, D>), AttendViewArgs,            \
     (PartsShared<D>))
 #define KVC_KERNELS_OF_TYPE(X, E)                                              \
@@ -31,24 +32,40 @@ using bf16 = BF16;
 #define KVC_KERNELS_OF_NO_TYPE(X)                                              \
   X(append_counts, (appendCounts), AppendArgs, (AppendShared))
 
+// Where hasKeys32() is true.
+#define KVC_KERNELS_OF_DIM32(X, E, D)                                          \
+  KVC_KERNELS_OF_DIM(X, E, D)                                                  \
+  KVC_SWEEP(X, E, D, rows32, Sharing::Keys32)
+
 #ifdef KVC_TYPE
+#define KVC_BYTES_f32 4
+#define KVC_BYTES_f16 2
+#define KVC_BYTES_bf16 2
+#define KVC_BYTES_OF(E) KVC_BYTES_##E
+#define KVC_BYTES(E) KVC_BYTES_OF(E)
+#if KVC_BYTES(KVC_TYPE) == 2 && KVC_DIM <= 128
+#define KVC_KERNELS_OF(X, E, D)                                                \
+  KVC_KERNELS_OF_DIM32(X, E, D)                                                \
+  KVC_KERNELS_OF_TYPE(X, E)
+#else
 #define KVC_KERNELS_OF(X, E, D)                                                \
   KVC_KERNELS_OF_DIM(X, E, D)                                                  \
   KVC_KERNELS_OF_TYPE(X, E)
+#endif
 #define KVC_KERNELS(X)                                                         \
   KVC_KERNELS_OF(X, KVC_TYPE, KVC_DIM)                                         \
   KVC_KERNELS_OF_NO_TYPE(X)
 #else
-#define KVC_KERNELS_OF(X, E)                                                   \
-  KVC_KERNELS_OF_DIM(X, E, 32)                                                 \
-  KVC_KERNELS_OF_DIM(X, E, 64)                                                 \
-  KVC_KERNELS_OF_DIM(X, E, 128)                                                \
+#define KVC_KERNELS_OF(X, E, DIM)                                              \
+  DIM(X, E, 32)                                                                \
+  DIM(X, E, 64)                                                                \
+  DIM(X, E, 128)                                                               \
   KVC_KERNELS_OF_DIM(X, E, 256)                                                \
   KVC_KERNELS_OF_TYPE(X, E)
 #define KVC_KERNELS(X)                                                         \
-  KVC_KERNELS_OF(X, f32)                                                       \
-  KVC_KERNELS_OF(X, f16)                                                       \
-  KVC_KERNELS_OF(X, bf16)                                                      \
+  KVC_KERNELS_OF(X, f32, KVC_KERNELS_OF_DIM)                                   \
+  KVC_KERNELS_OF(X, f16, KVC_KERNELS_OF_DIM32)                                 \
+  KVC_KERNELS_OF(X, bf16, KVC_KERNELS_OF_DIM32)                                \
   KVC_KERNELS_OF_NO_TYPE(X)
 #endif
 

@@ -36,6 +36,8 @@ public:
   bool any(bool holds) const { return __nvvm_vote_any_sync(~0u, holds); }
   float exp2(float x) const { return __nvvm_ex2_approx_ftz_f(x); }
   float log2(float x) const { return __nvvm_lg2_approx_f(x); }
+  /// The larger one, or the one that is a number.
+  static float max(float a, float b) { return __nvvm_fmax_f(a, b); }
 
   /// 16 bytes to the block's memory, there once their group was waited for and the
   /// threads that read them have met. Both are aligned to 16 bytes.
@@ -51,22 +53,23 @@ public:
   }
 
   /// Fragments for mma of four 8 x 8 matrices in the block's memory, rows `pitch`
-  /// elements apart, each row aligned to 16 bytes. B, stored by columns: the matrices
-  /// lie beside one another; r[2 i], r[2 i + 1] are of step i.
+  /// elements apart, each row aligned to 16 bytes. B, 16 x 16, stored by columns: of
+  /// r[4], r[2 i], r[2 i + 1] are of columns [8 i, 8 i + 8).
   template <typename E>
-  void besides(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+  void columns(uint32_t *r, const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
-    loadMatrices(r, tile + lane % 8 * pitch + lane / 8 * 8);
+    loadMatrices(r,
+                 tile + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
   }
   /// A, 16 x 16: r is what mma takes.
   template <typename E>
-  void stacked(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+  void stacked(uint32_t *r, const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
     loadMatrices(r, tile + lane % 16 * pitch + lane / 16 * 8);
   }
-  /// B, stored by rows: 16 x 16; r[2 i], r[2 i + 1] are of columns [8 i, 8 i + 8).
+  /// B, stored by rows.
   template <typename E>
-  void transposed(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+  void transposed(uint32_t *r, const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
     loadMatrices<true>(r, tile + lane % 16 * pitch + lane / 16 * 8);
   }
@@ -82,7 +85,7 @@ public:
 private:
   /// `row`: of matrix lane / 8, its row lane % 8.
   template <bool transposed = false>
-  static void loadMatrices(uint32_t (&r)[4], const void *row) {
+  static void loadMatrices(uint32_t *r, const void *row) {
     if constexpr (transposed)
       asm volatile(
           "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -141,6 +144,7 @@ public:
   bool any(bool holds) const { return context->ops->ballot(context, holds); }
   float exp2(float x) const { return context->ops->exp2(x); }
   float log2(float x) const { return context->ops->log2(x); }
+  static float max(float a, float b) { return __builtin_fmaxf(a, b); }
   template <typename E, int Steps>
   void mma(const uint32_t *a, const uint32_t *b, float *c) const {
     context->ops->mma(context, a, b, c, Steps, isSame<E, BF16>);
@@ -151,15 +155,16 @@ public:
   void commit() const {}
   template <int pending> void wait() const {}
   template <typename E>
-  void besides(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+  void columns(uint32_t *r, const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
     for (uint32_t i = 0; i < 4; ++i) {
-      const E *two = tile + lane / 4 * pitch + i * 8 + lane % 4 * 2;
+      const E *two =
+          tile + (i / 2 * 8 + lane / 4) * pitch + i % 2 * 8 + lane % 4 * 2;
       r[i] = pack(two[0], two[1]);
     }
   }
   template <typename E>
-  void stacked(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+  void stacked(uint32_t *r, const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
     for (uint32_t i = 0; i < 4; ++i) {
       const E *two =
@@ -168,7 +173,7 @@ public:
     }
   }
   template <typename E>
-  void transposed(uint32_t (&r)[4], const E *tile, uint32_t pitch) const {
+  void transposed(uint32_t *r, const E *tile, uint32_t pitch) const {
     uint32_t lane = thread() % 32;
     for (uint32_t i = 0; i < 4; ++i) {
       const E *two =
@@ -195,8 +200,7 @@ inline float sumOf(const Simt &simt, uint32_t lanes, float value) {
 }
 inline float mostOf(const Simt &simt, uint32_t lanes, float value) {
   for (uint32_t mask = lanes / 2; mask; mask /= 2) {
-    float other = simt.shuffleXor(value, mask);
-    value = other > value ? other : value;
+    value = simt.max(value, simt.shuffleXor(value, mask));
   }
   return value;
 }

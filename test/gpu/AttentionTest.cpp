@@ -141,15 +141,15 @@ void Attention::check(const Shape &s) {
   auto bytes = uint32_t(rt::dtypeBytes(dtype));
   uint32_t width = attentionWidth(d);
   std::string type = "_TYPE_" + std::to_string(width);
-  bool few = s.tokens * s.group <= attentionRows(bytes, width, true);
-  for (bool byKeys : {false, true}) {
-    if (byKeys && !few)
+  uint32_t headRows = s.tokens * s.group;
+  for (Sharing sharing : {Sharing::Rows, Sharing::Keys, Sharing::Keys32}) {
+    uint32_t rowsOf = attentionRows(bytes, width, sharing);
+    if ((sharing == Sharing::Rows && headRows > rowsOf) ||
+        (sharing == Sharing::Keys32 && (s.merged || !hasKeys32(bytes, width))))
       continue;
-    queue.launch(
-        "attend" + type + (byKeys ? "_keys" : "_rows"),
-        {ceilDiv(s.tokens * s.group, attentionRows(bytes, width, byKeys)),
-         heads, s.splits},
-        attentionThreads(bytes, width), args);
+    queue.launch("attend" + type + attentionKernelEnd(sharing),
+                 {ceilDiv(headRows, rowsOf), heads, s.splits},
+                 attentionThreads(bytes, width), args);
     if (s.splits > 1)
       queue.launch("combine" + type, {s.tokens * qHeads, 1, 1}, partsThreads,
                    args);

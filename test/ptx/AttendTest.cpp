@@ -71,19 +71,21 @@ TEST_F(PtxAttend, SplitsTheKeysOfLongHeads) {
 
 // A prompt: blocks of query rows that end where they see nothing more.
 TEST_F(PtxAttend, SweepsAPromptCausally) {
-  for (uint32_t n : {70, 150}) {
-    Cache cache = wholeCache(random, 2, 2, 20, KVC_F16, 150);
-    for (int32_t &length : cache.lengths)
-      n = std::min(n, uint32_t(length));
-    Call call(random, cache, 3, n, KVC_F16, true);
-    Laid laid(cache, Layout::TokensFirst);
-    for (bool positions : {true, false}) {
-      if (!positions)
-        laid.view.positions = {};
-      ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
-      expectRight(call, cache, weightRounding(KVC_F16));
-    }
-  }
+  for (kvc_dtype dtype : {KVC_F16, KVC_BF16})
+    for (uint32_t dim : {20, 64, 128})
+      for (uint32_t n : {40, 70, 150}) { // of a prompt, the last ones or all
+        Cache cache = wholeCache(random, 2, 2, dim, dtype, 150);
+        for (int32_t &length : cache.lengths)
+          n = std::min(n, uint32_t(length));
+        Call call(random, cache, 3, n, dtype, true);
+        Laid laid(cache, Layout::TokensFirst);
+        for (bool positions : {true, false}) {
+          if (!positions)
+            laid.view.positions = {};
+          ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
+          expectRight(call, cache, weightRounding(dtype));
+        }
+      }
   EXPECT_EQ(status, 0);
 }
 
@@ -101,7 +103,7 @@ TEST_F(PtxAttend, GivesZeroWhereAQuerySeesNoRow) {
 
 TEST_F(PtxAttend, ReadsMembersOfMergedRows) {
   for (kvc_dtype dtype : dtypes)
-    for (uint32_t n : {1, 5, 30}) {
+    for (uint32_t n : {1, 5, 40}) {
       Cache cache = randomCache(random, 2, 2, 16, dtype, 300);
       Members members(random, cache, 250);
       Call call(random, cache, 4, n, KVC_F32);

@@ -28,12 +28,12 @@ public:
   uint32_t past, whole = 0;
   const bool aligned;
 
-  KeyPlace<E> place(uint32_t i, bool) const {
+  template <bool readsMembers> KeyPlace<E> place(uint32_t i, bool) const {
     const CacheArgs &c = a.cache;
     KeyPlace<E> place = {};
     bool cached = i < past;
     uint64_t row = uint64_t(head) * a.tokens + (i - past);
-    if (cached && c.members.rows) {
+    if (readsMembers && cached && c.members.rows) {
       const MembersArgs &m = c.members;
       uint64_t entry = uint64_t(head) * m.capacity + i;
       row = uint32_t(c.offsets[head]) + uint32_t(m.rows[entry]);
@@ -82,9 +82,9 @@ private:
   }
 };
 
-template <typename E, int D, bool byKeys>
+template <typename E, int D, Sharing sharing>
 void attend(const Simt &simt, const AttendArgs &a) {
-  using Sweep = AttentionSweep<E, D, byKeys>;
+  using Sweep = AttentionSweep<E, D, sharing>;
   KVC_SHARED(typename Sweep::Shared, shared, simt);
   uint32_t head = simt.blockY(), split = simt.blockZ();
   uint32_t group = a.qHeads / a.kvHeads, rows = a.tokens * group;
@@ -101,9 +101,9 @@ void attend(const Simt &simt, const AttendArgs &a) {
 
   TokenRows<E> out(a, head);
   Sweep sweep(simt, shared, a.d);
-  QueryRow<E> query[2];
+  QueryRow<E> query[Sweep::laneRows];
 #pragma unroll
-  for (uint32_t i = 0; i < 2; ++i) {
+  for (uint32_t i = 0; i < Sweep::laneRows; ++i) {
     uint32_t row = sweep.row(i);
     row = firstRow + (row < there ? row : there - 1);
     query[i] = {out.query(row), int32_t(row / group)};

@@ -17,21 +17,26 @@
 
 namespace kvc::gpu {
 
+#define KVC_SWEEP(X, suffix, E, D, end, sharing)                               \
+  X(attend_##suffix##_##D##_##end, (attend<E, D, sharing>), AttendArgs,        \
+    (AttentionSweep<E, D, sharing>::Shared))
 #define KVC_KERNELS_OF_HEADS(X, suffix, E, D)                                  \
-  X(attend_##suffix##_##D##_rows, (attend<E, D, false>), AttendArgs,           \
-    (AttentionSweep<E, D, false>::Shared))                                     \
-  X(attend_##suffix##_##D##_keys, (attend<E, D, true>), AttendArgs,            \
-    (AttentionSweep<E, D, true>::Shared))                                      \
+  KVC_SWEEP(X, suffix, E, D, keys, Sharing::Rows)                              \
+  KVC_SWEEP(X, suffix, E, D, rows, Sharing::Keys)                              \
   X(combine_##suffix##_##D, (combine<E, D>), AttendArgs, (PartsShared<D>))
-#define KVC_KERNELS_OF_TYPE(X, suffix, E)                                      \
+// Where hasKeys32() is true.
+#define KVC_KERNELS_OF_HEADS32(X, suffix, E, D)                                \
+  KVC_KERNELS_OF_HEADS(X, suffix, E, D)                                        \
+  KVC_SWEEP(X, suffix, E, D, rows32, Sharing::Keys32)
+#define KVC_KERNELS_OF_TYPE(X, suffix, E, HEADS)                               \
   X(embed_##suffix, (embed<E>), EmbedArgs, (NoShared))                         \
   X(rms_norm_##suffix, (rmsNorm<E>), RmsNormArgs, (RmsNormShared))             \
   X(swiglu_##suffix, (swiglu<E>), SwigluArgs, (NoShared))                      \
   X(heads_##suffix, (heads<E>), HeadsArgs, (NoShared))                         \
   X(join_##suffix, (join<E>), JoinArgs, (NoShared))                            \
-  KVC_KERNELS_OF_HEADS(X, suffix, E, 32)                                       \
-  KVC_KERNELS_OF_HEADS(X, suffix, E, 64)                                       \
-  KVC_KERNELS_OF_HEADS(X, suffix, E, 128)
+  HEADS(X, suffix, E, 32)                                                      \
+  HEADS(X, suffix, E, 64)                                                      \
+  HEADS(X, suffix, E, 128)
 #define KVC_KERNELS_OF_NO_TYPE(X)                                              \
   X(add_bias, (addBias), AddBiasArgs, (NoShared))                              \
   X(move_rows, (moveRows), MoveRowsArgs, (NoShared))                           \
@@ -40,21 +45,21 @@ namespace kvc::gpu {
 // A file of PTX holds what one element type needs.
 #if defined(KVC_ONLY_F32)
 #define KVC_KERNELS(X)                                                         \
-  KVC_KERNELS_OF_TYPE(X, f32, float)                                           \
+  KVC_KERNELS_OF_TYPE(X, f32, float, KVC_KERNELS_OF_HEADS)                     \
   KVC_KERNELS_OF_NO_TYPE(X)
 #elif defined(KVC_ONLY_F16)
 #define KVC_KERNELS(X)                                                         \
-  KVC_KERNELS_OF_TYPE(X, f16, F16)                                             \
+  KVC_KERNELS_OF_TYPE(X, f16, F16, KVC_KERNELS_OF_HEADS32)                     \
   KVC_KERNELS_OF_NO_TYPE(X)
 #elif defined(KVC_ONLY_BF16)
 #define KVC_KERNELS(X)                                                         \
-  KVC_KERNELS_OF_TYPE(X, bf16, BF16)                                           \
+  KVC_KERNELS_OF_TYPE(X, bf16, BF16, KVC_KERNELS_OF_HEADS32)                   \
   KVC_KERNELS_OF_NO_TYPE(X)
 #else
 #define KVC_KERNELS(X)                                                         \
-  KVC_KERNELS_OF_TYPE(X, f32, float)                                           \
-  KVC_KERNELS_OF_TYPE(X, f16, F16)                                             \
-  KVC_KERNELS_OF_TYPE(X, bf16, BF16)                                           \
+  KVC_KERNELS_OF_TYPE(X, f32, float, KVC_KERNELS_OF_HEADS)                     \
+  KVC_KERNELS_OF_TYPE(X, f16, F16, KVC_KERNELS_OF_HEADS32)                     \
+  KVC_KERNELS_OF_TYPE(X, bf16, BF16, KVC_KERNELS_OF_HEADS32)                   \
   KVC_KERNELS_OF_NO_TYPE(X)
 #endif
 
