@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ._memory import following, zeros_on
 from ._module import Module
 from ._tensors import Tensor
 from .budget import Budget, tokens_of
-from .errors import ArgumentError, DataWarning, InternalError
+from .errors import ArgumentError, DataWarning, InternalError, UnsupportedError
 from .kept import Kept, Members
 from .manifest import Manifest, Variant
 
@@ -97,7 +97,9 @@ class Plan:
     def state(self, batch: int | None = None, tokens: int | None = None) -> Tensor:
         """What a policy that reads `state` carries from layer to layer: one word per token of
         each sequence, all 0 as the first layer wants it. Any tensor of int32 does as well."""
-        return zeros_on(self.device, (batch or self.max_batch, tokens or self.max_tokens))
+        sizes = ("batch", batch, self.max_batch), ("tokens", tokens, self.max_tokens)
+        rows, columns = (whole(name, most if size is None else size) for name, size, most in sizes)
+        return zeros_on(self.device, (rows, columns))
 
     def select(
         self,
@@ -174,6 +176,16 @@ class Plan:
         return call.run(compact=True, scores=scores)
 
     def __repr__(self) -> str:
+    def __copy__(self) -> Plan:
+        """Itself: it never changes, and what it points to is freed with it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Plan:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError("a kvc.Plan must not be pickled; pickle its kvc.Policy, and plan anew")
+
         return (
             f"<kvc.Plan {self.manifest.policy} q_heads={self.q_heads} kv_heads={self.kv_heads} head_dim={self.head_dim} "
             f"dtype={self.dtype} max_batch={self.max_batch} max_tokens={self.max_tokens}>"

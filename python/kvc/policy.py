@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from . import _cache, _compiler, _device, _home
 from ._check import whole
@@ -178,3 +179,14 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"<kvc.Policy {self.name} {str(self.path)!r}>"
+    def __copy__(self) -> Policy:
+        """Itself: nothing in it changes that a caller sees."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Policy:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is read the library must be in its place."""
+        return load, (str(self.path),)
+

@@ -1,5 +1,7 @@
 """kvc.attend and kvc.append: right in every kind of cache, or one exception."""
 
+import copy
+import pickle
 import unittest
 
 import numpy as np
@@ -374,6 +376,14 @@ class TestRefused(Case):
             kvc.append(cache, new, new)
 
     def test_read_only(self):
+    def test_copies(self):
+        # A copy of a view would write to tensors that nobody keeps.
+        k = np.zeros((1, 2, 4, 16), np.float32)
+        cache = kvc.CacheView.dense(k, k.copy(), counts=np.array([4], np.int32))
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.refused(kvc.UnsupportedError, "a kvc.CacheView must not be copied or pickled"):
+                make(cache)
+
         kept, new = Kept(), normal(BATCH, HEADS, 1, DIM)
         kept.lengths.flags.writeable = False
         with self.refused(kvc.ArgumentError, "lengths must be a tensor that can be written to, got a read-only one"):

@@ -1,8 +1,10 @@
 """kvc.compile: what it takes, what it refuses, and its cache."""
 
+import copy
 import multiprocessing
 import os
 import pathlib
+import pickle
 import tempfile
 import threading
 import unittest
@@ -144,6 +146,14 @@ class TestCache(Case):
             whole + b"x",
             whole[:500] + b"?" + whole[501:],
             b"x" * len(whole),
+    def test_copies(self):
+        policy = compiled(TEXT)
+        self.assertIs(copy.copy(policy), policy)
+        self.assertIs(copy.deepcopy(policy), policy)
+        other = pickle.loads(pickle.dumps(policy))
+        self.assertEqual((other.path, other.manifest), (policy.path, policy.manifest))
+        self.assertEqual(copy.deepcopy(policy.manifest), policy.manifest)
+
         ):
             self.assertNotEqual(damaged, whole)
             path.write_bytes(damaged)
