@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from . import _abi, _library
-from ._check import whole
+from ._check import factor, whole
 from ._layer import IMPORTANCE, LayerCall, expect_numbers
 from ._memory import following, zeros_on
 from ._module import Module
@@ -175,7 +174,6 @@ class Plan:
         call.bring(lse, lse_base_2, wo, k_raw, table, state)
         return call.run(compact=True, scores=scores)
 
-    def __repr__(self) -> str:
     def __copy__(self) -> Plan:
         """Itself: it never changes, and what it points to is freed with it."""
         return self
@@ -186,6 +184,7 @@ class Plan:
     def __reduce__(self) -> NoReturn:
         raise UnsupportedError("a kvc.Plan must not be pickled; pickle its kvc.Policy, and plan anew")
 
+    def __repr__(self) -> str:
         return (
             f"<kvc.Plan {self.manifest.policy} q_heads={self.q_heads} kv_heads={self.kv_heads} head_dim={self.head_dim} "
             f"dtype={self.dtype} max_batch={self.max_batch} max_tokens={self.max_tokens}>"
@@ -214,15 +213,13 @@ class _Call:
                 f"policy {manifest.policy!r} goes by layers: give layer and layers, got {layer} and {layers}"
             )
         count = whole("layers", 1 if layers is None else layers)
-        if scale is not None and not (math.isfinite(scale) and scale != 0):
-            raise ArgumentError(f"scale must be finite and not 0, got {scale}")
         self.plan, self.manifest, self.v = plan, manifest, v
         self.call = LayerCall(
             plan,
             k,
             layer=whole("layer", 0 if layer is None else layer, 0, count - 1),
             layers=count,
-            scale=0.0 if scale is None else scale,
+            scale=0.0 if scale is None else factor("scale", scale),
             slack=whole("slack", slack, 0),
         )
         self.memory = following(k, plan.dtype, plan.device)

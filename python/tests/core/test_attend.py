@@ -315,6 +315,7 @@ class TestRefused(Case):
             (kvc.ArgumentError, "lse must be [batch 2, q_heads 6, queries 3], got [2, 6]",
              lambda: kvc.attend(cache, q, lse=np.zeros((2, 6), np.float32))),
             (kvc.ArgumentError, "scale must be finite and not 0, got nan", lambda: kvc.attend(cache, q, scale=np.nan)),
+            (kvc.ArgumentError, "scale must be finite and not 0, got 'x'", lambda: kvc.attend(cache, q, scale="x")),
             (kvc.ArgumentError, "threads must be a whole number of 0", lambda: kvc.attend(cache, q, threads=-1)),
             (kvc.ArgumentError, "the last axis of q must be contiguous",
              lambda: kvc.attend(cache, np.repeat(q, 2, axis=3)[..., ::2])),
@@ -375,7 +376,6 @@ class TestRefused(Case):
         with self.refused(kvc.LimitError, "sequence 0, head 0: offset, count and 1 new rows must be 0 or more"):
             kvc.append(cache, new, new)
 
-    def test_read_only(self):
     def test_copies(self):
         # A copy of a view would write to tensors that nobody keeps.
         k = np.zeros((1, 2, 4, 16), np.float32)
@@ -384,6 +384,7 @@ class TestRefused(Case):
             with self.refused(kvc.UnsupportedError, "a kvc.CacheView must not be copied or pickled"):
                 make(cache)
 
+    def test_read_only(self):
         kept, new = Kept(), normal(BATCH, HEADS, 1, DIM)
         kept.lengths.flags.writeable = False
         with self.refused(kvc.ArgumentError, "lengths must be a tensor that can be written to, got a read-only one"):

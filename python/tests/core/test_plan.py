@@ -141,8 +141,8 @@ class TestResults(Case):
     def test_scale(self):
         self.assertEqual(indices(self.evict(scale=0.25)), indices(self.evict()))
         self.assertNotEqual(indices(self.evict(scale=2.0)), indices(self.evict()))
-        for scale in (0.0, float("nan"), float("inf")):
-            with self.refused(kvc.ArgumentError, f"scale must be finite and not 0, got {scale}"):
+        for scale in (0.0, float("nan"), float("inf"), "wide", 1j):
+            with self.refused(kvc.ArgumentError, f"scale must be finite and not 0, got {scale!r}"):
                 self.evict(scale=scale)
 
     def test_what_is_not_read_is_not_looked_at(self):
