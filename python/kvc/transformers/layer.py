@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -176,6 +177,10 @@ class _Prompt:
         self.v: torch.Tensor
         self.positions: torch.Tensor
         self.length = 0
+
+    def __deepcopy__(self, memo: object) -> _Prompt:
+        """Its tensors are replaced and never written to; the module is the model's."""
+        return copy.copy(self)
 
     def attention(
         self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
