@@ -122,6 +122,8 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         every: list[Kept] = []
         places = []
         for b, start in enumerate(prompt.starts):
+            if start == tokens:
+                raise ArgumentError(f"a prompt must have a token that is no padding, got none in sequence {b}")
             one = slice(b, b + 1)
             positions = prompt.positions[b % len(prompt.positions), start:]
             queries = prompt.q[one, :, max(0, prompt.q.shape[2] - (tokens - start)) :] if prompt.q is not None else None
@@ -206,12 +208,13 @@ class _Prompt:
 
 
 def _padding(mask: torch.Tensor | None, batch: int, tokens: int) -> list[int]:
-    """How many rows in front of each sequence are padding: what its last query does not see."""
+    """How many rows in front of each sequence are padding: what its last query does not see. A
+    first chunk may be nothing else."""
     if mask is None:
         return [0] * batch
     seen = mask[:, 0, -1, :tokens].expand(batch, -1)
     starts = (tokens - seen.sum(dim=-1)).tolist()
     for b, start in enumerate(starts):
-        if start == tokens or not seen[b, start:].all():
+        if not seen[b, start:].all():
             raise ArgumentError(f"padding must be in front of a prompt, got some behind or within sequence {b}")
     return [int(start) for start in starts]

@@ -127,7 +127,8 @@ class TestGenerate(Generate):
         self.assertGreater(differing, 15)
 
     def test_chunks(self):
-        ids, mask = prompts(0, 17)
+        # The first chunk of the third prompt is padding alone.
+        ids, mask = prompts(0, 17, 40)
         for name in ("snapkv", "adakv", "h2o", "kvec", "ems"):
             with self.subTest(name):
                 whole, parts = (KvcCache(self.model, name, BUDGET) for _ in range(2))
@@ -269,6 +270,9 @@ class TestRefused(Generate):
             kvc.ArgumentError, "padding must be in front of a prompt, got some behind or within sequence 0"
         ):
             self.model(ids, attention_mask=behind, past_key_values=new())
+        nothing = torch.cat([mask, 0 * mask])
+        with self.refused(kvc.ArgumentError, "a prompt must have a token that is no padding, got none in sequence 1"):
+            new_tokens(self.model, ids.expand(2, -1), nothing, new())
         with self.refused(kvc.ArgumentError, "policy 'headkv' reads the importance of heads: give table, got None"):
             new_tokens(self.model, ids, mask, KvcCache(self.model, "headkv", BUDGET))
         with self.refused(kvc.ArgumentError, "a budget must be a whole number of 1 to 2147483647, got 0"):
