@@ -94,10 +94,12 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     # What the attention function asks.
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def attention(
         self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
         scale: float, kwargs: dict[str, Any],
     ) -> torch.Tensor:  # fmt: skip
+        """A compiled model breaks here, once a layer, and not at every address that kvc takes."""
         self._waiting = False
         if mask is not None and mask.dtype != torch.bool:
             raise ArgumentError(f"a mask must say what is seen, as bool, got {mask.dtype}")

@@ -5,6 +5,7 @@ import copy
 import gc
 import pickle
 import unittest
+import warnings
 import weakref
 
 import torch
@@ -185,6 +186,18 @@ class TestGenerate(Generate):
         self.assertIs(twin.layers[0]._shared.policy, first.policy)
         with self.refused(kvc.UnsupportedError, "a kvc.Plan must not be pickled"):
             pickle.dumps(first)
+
+    def test_compiled_model(self):
+        # What compiles the model leaves the caches alone.
+        ids, mask = prompts(0)
+        wanted = new_tokens(self.model, ids, mask, KvcCache(self.model, "adakv", BUDGET), 3)
+        cache = KvcCache(self.model, "adakv", BUDGET)
+        self.addCleanup(torch._dynamo.reset)
+        self.model.forward = torch.compile(self.model.forward, backend="eager")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.assertEqual(new_tokens(self.model, ids, mask, cache, 3), wanted)
+        self.assertEqual([str(one.message) for one in said if "Dynamo" in str(one.message)], [])
 
     def test_a_batch_of_turns(self):
         # Padding in front of the second turn is nobody's token.
