@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from ._check import path as path_of
 from .errors import Error
 
 _SEAL = struct.Struct("<12sIQ")
@@ -27,7 +28,7 @@ def folder(given: str | os.PathLike[str] | None) -> Path:
     """The cache's folder, made if need be: the given one, $KVC_CACHE_DIR, or the user's."""
     chosen = given or os.environ.get("KVC_CACHE_DIR")
     if chosen:
-        path = Path(chosen)
+        path = Path(path_of("the cache of compiled policies must be a folder", chosen))
     else:
         path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvc"
     try:

@@ -30,6 +30,7 @@ def compile_library(compiler: Path, name: str, text: bytes, options: Sequence[st
     line = next((line for line in lines if "error: " in line), None)
     if line is None:
         raise CompileError(f"{compiler} failed with code {result.returncode} and gave no reason")
+    line = line.removeprefix("error: ")
     if line.startswith("<stdin>:"):
         line = name + line.removeprefix("<stdin>")
-    raise CompileError(line.removeprefix("error: "))
+    raise CompileError(line)

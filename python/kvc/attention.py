@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from ctypes import byref, c_size_t, pointer
 
 from . import _abi, _device, _library
-from ._check import whole
+from ._check import factor, whole
 from ._memory import following
 from ._tensors import Tensor, View, expect, stride
 from .errors import ArgumentError
@@ -73,8 +72,6 @@ def attend(
     How the rows lie, and the number of threads, change no byte of the result. On a GPU it returns
     when it is queued (`CacheView.check`).
     """
-    if scale is not None and not (math.isfinite(scale) and scale != 0):
-        raise ArgumentError(f"scale must be finite and not 0, got {scale}")
     heads: list[tuple[str, int | None]] = [("batch", cache.batch), ("q_heads", None), ("queries", None)]
     queries = expect(cache.see("q", q), [*heads, ("head_dim", cache.head_dim)], cache.dtype)
     shape = [(name, extent) for (name, _), extent in zip(heads, queries.shape[:3], strict=True)]
@@ -97,7 +94,7 @@ def attend(
         out=_abi.Plane(result.address, *(stride(result, axis) for axis in range(3))),
         out_dtype=_abi.F32 if result.dtype == "f32" else cache.fields.dtype,
         lse_base_2=lse_base_2,
-        scale=0.0 if scale is None else scale,
+        scale=0.0 if scale is None else factor("scale", scale),
         max_rows=_most(cache) if max_rows is None else whole("max_rows", max_rows),
         status=cache.status(),
     )

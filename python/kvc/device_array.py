@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from . import _cuda
+from .errors import UnsupportedError
 
 _CODES = {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i32": "<i4", "u8": "|u1"}
 
@@ -62,6 +63,9 @@ class DeviceArray:
         _cuda.get(self._number, host.ctypes.data, self.address, host.nbytes)
         steps = tuple(stride * dtype.itemsize for stride in self.strides)
         return np.lib.stride_tricks.as_strided(host, self.shape, steps).copy()
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError("a kvc.DeviceArray must not be copied or pickled; numpy() is a copy of it")
 
     def tolist(self) -> Any:
         return self.numpy().tolist()

@@ -49,6 +49,9 @@ class Manifest:
     json: Mapping[str, Any] = field(repr=False)
     """All of it, as the compiler wrote it."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Manifest.parse, (json.dumps(dict(self.json)),)
+
     @staticmethod
     def parse(text: str) -> Manifest:
         """From the JSON text in an artefact, which the runtime has checked."""

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import math
 import warnings
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from . import _abi, _library
-from ._check import whole
+from ._check import factor, whole
 from ._layer import IMPORTANCE, LayerCall, expect_numbers
 from ._memory import following, zeros_on
 from ._module import Module
 from ._tensors import Tensor
 from .budget import Budget, tokens_of
-from .errors import ArgumentError, DataWarning, InternalError
+from .errors import ArgumentError, DataWarning, InternalError, UnsupportedError
 from .kept import Kept, Members
 from .manifest import Manifest, Variant
 
@@ -97,7 +96,9 @@ class Plan:
     def state(self, batch: int | None = None, tokens: int | None = None) -> Tensor:
         """What a policy that reads `state` carries from layer to layer: one word per token of
         each sequence, all 0 as the first layer wants it. Any tensor of int32 does as well."""
-        return zeros_on(self.device, (batch or self.max_batch, tokens or self.max_tokens))
+        sizes = ("batch", batch, self.max_batch), ("tokens", tokens, self.max_tokens)
+        rows, columns = (whole(name, most if size is None else size) for name, size, most in sizes)
+        return zeros_on(self.device, (rows, columns))
 
     def select(
         self,
@@ -173,6 +174,16 @@ class Plan:
         call.bring(lse, lse_base_2, wo, k_raw, table, state)
         return call.run(compact=True, scores=scores)
 
+    def __copy__(self) -> Plan:
+        """Itself: it never changes, and what it points to is freed with it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Plan:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError("a kvc.Plan must not be pickled; pickle its kvc.Policy, and plan anew")
+
     def __repr__(self) -> str:
         return (
             f"<kvc.Plan {self.manifest.policy} q_heads={self.q_heads} kv_heads={self.kv_heads} head_dim={self.head_dim} "
@@ -202,15 +213,13 @@ class _Call:
                 f"policy {manifest.policy!r} goes by layers: give layer and layers, got {layer} and {layers}"
             )
         count = whole("layers", 1 if layers is None else layers)
-        if scale is not None and not (math.isfinite(scale) and scale != 0):
-            raise ArgumentError(f"scale must be finite and not 0, got {scale}")
         self.plan, self.manifest, self.v = plan, manifest, v
         self.call = LayerCall(
             plan,
             k,
             layer=whole("layer", 0 if layer is None else layer, 0, count - 1),
             layers=count,
-            scale=0.0 if scale is None else scale,
+            scale=0.0 if scale is None else factor("scale", scale),
             slack=whole("slack", slack, 0),
         )
         self.memory = following(k, plan.dtype, plan.device)

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from . import _cache, _compiler, _device, _home
+from ._check import path as path_of
 from ._check import whole
 from ._module import Module
 from .errors import ArgumentError, NotFoundError
@@ -49,9 +51,11 @@ def compile(
     """
     name, text = _read(policy)
     options = [f"--shape=head_dim={head_dim},group={group},dtype={dtype}"]
-    chips = [arch] if isinstance(arch, str) else list(arch or ["none"])
+    chips = [arch] if isinstance(arch, str) else arch or ["none"]
+    if not isinstance(chips, Sequence):
+        raise ArgumentError(f"arch must be the name of a GPU or several, got {arch!r}")
     options += [f"--chip={chip}" for chip in chips]
-    options += [f"--param={key}={_number(key, value)}" for key, value in sorted((params or {}).items())]
+    options += [f"--param={key}={_number(key, value)}" for key, value in _items(params or {})]
     compiler = _home.compiler()
     key = _cache.key(_cache.compiler_identity(compiler), text, options)
     path = _cache.folder(cache_dir) / f"{key}.so"
@@ -62,14 +66,18 @@ def compile(
 
 def load(path: str | os.PathLike[str]) -> Policy:
     """Opens a library that `kvc-opt --emit=library` made. It is code: open those you trust."""
-    return Policy(Path(path))
+    return Policy(Path(path_of("a compiled policy must be a file", path)))
 
 
 def _read(policy: str | os.PathLike[str]) -> tuple[str, bytes]:
     """What errors call the policy, and its text."""
     if isinstance(policy, str) and ("\n" in policy or "kvc.policy" in policy):
-        return "<policy>", policy.encode()
-    path = os.fspath(policy)
+        try:
+            return "<policy>", policy.encode()
+        except UnicodeEncodeError as error:
+            found = f"{policy[error.start]!r} at {error.start}"
+            raise ArgumentError(f"the text of a policy must be one that UTF-8 has, got {found}") from None
+    path = path_of("a policy must be a text, a file or the name of one that is shipped", policy)
     if isinstance(policy, str) and not path.endswith(".mlir") and os.sep not in path:
         shipped = policies()
         if path not in shipped:
@@ -80,6 +88,12 @@ def _read(policy: str | os.PathLike[str]) -> tuple[str, bytes]:
             return path, file.read()
     except OSError as error:
         raise NotFoundError(f"{path}: a policy must be a file that can be read: {error.strerror}") from None
+
+
+def _items(params: Mapping[str, Param]) -> list[tuple[str, Param]]:
+    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+        raise ArgumentError(f"params must be a mapping of names to numbers, got {params!r:.80}")
+    return sorted(params.items())
 
 
 def _number(name: str, value: Param) -> str:
@@ -175,6 +189,17 @@ class Policy:
             f"q_heads, head_dim and dtype must name one shape that policy {self.name!r} is compiled for ({shapes}), "
             f"got {q_heads}, {head_dim}, {dtype} with {kv_heads} KV heads"
         )
+
+    def __copy__(self) -> Policy:
+        """Itself: nothing in it changes that a caller sees."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Policy:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is read the library must be in its place."""
+        return load, (str(self.path),)
 
     def __repr__(self) -> str:
         return f"<kvc.Policy {self.name} {str(self.path)!r}>"

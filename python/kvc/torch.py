@@ -73,9 +73,10 @@ def buffers(
 ) -> Buffers:
     """Buffers for calls of `batch` sequences of up to `tokens` tokens, by default the plan's
     limits. rows: of a sequence in k and v; by default all tokens of all heads find room."""
-    batch, tokens = batch or plan.max_batch, tokens or plan.max_tokens
+    batch = whole("batch", plan.max_batch if batch is None else batch)
+    tokens, slack = whole("tokens", plan.max_tokens if tokens is None else tokens), whole("slack", slack, 0)
     heads = (batch, plan.kv_heads)
-    room = (batch, rows or plan.kv_heads * (tokens + slack), plan.head_dim)
+    room = (batch, whole("rows", plan.kv_heads * (tokens + slack) if rows is None else rows), plan.head_dim)
 
     def zeros(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype, device=plan.device)

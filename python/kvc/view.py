@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import pointer
+from typing import NoReturn
 
 from . import _abi, _device
 from ._check import whole
 from ._memory import following
 from ._tensors import Tensor, View, bits, expect, stride, view, view_on
-from .errors import ArgumentError, LimitError
+from .errors import ArgumentError, LimitError, UnsupportedError
 from .kept import Members
 
 _DTYPES = {"f32": _abi.F32, "f16": _abi.F16, "bf16": _abi.BF16}
@@ -220,6 +221,9 @@ class CacheView:
         for tensor in self._written:
             if not tensor.writable:
                 raise ArgumentError(f"{tensor.name} must be a tensor that can be written to, got a read-only one")
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError("a kvc.CacheView must not be copied or pickled; copy its tensors, and make one of these")
 
     def __repr__(self) -> str:
         return (

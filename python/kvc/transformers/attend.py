@@ -36,9 +36,7 @@ def attend(
     if takes(q, k, v, mask):
         return by_kvc(q, k, v, real, rows, merged, scale)
     out = by_torch(q, k, v, mask, rows, merged, scale)
-    for sequence, tokens in _parts(real):
-        keys, values = (tensor[of(sequence)][:, :, tokens] for tensor in (k, v))
-        rows.append(keys, values, sequence)
+    _append(rows, k, v, real)
     return out
 
 
@@ -62,15 +60,20 @@ def by_kvc(
     merged: Merged | None,
     scale: float,
 ) -> torch.Tensor:
+    _append(rows, k, v, real)
     if real is None:
-        rows.append(k, v)
         return _whole(q, rows, merged, scale, None).transpose(1, 2)
     out = torch.zeros(len(q), q.shape[2], q.shape[1], q.shape[3], dtype=q.dtype)
     for sequence, tokens in _parts(real):
-        queries, keys, values = (tensor[of(sequence)][:, :, tokens] for tensor in (q, k, v))
-        rows.append(keys, values, sequence)
+        queries = q[of(sequence)][:, :, tokens]
         out[of(sequence), tokens] = _whole(queries, rows, merged, scale, sequence).transpose(1, 2)
     return out
+
+
+def _append(rows: Ragged, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor | None) -> None:
+    for sequence, tokens in _parts(real):
+        keys, values = (tensor[of(sequence)][:, :, tokens] for tensor in (k, v))
+        rows.append(keys, values, sequence)
 
 
 def _whole(q: torch.Tensor, rows: Ragged, merged: Merged | None, scale: float, sequence: int | None) -> torch.Tensor:

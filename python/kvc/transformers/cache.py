@@ -27,7 +27,9 @@ class KvcCache(Cache):
     policy: as for `kvc.compile`, or a compiled policy.
     budget: tokens of a KV head, or a share of the prompt (see `kvc.Budget`).
     table: [layers, q_heads] f32, for policies that read the importance of heads.
-    params, cache_dir: as for `kvc.compile`.
+    params, cache_dir: as for `kvc.compile`; not with a compiled policy.
+
+    `copy.deepcopy` gives another that goes on from the same tokens.
 
     Layers with sliding windows keep the library's own cache, and do not count as layers that
     share a budget.
@@ -43,6 +45,8 @@ class KvcCache(Cache):
         params: Mapping[str, Param] | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        if not hasattr(getattr(model, "config", None), "get_text_config"):
+            raise ArgumentError(f"model must be one of transformers, got {type(model).__name__}")
         config = model.config.get_text_config(decoder=True)
         if config._attn_implementation != NAME:
             raise ArgumentError(
@@ -70,7 +74,7 @@ class KvcCache(Cache):
     def kept(self, layer: int) -> list[list[torch.Tensor]]:
         """Kept tokens of the prompt, [sequence][KV head], from 0 where a sequence begins behind
         its padding. Of a merging policy: the tokens whose rows stay."""
-        chosen = self.layers[layer]
+        chosen = self.layers[layer] if -len(self.layers) <= layer < len(self.layers) else None
         kept = chosen.kept() if isinstance(chosen, KvcLayer) else None
         if kept is None:
             raise ArgumentError(f"layer must be one that has evicted, got {layer}")

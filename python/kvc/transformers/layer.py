@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -93,10 +94,12 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     # What the attention function asks.
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def attention(
         self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
         scale: float, kwargs: dict[str, Any],
     ) -> torch.Tensor:  # fmt: skip
+        """A compiled model breaks here, once a layer, and not at every address that kvc takes."""
         self._waiting = False
         if mask is not None and mask.dtype != torch.bool:
             raise ArgumentError(f"a mask must say what is seen, as bool, got {mask.dtype}")
@@ -121,6 +124,8 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         every: list[Kept] = []
         places = []
         for b, start in enumerate(prompt.starts):
+            if start == tokens:
+                raise ArgumentError(f"a prompt must have a token that is no padding, got none in sequence {b}")
             one = slice(b, b + 1)
             positions = prompt.positions[b % len(prompt.positions), start:]
             queries = prompt.q[one, :, max(0, prompt.q.shape[2] - (tokens - start)) :] if prompt.q is not None else None
@@ -177,6 +182,10 @@ class _Prompt:
         self.positions: torch.Tensor
         self.length = 0
 
+    def __deepcopy__(self, memo: object) -> _Prompt:
+        """Its tensors are replaced and never written to; the module is the model's."""
+        return copy.copy(self)
+
     def attention(
         self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
         scale: float, kwargs: dict[str, Any],
@@ -201,12 +210,13 @@ class _Prompt:
 
 
 def _padding(mask: torch.Tensor | None, batch: int, tokens: int) -> list[int]:
-    """How many rows in front of each sequence are padding: what its last query does not see."""
+    """How many rows in front of each sequence are padding: what its last query does not see. A
+    first chunk may be nothing else."""
     if mask is None:
         return [0] * batch
     seen = mask[:, 0, -1, :tokens].expand(batch, -1)
     starts = (tokens - seen.sum(dim=-1)).tolist()
     for b, start in enumerate(starts):
-        if start == tokens or not seen[b, start:].all():
+        if not seen[b, start:].all():
             raise ArgumentError(f"padding must be in front of a prompt, got some behind or within sequence {b}")
     return [int(start) for start in starts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -57,6 +58,10 @@ class Merged:
                 members=Members(*(part[some] for part in (table.counts, table.rows, table.positions, table.norms))),
             )
         return self._views[sequence]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy makes views of its own tensors."""
+        return {**vars(self), "_views": {}}
 
     def angles(self) -> torch.Tensor:
         """What `kvc.attend` takes as `rope`."""

@@ -23,6 +23,8 @@ def compile_for(
     cache_dir: str | os.PathLike[str] | None,
 ) -> tuple[Policy, Shape]:
     """The policy in the model's shape, and the shape. A compiled policy stays what it is."""
+    if isinstance(policy, Policy) and params:
+        raise ArgumentError(f"params must not be given with a compiled policy, which has its own, got {params!r:.80}")
     config = model.config.get_text_config(decoder=True)
     if model.device.type != "cpu" or model.dtype not in _DTYPES:
         raise ArgumentError(f"the model must be f32, f16 or bf16 on the CPU, got {model.dtype} on {model.device}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -68,6 +69,10 @@ class Ragged:
                 positions_by_slot=True,
             )
         return self._views[sequence]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy makes views of its own tensors."""
+        return {**vars(self), "_views": {}}
 
     def heads(self) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:
         """[sequence][KV head], copies of keys and values."""

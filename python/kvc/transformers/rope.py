@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
@@ -17,6 +18,10 @@ class Rotation:
         self._model = type(model).__name__
         self._rotary: Any = getattr(model.get_decoder(), "rotary_emb", None)
         self._table = torch.empty(0)
+
+    def __deepcopy__(self, memo: object) -> Rotation:
+        """The module is the model's."""
+        return copy.copy(self)
 
     def rotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """k [..., rows, d] before RoPE, and the position of each row."""

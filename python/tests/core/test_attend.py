@@ -1,5 +1,7 @@
 """kvc.attend and kvc.append: right in every kind of cache, or one exception."""
 
+import copy
+import pickle
 import unittest
 
 import numpy as np
@@ -313,6 +315,7 @@ class TestRefused(Case):
             (kvc.ArgumentError, "lse must be [batch 2, q_heads 6, queries 3], got [2, 6]",
              lambda: kvc.attend(cache, q, lse=np.zeros((2, 6), np.float32))),
             (kvc.ArgumentError, "scale must be finite and not 0, got nan", lambda: kvc.attend(cache, q, scale=np.nan)),
+            (kvc.ArgumentError, "scale must be finite and not 0, got 'x'", lambda: kvc.attend(cache, q, scale="x")),
             (kvc.ArgumentError, "threads must be a whole number of 0", lambda: kvc.attend(cache, q, threads=-1)),
             (kvc.ArgumentError, "the last axis of q must be contiguous",
              lambda: kvc.attend(cache, np.repeat(q, 2, axis=3)[..., ::2])),
@@ -372,6 +375,14 @@ class TestRefused(Case):
             kvc.append(cache, new, new)
         with self.refused(kvc.LimitError, "sequence 0, head 0: offset, count and 1 new rows must be 0 or more"):
             kvc.append(cache, new, new)
+
+    def test_copies(self):
+        # A copy of a view would write to tensors that nobody keeps.
+        k = np.zeros((1, 2, 4, 16), np.float32)
+        cache = kvc.CacheView.dense(k, k.copy(), counts=np.array([4], np.int32))
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.refused(kvc.UnsupportedError, "a kvc.CacheView must not be copied or pickled"):
+                make(cache)
 
     def test_read_only(self):
         kept, new = Kept(), normal(BATCH, HEADS, 1, DIM)

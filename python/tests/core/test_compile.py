@@ -1,8 +1,10 @@
 """kvc.compile: what it takes, what it refuses, and its cache."""
 
+import copy
 import multiprocessing
 import os
 import pathlib
+import pickle
 import tempfile
 import threading
 import unittest
@@ -92,6 +94,30 @@ class TestCompile(Case):
             with self.refused(kvc.CompileError, rule):
                 compiled("snapkv", **options)
 
+    def test_what_is_no_policy(self):
+        one = "a policy must be a text, a file or the name of one that is shipped, got "
+        for policy, rule in (
+            (None, f"{one}None"),
+            (3, f"{one}3"),
+            (b"knorm", f"{one}b'knorm'"),
+            ("kno\0rm", f"{one}'kno\\x00rm'"),
+            ("// \ud800\n", "the text of a policy must be one that UTF-8 has, got '\\ud800' at 3"),
+        ):
+            with self.refused(kvc.ArgumentError, rule):
+                compiled(policy)
+        with self.refused(kvc.CompileError, "<policy>: must have one kvc.policy, got 0"):
+            compiled("\n")
+        for options, rule in (
+            ({"arch": 90}, "arch must be the name of a GPU or several, got 90"),
+            ({"params": "window=3"}, "params must be a mapping of names to numbers, got 'window=3'"),
+            ({"params": {3: 1}}, "params must be a mapping of names to numbers, got {3: 1}"),
+            ({"cache_dir": 3}, "the cache of compiled policies must be a folder, got 3"),
+        ):
+            with self.refused(kvc.ArgumentError, rule):
+                compiled("knorm", **options)
+        with self.refused(kvc.ArgumentError, "a compiled policy must be a file, got None"):
+            kvc.load(None)
+
     def test_not_found(self):
         with self.refused(kvc.NotFoundError, "one of ada_pyramidkv, "):
             compiled("snapvk")
@@ -119,6 +145,14 @@ class TestCompile(Case):
     def test_load(self):
         policy = compiled(TEXT)
         self.assertEqual(kvc.load(policy.path).manifest, policy.manifest)
+
+    def test_copies(self):
+        policy = compiled(TEXT)
+        self.assertIs(copy.copy(policy), policy)
+        self.assertIs(copy.deepcopy(policy), policy)
+        other = pickle.loads(pickle.dumps(policy))
+        self.assertEqual((other.path, other.manifest), (policy.path, policy.manifest))
+        self.assertEqual(copy.deepcopy(policy.manifest), policy.manifest)
 
 
 class TestCache(Case):

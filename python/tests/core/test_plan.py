@@ -1,6 +1,8 @@
 """Plan.select and Plan.evict: right, or one exception."""
 
+import copy
 import gc
+import pickle
 import threading
 import unittest
 import warnings
@@ -139,8 +141,8 @@ class TestResults(Case):
     def test_scale(self):
         self.assertEqual(indices(self.evict(scale=0.25)), indices(self.evict()))
         self.assertNotEqual(indices(self.evict(scale=2.0)), indices(self.evict()))
-        for scale in (0.0, float("nan"), float("inf")):
-            with self.refused(kvc.ArgumentError, f"scale must be finite and not 0, got {scale}"):
+        for scale in (0.0, float("nan"), float("inf"), "wide", 1j):
+            with self.refused(kvc.ArgumentError, f"scale must be finite and not 0, got {scale!r}"):
                 self.evict(scale=scale)
 
     def test_what_is_not_read_is_not_looked_at(self):
@@ -411,6 +413,27 @@ class TestLives(Case):
             del plan
             gc.collect()
             self.assertEqual(kept.counts.tolist(), [[50, 50]])
+
+    def test_copies(self):
+        # A copy outlives the plan that it was made of.
+        plan = planned()
+        wanted = indices(plan.evict(*layer(), budget=50))
+        twins = [copy.copy(plan), copy.deepcopy([plan])[0]]
+        del plan
+        gc.collect()
+        self.assertEqual(planned(max_tokens=33).max_tokens, 33)
+        for twin in twins:
+            self.assertEqual(indices(twin.evict(*layer(), budget=50)), wanted)
+        with self.refused(kvc.UnsupportedError, "a kvc.Plan must not be pickled; pickle its kvc.Policy, and plan anew"):
+            pickle.dumps(twins[0])
+
+    def test_state(self):
+        plan = planned()
+        self.assertEqual((plan.state().shape, plan.state(1, 7).shape), ((2, 256), (1, 7)))
+        for sizes, rule in (({"batch": 0}, "batch must be a whole number of 1 to 2147483647, got 0"),
+                            ({"tokens": -1}, "tokens must be a whole number of 1 to 2147483647, got -1")):  # fmt: skip
+            with self.refused(kvc.ArgumentError, rule):
+                plan.state(**sizes)
 
     def test_tensors_of_the_call_alone(self):
         plan = planned()

@@ -1,5 +1,7 @@
 """Plans, attention and new rows on a GPU: the same as on the CPU, or one exception."""
 
+import copy
+import pickle
 import unittest
 from unittest import mock
 
@@ -207,6 +209,12 @@ class TestDeviceArray(Case):
             there[::2]
         with self.assertRaises(IndexError):
             there[2]
+
+    def test_copies(self):
+        array = kvc.DeviceArray.empty(0, "f32", (2, 3))
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.refused(kvc.UnsupportedError, "a kvc.DeviceArray must not be copied or pickled; numpy() is"):
+                make(array)
 
     def test_memory_is_freed(self):
         freed = []

@@ -77,6 +77,34 @@ class TestParity(Press):
                     self.assertEqual(a.keys.shape, (2, 2, TOKENS // 4, 16))
                     self.assertEqual(kept(a), kept(b))
 
+    def test_ranks(self):
+        # Lengths that leave room for part of a rank: rows differ within it alone, once deviations are the same.
+        self.ids = torch.randint(3, 300, (2, 333))
+        scores = []
+
+        class Population(kvpress.LagKVPress):
+            def score(self, *args):
+                scores.append((args[2], super().score(*args)))
+                return scores[-1][1]
+
+            def _get_states_score(self, target_v):
+                after, own = target_v[:, :, 1:], target_v[:, :, :-1]
+                least, most = (ends(dim=-2, keepdim=True).values for ends in (after.min, after.max))
+                return ((own - least) / (most - least)).std(dim=-1, correction=0).softmax(dim=-1)
+
+        mine, _ = self.prefill(KvcPress("lagkv", 0.5, params={"lag": 32}))
+        other, _ = self.prefill(Population(0.5, lag_size=32))
+        ties = 0
+        for a, b, (keys, found) in zip(mine.layers, other.layers, scores, strict=True):
+            for sequence, head in ((s, h) for s in range(2) for h in range(2)):
+                rows = map(tuple, keys[sequence, head].tolist())
+                score = dict(zip(rows, found[sequence, head].tolist(), strict=True))
+                ours, theirs = kept(a)[sequence][head], kept(b)[sequence][head]
+                self.assertEqual(len(ours), len(theirs))
+                self.assertLessEqual({score[row] for row in ours ^ theirs}, {min(score[row] for row in theirs)})
+                ties += len(ours ^ theirs)
+        self.assertGreater(ties, 0)
+
     def test_masked_keys(self):
         mine, ours = self.prefill(KvcPress("adakv-kvpress", RATIO, params={"window": 32}))
         _, theirs = self.prefill(kvpress.AdaKVPress(kvpress.SnapKVPress(RATIO, window_size=32)))

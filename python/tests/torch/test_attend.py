@@ -56,6 +56,23 @@ class TestAttend(Case):
                 self.assertEqual(out.dtype, dtype)
                 self.assertLess((out.float() - wanted).abs().max(), most)
 
+    def test_as_near_as_torch(self):
+        # Against double, 16-bit results are as near as their rounding lets them be, which PyTorch's are not.
+        for dtype in (torch.bfloat16, torch.float16):
+            for queries in (1, 40):
+                with self.subTest(dtype, queries=queries):
+                    q, k, v = (torch.from_numpy(x).to(dtype) for x in layer(tokens=300, queries=queries, head_dim=64))
+                    seen = torch.arange(300) <= torch.arange(300 - queries, 300)[:, None]
+                    wide = [x.double() for x in (q, k, v)]
+                    wanted, theirs = (
+                        torch.nn.functional.scaled_dot_product_attention(*x, attn_mask=seen, enable_gqa=True)
+                        for x in (wide, (q, k, v))
+                    )
+                    ours = kvc.attend(kvc.CacheView.dense(k, v, counts=numbers(300)), q)
+                    errors = [float((x.double() - wanted).norm()) for x in (ours, wanted.to(dtype), theirs)]
+                    self.assertLess(errors[0], 1.01 * errors[1])
+                    self.assertLess(errors[0], errors[2])
+
     def test_pages_of_an_engine(self):
         # [blocks, heads, 2, rows, d], as vLLM's CPU backend has them: two views of one memory.
         q, k, v = (torch.from_numpy(x) for x in layer(batch=1, tokens=64, queries=3))

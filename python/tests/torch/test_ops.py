@@ -174,6 +174,17 @@ class TestOps(Case):
             with self.subTest(rule), self.refused(kind, rule):
                 torch.ops.kvc.evict(*given.values())
 
+    def test_buffers(self):
+        plan = planned("snapkv")
+        for sizes, rule in (
+            ({"batch": 0}, "batch must be a whole number of 1 to 2147483647, got 0"),
+            ({"tokens": -1}, "tokens must be a whole number of 1 to 2147483647, got -1"),
+            ({"rows": 0}, "rows must be a whole number of 1 to 2147483647, got 0"),
+            ({"slack": -1}, "slack must be a whole number of 0 to 2147483647, got -1"),
+        ):
+            with self.refused(kvc.ArgumentError, rule):
+                kvc.torch.buffers(plan, **sizes)
+
     def test_a_plan_that_is_gone(self):
         plan = planned("snapkv")
         args, _ = arguments(plan, self.tensors)

@@ -1,8 +1,11 @@
 """kvc.transformers inside generate() of unmodified models."""
 
 import contextlib
+import copy
 import gc
+import pickle
 import unittest
+import warnings
 import weakref
 
 import torch
@@ -125,7 +128,8 @@ class TestGenerate(Generate):
         self.assertGreater(differing, 15)
 
     def test_chunks(self):
-        ids, mask = prompts(0, 17)
+        # The first chunk of the third prompt is padding alone.
+        ids, mask = prompts(0, 17, 40)
         for name in ("snapkv", "adakv", "h2o", "kvec", "ems"):
             with self.subTest(name):
                 whole, parts = (KvcCache(self.model, name, BUDGET) for _ in range(2))
@@ -158,6 +162,42 @@ class TestGenerate(Generate):
         new_tokens(self.model, ids, mask, cache, 6)
         self.assertNotEqual(new_tokens(self.model, question, ones, cache), wanted)
         self.assertEqual([len(head) for head in cache.kept(0)[0]], [BUDGET, BUDGET])
+
+    def test_copies(self):
+        # Two answers to one context, which is read once: a copy goes on by itself.
+        ids, mask = prompts(0, 17)
+        more = torch.randint(3, 300, (2, 5))
+        whole, seen = torch.cat([ids, more], dim=1), torch.cat([mask, torch.ones_like(more)], dim=1)
+        for policy in ("adakv", "criticalkv", "kvec", "ems"):
+            for finish in (True, False):
+                with self.subTest(policy, finish=finish):
+                    caches = [KvcCache(self.model, policy, BUDGET) for _ in range(2)]
+                    for cache in caches:
+                        self.model(ids, attention_mask=mask, position_ids=positions(mask), past_key_values=cache)
+                        if finish:
+                            cache.finish()
+                    first, alone = caches
+                    twin, held = copy.deepcopy(first), first.bytes()
+                    wanted = new_tokens(self.model, whole, seen, alone)
+                    self.assertEqual(new_tokens(self.model, whole, seen, twin), wanted)
+                    self.assertEqual(first.bytes(), held)
+                    self.assertEqual(new_tokens(self.model, whole, seen, first), wanted)
+        # Copied tensors, and neither the model nor what is compiled.
+        self.assertIs(twin.layers[0]._shared.policy, first.policy)
+        with self.refused(kvc.UnsupportedError, "a kvc.Plan must not be pickled"):
+            pickle.dumps(first)
+
+    def test_compiled_model(self):
+        # What compiles the model leaves the caches alone.
+        ids, mask = prompts(0)
+        wanted = new_tokens(self.model, ids, mask, KvcCache(self.model, "adakv", BUDGET), 3)
+        cache = KvcCache(self.model, "adakv", BUDGET)
+        self.addCleanup(torch._dynamo.reset)
+        self.model.forward = torch.compile(self.model.forward, backend="eager")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.assertEqual(new_tokens(self.model, ids, mask, cache, 3), wanted)
+        self.assertEqual([str(one.message) for one in said if "Dynamo" in str(one.message)], [])
 
     def test_a_batch_of_turns(self):
         # Padding in front of the second turn is nobody's token.
@@ -243,14 +283,22 @@ class TestRefused(Generate):
             kvc.ArgumentError, "padding must be in front of a prompt, got some behind or within sequence 0"
         ):
             self.model(ids, attention_mask=behind, past_key_values=new())
+        nothing = torch.cat([mask, 0 * mask])
+        with self.refused(kvc.ArgumentError, "a prompt must have a token that is no padding, got none in sequence 1"):
+            new_tokens(self.model, ids.expand(2, -1), nothing, new())
         with self.refused(kvc.ArgumentError, "policy 'headkv' reads the importance of heads: give table, got None"):
             new_tokens(self.model, ids, mask, KvcCache(self.model, "headkv", BUDGET))
         with self.refused(kvc.ArgumentError, "a budget must be a whole number of 1 to 2147483647, got 0"):
             KvcCache(self.model, "snapkv", 0)
         with self.refused(kvc.ArgumentError, "policy 'snapkv' is compiled for (head_dim=32,group=2,dtype=f32)"):
             KvcCache(self.model, compiled("snapkv", head_dim=32), BUDGET)
-        with self.refused(kvc.ArgumentError, "layer must be one that has evicted, got 1"):
-            new().kept(1)
+        for number in (1, 7):
+            with self.refused(kvc.ArgumentError, f"layer must be one that has evicted, got {number}"):
+                new().kept(number)
+        with self.refused(
+            kvc.ArgumentError, "params must not be given with a compiled policy, which has its own, got {'window': 4}"
+        ):
+            KvcCache(self.model, compiled("snapkv"), BUDGET, params={"window": 4})
         for line, more in (("softcap", {"softcap": 30.0}), ("a dropout of 0.1", {"dropout": 0.1})):
             with self.refused(kvc.UnsupportedError, f"attention over a KvcCache must be plain, got {line}"):
                 keys = new().layers[0].update(torch.zeros(1, 2, 3, 16), torch.zeros(1, 2, 3, 16))[0]
@@ -263,6 +311,9 @@ class TestRefused(Generate):
             "the model's attention must be 'kvc', got 'sdpa'; call model.set_attn_implementation('kvc')",
         ):
             KvcCache(self.model, "snapkv", BUDGET)
+        for model in (None, self.model.config):
+            with self.refused(kvc.ArgumentError, f"model must be one of transformers, got {type(model).__name__}"):
+                KvcCache(model, "snapkv", BUDGET)
         with self.refused(kvc.ArgumentError, "the model must be f32, f16 or bf16 on the CPU, got torch.float64 on cpu"):
             KvcCache(tiny().double(), "snapkv", BUDGET)
         with self.refused(kvc.UnsupportedError, "the model must have layers with full attention, got none"):
