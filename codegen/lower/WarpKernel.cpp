@@ -131,7 +131,7 @@ SmallVector<Value> WarpKernel::wordsOf(Value value) {
   Lanes &lanes = values[value];
   if (!lanes.words.empty())
     return lanes.words;
-  auto type = cast<VectorType>(value.getType());
+  auto type = llvm::cast<VectorType>(value.getType());
   int64_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;
   OpBuilder::InsertionGuard guard(b);
   insertWhereKnown(lanes);
