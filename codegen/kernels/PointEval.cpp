@@ -427,7 +427,7 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member,
 /// The channels in ascending order, by one thread.
 Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   int64_t d = k.shape.headDim;
-  int64_t width = std::min<int64_t>(k.shape.vectorWidth(), 4); // registers
+  int64_t width = k.shape.vectorWidth();
   Outside around = aroundLoop(Axis::Channel);
   auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
     auto step = [&](Expr first, Expr acc) {
