@@ -20,14 +20,9 @@ struct Fill {
   uint64_t few, enough, keys;
 };
 constexpr Fill fillOf(gpu::Sharing sharing) {
-  switch (sharing) {
-  case gpu::Sharing::Rows:
-    return {512, 1024, 256};
-  case gpu::Sharing::Keys:
-    return {128, 256, 256};
-  case gpu::Sharing::Keys32:
-    return {192, 256, 4096};
-  }
+  constexpr Fill fills[] = {
+      {512, 1024, 256}, {128, 256, 256}, {192, 256, 4096}};
+  return fills[uint32_t(sharing)];
 }
 
 } // namespace
