@@ -29,8 +29,8 @@ static Expected<DType> parseDType(StringRef text) {
 }
 
 /// As text has them, in the order of the enums.
-static constexpr StringRef cacheWords[] = {"dense", "ragged", "paged",
-                                           "merged"};
+static constexpr StringRef cacheWords[] = {"dense", "ragged", "paged", "merged",
+                                           "merged_paged"};
 static constexpr StringRef intoWords[] = {"packed", "ragged", "paged"};
 
 /// The one of the words that `value` is, as the enumerator of its place.

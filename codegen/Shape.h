@@ -23,6 +23,8 @@ enum class CacheKind {
   /// As ragged, of merged rows: each represents members that a table lists, and holds
   /// a key before RoPE.
   Merged,
+  /// The same, in pages.
+  MergedPaged,
   /// Inside a merged variant: kernels over the members in the place of rows.
   Members,
 };
@@ -62,6 +64,12 @@ struct Shape {
   /// True where a row may be any token's: counts, positions and places of rows are
   /// arguments.
   bool hasRows() const { return cache != CacheKind::Dense; }
+  bool isPaged() const {
+    return cache == CacheKind::Paged || cache == CacheKind::MergedPaged;
+  }
+  bool isMerged() const {
+    return cache == CacheKind::Merged || cache == CacheKind::MergedPaged;
+  }
   llvm::StringRef dtypeName() const;
   int64_t bytesPerElement() const { return dtype == DType::F32 ? 4 : 2; }
   mlir::Type elementType(mlir::MLIRContext *context) const;

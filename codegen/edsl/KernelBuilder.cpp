@@ -45,7 +45,7 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
           MemRefType::get({}, element, MemRefLayoutAttrInterface{},
                           space(context, gpu::AddressSpace::Global)));
     readOnly.push_back(known && known->access == ArgAccess::Read && element &&
-                       !spec.moves);
+                       !spec.overwrites);
   }
   func = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());

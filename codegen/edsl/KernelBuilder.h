@@ -34,9 +34,10 @@ struct LaunchSpec {
   /// Names of KernelArgs.h, or "scratch.N".
   std::vector<std::string> args;
   int64_t blockSize = 0;
-  /// What the kernel reads of the caller's memory it may write as well. Elements of the
-  /// model's type are then only moved, as integers of their size: a bf16 that goes past a
-  /// barrier would be rounded by LLVM on the way.
+  /// What the kernel reads of the caller's memory it may write as well.
+  bool overwrites = false;
+  /// Elements of the model's type are only moved, as integers of their size: a bf16 that
+  /// goes past a barrier would be rounded by LLVM on the way.
   bool moves = false;
   /// Which of them has the keys of members, for kernels over these.
   std::string keys = {};

@@ -17,6 +17,10 @@ std::string kvc::kernelName(PolicyOp policy, KernelOp kernel,
       .str();
 }
 
+std::string kvc::placeName(PolicyOp policy, const Shape &shape) {
+  return (policy.getSymName() + "_place_" + shape.suffix()).str();
+}
+
 /// {"bytes": 4, "dims": ["batch", "kv_heads", "tokens"], "live": [2, 3]}
 static json::Object describeBuffer(const PlannedBuffer &buffer) {
   int64_t bytes = std::max(1u, buffer.type.getElementTypeBitWidth() / 8);
@@ -104,10 +108,15 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
   for (const Shape &shape : shapes) {
     json::Array kernels;
     for (auto [kernel, phase] :
-         llvm::zip(policy.getOps<KernelOp>(), plan.getPhases()))
-      kernels.push_back(describeKernel(kernel, phase,
-                                       module.lookupSymbol<gpu::GPUFuncOp>(
-                                           kernelName(policy, kernel, shape))));
+         llvm::zip(policy.getOps<KernelOp>(), plan.getPhases())) {
+      auto add = [&](const std::string &name) {
+        kernels.push_back(describeKernel(
+            kernel, phase, module.lookupSymbol<gpu::GPUFuncOp>(name)));
+      };
+      add(kernelName(policy, kernel, shape));
+      if (placesMerged(kernel, shape))
+        add(placeName(policy, shape));
+    }
     variants.push_back(json::Object{{"head_dim", shape.headDim},
                                     {"group", shape.group},
                                     {"dtype", shape.dtypeName()},

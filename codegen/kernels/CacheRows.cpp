@@ -10,10 +10,10 @@ using namespace kvc;
 
 /// Name of the argument with a side's rows. Merged rows are before RoPE.
 static std::string sideName(const Shape &shape, CacheSide side) {
-  return side == CacheSide::Key             ? "k"
-         : side == CacheSide::Value         ? "v"
-         : shape.cache == CacheKind::Merged ? "k"
-                                            : "k_raw";
+  return side == CacheSide::Key     ? "k"
+         : side == CacheSide::Value ? "v"
+         : shape.isMerged()         ? "k"
+                                    : "k_raw";
 }
 
 static bool isOfMembers(const Shape &shape) {
@@ -22,13 +22,13 @@ static bool isOfMembers(const Shape &shape) {
 
 /// The slots of the cache that is read.
 static ViewSlots slotsOf(KernelBuilder &k) {
-  return {k, "", k.shape.cache == CacheKind::Paged};
+  return {k, "", k.shape.isPaged()};
 }
 
 /// Where slots lie: their heads' first ones, and the pages of a side.
 static void addSlotArgs(std::vector<std::string> &args, const Shape &shape,
                         const std::string &side) {
-  ViewSlots::addArgs(args, "", shape.cache == CacheKind::Paged, side);
+  ViewSlots::addArgs(args, "", shape.isPaged(), side);
 }
 
 void kvc::addRowArgs(std::vector<std::string> &args, const Shape &shape) {
@@ -39,7 +39,7 @@ void kvc::addRowArgs(std::vector<std::string> &args, const Shape &shape) {
   addParts(args, "rows", {"", "_batch", "_head"});
   addParts(args, "positions", {"", "_kind", "_batch", "_head", "_row"});
   addSlotArgs(args, shape, "k");
-  if (shape.cache == CacheKind::Paged)
+  if (shape.isPaged())
     addParts(args, "positions", {"_page"});
 }
 
@@ -104,7 +104,9 @@ Expr MemberTable::norm(Expr member) const {
   return load("cache_member_norms", member);
 }
 
-Expr HeadRows::firstSlot() const { return slotsOf(k).first(sequence, head); }
+Expr HeadRows::firstSlot() const {
+  return k.shape.hasRows() ? slotsOf(k).first(sequence, head) : k.index(0);
+}
 
 Expr HeadRows::count() const {
   if (!k.shape.hasRows())
@@ -151,7 +153,7 @@ void HeadRows::tell(Expr first, Expr step, int64_t inFlight) const {
     });
   };
   k.when(first == 0, [&] { tell(isRight()); });
-  if (k.shape.cache == CacheKind::Paged) {
+  if (k.shape.isPaged()) {
     Expr bits = k.arg("page_bits"), slot = firstSlot(), from = slot >> bits;
     Expr entries = ((slot + rows - 1) >> bits) + 1 - from;
     each((rows == 0).select(k.index(0), entries), [&](Expr entry) {

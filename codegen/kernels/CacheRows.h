@@ -57,7 +57,7 @@ public:
 
   /// n; whatever the caller says, at most max_tokens, and inside the slots.
   Expr count() const;
-  /// The slot of row 0 in a cache of rows, one of the slots whatever the caller says.
+  /// The slot of row 0, one of the slots whatever the caller says; 0 of a prompt.
   Expr firstSlot() const;
   /// True where the caller's T, n and first slot are inside.
   Expr isRight() const;

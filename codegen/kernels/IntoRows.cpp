@@ -21,7 +21,7 @@ void IntoRows::addArgs(std::vector<std::string> &args, const Shape &shape,
   if (carries) {
     addParts(args, "carries", {""});
     addParts(args, "into_states",
-             {"", "_kind", "_state", "_batch", "_head", "_row"});
+             {"", "_kind", "_in_place", "_state", "_batch", "_head", "_row"});
     if (paged)
       addParts(args, "into_states", {"_page"});
   }
@@ -131,26 +131,27 @@ Expr IntoRows::fits(Expr row) const {
 void IntoRows::storeOffset() {
   k.store(first.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
           {sequence, head});
-  k.when(first + kept > end, [&] {
-    k.setStatus(KVC_DATA_CAPACITY);
-  });
+  k.when(first + kept > end, [&] { k.setStatus(KVC_DATA_CAPACITY); });
   if (paged)
     k.when(k.arg("freed_pages_kind") > 0, [&] { storeFreedPages(); });
 }
 
 Expr IntoRows::stays(Expr row, Expr token, Expr slot) const {
-  return (k.arg("into_in_place") > 0) & (slot + token == first + row);
+  return isCache() & (slot + token == first + row);
 }
 
-void IntoRows::store(int side, Expr row, Expr dim, Expr value) {
+void IntoRows::store(int side, const Place &place, Expr dim, Expr value) {
   std::string name = side == 0 ? "k" : "v";
   Buffer memory = k.buffer("into_" + name, {});
-  k.storeVector(
-      value, memory,
-      {slots.place(name, "_token", name, sequence, head, first + row, dim)});
+  Expr at = slots.place(name, "_token", name, sequence, head, place.slot, dim);
+  if (isa<VectorType>(value.type()))
+    k.storeVector(value, memory, {at});
+  else
+    k.store(value, memory, {at});
 }
 
-Expr IntoRows::placeOfNumber(const std::string &name, Expr row) const {
+Expr IntoRows::placeOfNumber(const std::string &name,
+                             const Place &place) const {
   using Values = KernelBuilder::Values;
   std::string full = "into_" + name;
   return k.choose(
@@ -158,23 +159,30 @@ Expr IntoRows::placeOfNumber(const std::string &name, Expr row) const {
       [&] {
         return Values{sequence * k.arg(full + "_batch") +
                       head * k.arg(full + "_head") +
-                      row * k.arg(full + "_row")};
+                      place.row * k.arg(full + "_row")};
       },
       [&] {
-        return Values{slots.placeOfNumber(name, sequence, head, first + row)};
+        return Values{slots.placeOfNumber(name, sequence, head, place.slot)};
       })[0];
 }
 
 void IntoRows::storePosition(Expr row, Expr position) {
   k.when(k.arg("into_positions_kind") > 0, [&] {
     k.store(position.toI32(), k.buffer("into_positions", {}),
-            {placeOfNumber("positions", row)});
+            {placeOfNumber("positions", placeOf(row))});
   });
 }
 
-void IntoRows::storeState(int64_t state, Expr row, Expr number) {
-  k.store(number, k.buffer("into_states", {}),
-          {placeOfNumber("states", row) + k.arg("into_states_state") * state});
+Expr IntoRows::placeOfState(int64_t state, const Place &place) const {
+  return placeOfNumber("states", place) + k.arg("into_states_state") * state;
+}
+
+void IntoRows::storeState(int64_t state, const Place &place, Expr number) {
+  k.store(number, k.buffer("into_states", {}), {placeOfState(state, place)});
+}
+
+Expr IntoRows::state(int64_t state, const Place &place) const {
+  return k.load(k.buffer("into_states", {}), {placeOfState(state, place)});
 }
 
 Expr IntoRows::fromLast() const { return atTail(); }

@@ -16,6 +16,11 @@ namespace kvc {
 /// The kept rows of one KV head of one sequence.
 class IntoRows {
 public:
+  /// Where a row is written: its number in the head, and its slot.
+  struct Place {
+    Expr row, slot;
+  };
+
   /// Of a kernel that writes rows of K and V, positions, and what rows carry.
   static void addArgs(std::vector<std::string> &args, const Shape &shape,
                       bool carries);
@@ -37,12 +42,18 @@ public:
   /// True where row `row` lies where the head's row `token` does, `slot` being that of
   /// the head's row 0.
   Expr stays(Expr row, Expr token, Expr slot) const;
-  /// Writes a vector of elements of K (side 0) or V (1).
-  void store(int side, Expr row, Expr dim, Expr value);
+  /// True where the view is the cache that is read, and where what rows carry lies where
+  /// it lay.
+  Expr isCache() const { return k.arg("into_in_place") > 0; }
+  Expr carriesInPlace() const { return k.arg("into_states_in_place") > 0; }
+  Place placeOf(Expr row) const { return {row, first + row}; }
+  /// Writes an element, or a vector of them, of K (side 0) or V (1).
+  void store(int side, const Place &place, Expr dim, Expr value);
   /// Writes the true position of a row, where the view has positions.
   void storePosition(Expr row, Expr position);
-  /// Writes the number of one state, in the order of the plan.
-  void storeState(int64_t state, Expr row, Expr number);
+  /// Writes, or reads, the number of one state, in the order of the plan.
+  void storeState(int64_t state, const Place &place, Expr number);
+  Expr state(int64_t state, const Place &place) const;
 
   /// True where rows must be moved from the last one on, for rows of K and V, or of
   /// numbers: no row may be written before the one that lies there was read.
@@ -64,7 +75,8 @@ private:
   /// The first slot behind those of a head.
   Expr endOf(Expr head) const;
   void storeFreedPages();
-  Expr placeOfNumber(const std::string &name, Expr row) const;
+  Expr placeOfNumber(const std::string &name, const Place &place) const;
+  Expr placeOfState(int64_t state, const Place &place) const;
 };
 
 } // namespace kvc

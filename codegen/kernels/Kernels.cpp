@@ -79,6 +79,14 @@ void kvc::clearBuffers(KernelBuilder &k, KernelOp kernel, Expr sequence) {
   }
 }
 
+bool kvc::merges(KernelOp kernel) {
+  return !kernel.getBody().getOps<MergeOp>().empty();
+}
+
+bool kvc::placesMerged(KernelOp kernel, const Shape &shape) {
+  return merges(kernel) && shape.into != Into::Packed;
+}
+
 void kvc::addArg(std::vector<std::string> &args, StringRef name) {
   if (!llvm::is_contained(args, name))
     args.push_back(name.str());

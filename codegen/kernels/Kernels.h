@@ -35,7 +35,12 @@ void buildNorms(KernelOp kernel, const KernelSite &site);
 void buildParts(KernelOp kernel, const KernelSite &site);
 void buildMerge(KernelOp kernel, const KernelSite &site);
 void buildCompact(KernelOp kernel, const KernelSite &site);
-/// The compaction into a view (Shape::into).
+/// True for the compaction of rows that merge.
+bool merges(KernelOp kernel);
+/// True where that is two kernels: rows that merge where they lie are then moved by
+/// buildPlace.
+bool placesMerged(KernelOp kernel, const Shape &shape);
+/// The compaction into a view (Shape::into), or its end.
 void buildPlace(KernelOp kernel, const KernelSite &site);
 
 /// The argument of scratch buffer `buffer`.

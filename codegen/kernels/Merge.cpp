@@ -7,8 +7,13 @@
 // norms of the table on the way. In a merged cache it looks through the head's rows
 // for those that join, in the place of members; the table has been written.
 //
+// Where kept rows go into a view (Shape::into) that is the cache itself, a mean goes
+// where the row lies: a member is one row's only, so nobody else reads what was there.
+// Then Place.cpp moves the rows. Into another view a mean goes where it belongs.
+//
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/IntoRows.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/Ragged.h"
 #include "codegen/kernels/RowStates.h"
@@ -27,17 +32,28 @@ class MergeBuilder : PolicyKernel {
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
-    Ragged::addArgs(spec.args);
-    if (site.shape.cache == CacheKind::Merged)
-      for (const char *arg : {"indices", "positions_out"})
+    auto add = [&](std::initializer_list<const char *> args) {
+      for (const char *arg : args)
         addArg(spec.args, arg);
+    };
+    bool packs = site.shape.into == Into::Packed;
+    bool merged = site.shape.isMerged();
+    bool carries =
+        !(*kernel.getBody().getOps<MergeOp>().begin()).getCarried().empty();
+    if (packs)
+      Ragged::addArgs(spec.args);
     else
-      for (const char *arg :
-           {"member_rows", "member_norms", "member_counts", "member_capacity"})
-        addArg(spec.args, arg);
+      IntoRows::addArgs(spec.args, site.shape, carries);
+    if (merged || !packs)
+      add({"indices"});
+    if (merged && packs)
+      add({"positions_out"});
+    if (!merged)
+      add({"member_rows", "member_norms", "member_counts", "member_capacity"});
     addOwnArgs(kernel, site.shape, spec.args);
-    if (!(*kernel.getBody().getOps<MergeOp>().begin()).getCarried().empty())
+    if (carries && packs)
       CarriedRows::addArgs(spec.args);
+    spec.overwrites = !packs;
     spec.blockSize = warps * warpSize;
     spec.grid = {"ceildiv(index_capacity," + std::to_string(warps) + ")",
                  "kv_heads", "batch"};
@@ -51,12 +67,24 @@ public:
 
   void build() {
     openHeadBlock();
-    Ragged rows(k, s.sequence, head);
+    openMembers();
     Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
-    k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
+    if (k.shape.into == Into::Packed)
+      pack(row);
+    else
+      place(row);
+  }
+
+private:
+  using Store = llvm::function_ref<void(int side, Expr dim, Expr mean)>;
+
+  MergeOp op;
+  Expr members;
+  Buffer owners, normTable;
+
+  void openMembers() {
     if (ofMerged()) {
       members = s.rows;
-      tellRows();
     } else {
       Expr capacity = k.arg("member_capacity");
       SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
@@ -66,43 +94,107 @@ public:
                        {s.sequence, head})
                     .toIndex();
     }
+  }
+
+  /// Behind the head's other rows, in memory of their own.
+  void pack(Expr row) {
+    Ragged rows(k, s.sequence, head);
+    k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
+    if (ofMerged())
+      tellRows();
     k.when(rows.has(row), [&] {
-      if (ofMerged())
-        k.when(k.lane() == 0, [&] { storePosition(rows, row); });
-      auto totals =
-          overMembers(row, {k.index(0), k.f32(0)},
-                      [&](Expr, Expr token, ArrayRef<Expr> sums) {
-                        return Values{sums[0] + 1, sums[1] + weightOf(token)};
-                      });
-      Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
-      Values sums =
-          overMembers(row, Values(2 * pieces(), k.f32(-0.0)),
-                      [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
-                        Expr weight =
-                            (single | plain).select(k.f32(1), weightOf(token));
-                        return addMember(entry, token, weight, carried);
-                      });
-      Expr divisor = plain.select(totals[0].toFloat(), totals[1]);
-      divisor = single.select(k.f32(1), divisor);
-      for (int side : {0, 1})
-        for (int64_t piece = 0; piece < pieces(); ++piece)
-          inRow(piece, [&](Expr dim) {
-            Expr mean = sums[side * pieces() + piece] / divisor;
-            rows.store(side, row, dim, k.narrow(mean));
-          });
+      if (ofMerged()) // a kept row keeps its position, whatever joins it
+        k.when(k.lane() == 0, [&] {
+          rows.storePosition(row, positionOf(k, s, head, keptAs(row)));
+        });
+      merge(row, /*stays=*/Expr(), [&](int side, Expr dim, Expr mean) {
+        rows.store(side, row, dim, mean);
+      });
+      CarriedRows carried(k, s.sequence);
       if (!op.getCarried().empty())
-        carry(row, rows.place(row));
+        k.when(carried.wanted(), [&] {
+          carry(row, [&](int64_t state, Expr sum) {
+            carried.store(state, rows.place(row), sum);
+          });
+        });
     });
   }
 
-private:
-  MergeOp op;
-  Expr members;
-  Buffer owners, normTable;
+  /// Into a view. What a warp reads of its row's own token it may write over.
+  void place(Expr row) {
+    IntoRows into(k, s.sequence, head, [this](Expr h) {
+      return HeadRows(k, s.sequence, h, s.length).count();
+    });
+    HeadRows cache(k, s.sequence, head, s.length);
+    k.when(row < into.count(), [&] {
+      Expr token = keptAs(row);
+      IntoRows::Place to = into.placeOf(row);
+      Expr first = cache.firstSlot();
+      auto where = [&](Expr inPlace) {
+        return IntoRows::Place{inPlace.select(token, to.row),
+                               inPlace.select(first + token, to.slot)};
+      };
+      IntoRows::Place ofRow = where(into.isCache());
+      k.when(into.isCache() | into.fits(row), [&] {
+        // Rows of a merged cache that nobody joins are what they were.
+        Expr stays = ofMerged() ? into.isCache() : Expr();
+        merge(row, stays, [&](int side, Expr dim, Expr mean) {
+          into.store(side, ofRow, dim, mean);
+        });
+      });
+      if (op.getCarried().empty())
+        return;
+      IntoRows::Place ofNumbers = where(into.carriesInPlace());
+      Expr wanted = k.arg("carries") > 0;
+      k.when(wanted & (into.carriesInPlace() | into.fits(row)), [&] {
+        carry(row, [&](int64_t state, Expr sum) {
+          into.storeState(state, ofNumbers, sum);
+        });
+      });
+    });
+  }
+
+  /// Makes the means of a row's members. `stays`, if it is valid: that of a row of one
+  /// member is there already.
+  void merge(Expr row, Expr stays, Store store) {
+    auto totals =
+        overMembers(row, {k.index(0), k.f32(0)},
+                    [&](Expr, Expr token, ArrayRef<Expr> sums) {
+                      return Values{sums[0] + 1, sums[1] + weightOf(token)};
+                    });
+    Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
+    Values sums =
+        overMembers(row, Values(2 * pieces(), k.f32(-0.0)),
+                    [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
+                      Expr weight =
+                          (single | plain).select(k.f32(1), weightOf(token));
+                      return addMember(entry, token, weight, carried);
+                    });
+    Expr divisor = plain.select(totals[0].toFloat(), totals[1]);
+    divisor = single.select(k.f32(1), divisor);
+    beforeStores();
+    auto storeMeans = [&] {
+      for (int side : {0, 1})
+        for (int64_t piece = 0; piece < pieces(); ++piece)
+          inRow(piece, [&](Expr dim) {
+            store(side, dim, k.narrow(sums[side * pieces() + piece] / divisor));
+          });
+    };
+    if (stays.valid())
+      k.when((stays & single) == k.boolean(false), storeMeans);
+    else
+      storeMeans();
+  }
+
+  /// Where a row may be written over that lanes still read.
+  void beforeStores() {
+    if (k.shape.into != Into::Packed)
+      k.syncWarp();
+  }
 
   /// Rows that are merged already are merged as they are: what a row takes up is rows
   /// with the members that are theirs, and the table has been written.
-  bool ofMerged() const { return k.shape.cache == CacheKind::Merged; }
+  bool ofMerged() const { return k.shape.isMerged(); }
 
   /// The row that represents what an entry stands for, i32, and which token that is.
   Expr ownerOf(Expr entry) {
@@ -122,13 +214,12 @@ private:
               blocks * threads);
   }
 
-  /// A kept row keeps its position, whatever joins it.
-  void storePosition(Ragged &rows, Expr row) {
+  /// The row of the cache that is kept as row `row`.
+  Expr keptAs(Expr row) {
     Expr capacity = k.arg("index_capacity");
     Buffer indices =
         k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
-    Expr own = k.load(indices, {s.sequence, head, row}).toIndex();
-    rows.storePosition(row, positionOf(k, s, head, own));
+    return k.load(indices, {s.sequence, head, row}).toIndex();
   }
 
   /// Runs of 32 dimensions of a row.
@@ -142,21 +233,19 @@ private:
   }
 
   /// What a row's members carry, added up.
-  void carry(Expr row, Expr place) {
-    CarriedRows carried(k, s.sequence);
-    k.when(carried.wanted(), [&] {
-      Values sums = overMembers(row, Values(op.getCarried().size(), k.f32(0)),
-                                [&](Expr, Expr token, ArrayRef<Expr> before) {
-                                  Values next;
-                                  for (auto [value, sum] :
-                                       llvm::zip(op.getCarried(), before))
-                                    next.push_back(sum + read(value, token));
-                                  return next;
-                                });
-      k.when(k.lane() == 0, [&] {
-        for (auto [state, sum] : llvm::enumerate(sums))
-          carried.store(int64_t(state), place, sum);
-      });
+  void carry(Expr row, llvm::function_ref<void(int64_t state, Expr)> store) {
+    Values sums = overMembers(row, Values(op.getCarried().size(), k.f32(0)),
+                              [&](Expr, Expr token, ArrayRef<Expr> before) {
+                                Values next;
+                                for (auto [value, sum] :
+                                     llvm::zip(op.getCarried(), before))
+                                  next.push_back(sum + read(value, token));
+                                return next;
+                              });
+    beforeStores();
+    k.when(k.lane() == 0, [&] {
+      for (auto [state, sum] : llvm::enumerate(sums))
+        store(int64_t(state), sum);
     });
   }
 

@@ -12,6 +12,9 @@
 // tile. Reads and writes 2 * d * bytes per row that moves; rows that lie where they
 // belong are not touched.
 //
+// Behind kvc.merge (Merge.cpp) rows that go into another view are there already, and
+// have what they carry: positions are left to write.
+//
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/IntoRows.h"
@@ -43,18 +46,25 @@ class PlaceBuilder {
     return llvm::divideCeil(shape.headDim,
                             piecesOf(shape) * shape.vectorWidth());
   }
-  static CompactOp opOf(KernelOp kernel) {
-    return *kernel.getBody().getOps<CompactOp>().begin();
+  /// What rows carry: made here, or by those that they were merged by.
+  static ValueRange carriedBy(KernelOp kernel) {
+    if (merges(kernel))
+      return (*kernel.getBody().getOps<MergeOp>().begin()).getCarried();
+    return (*kernel.getBody().getOps<CompactOp>().begin()).getCarried();
   }
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
-    LaunchSpec spec = bodyLaunch(kernel, site);
-    addOwnArgs(kernel, site.shape, spec.args);
+    LaunchSpec spec;
+    if (merges(kernel))
+      spec.args = sequenceArgs(site.shape);
+    else
+      spec = bodyLaunch(kernel, site);
+    for (CacheSide side : {CacheSide::Key, CacheSide::Value})
+      addSideArgs(spec.args, site.shape, side);
     addArg(spec.args, "indices");
-    IntoRows::addArgs(spec.args, site.shape,
-                      !opOf(kernel).getCarried().empty());
+    IntoRows::addArgs(spec.args, site.shape, !carriedBy(kernel).empty());
     spec.blockSize = threads;
-    spec.moves = true;
+    spec.overwrites = spec.moves = true;
     spec.grid = {std::to_string(1 + 2 * blocksOf(site.shape)), "kv_heads",
                  "batch"};
     return spec;
@@ -62,8 +72,9 @@ class PlaceBuilder {
 
 public:
   PlaceBuilder(KernelOp kernel, const KernelSite &site)
-      : op(opOf(kernel)), site(site), k(site.builder, site.name, site.shape,
-                                        launchOf(kernel, site), site.scratch),
+      : merged(merges(kernel)), carried(carriedBy(kernel)), site(site),
+        k(site.builder, site.name, site.shape, launchOf(kernel, site),
+          site.scratch),
         sequence(k.block(gpu::Dimension::z)), head(k.block(gpu::Dimension::y)),
         length(k.load(k.buffer("lengths", {}), {sequence}).toIndex()),
         into(k, sequence, head, [this](Expr h) { return rowsOf(h).count(); }) {}
@@ -71,15 +82,19 @@ public:
   void build() {
     Expr block = k.block(gpu::Dimension::x);
     int64_t blocks = blocksOf(k.shape);
+    auto isOf = [&](Expr side) {
+      return merged ? side & into.isCache() : side;
+    };
     k.when(block == 0, [&] { moveNumbers(); });
-    k.when((block > 0) & (block < blocks + 1),
+    k.when(isOf((block > 0) & (block < blocks + 1)),
            [&] { moveElements(CacheSide::Key, block - 1); });
-    k.when(block > blocks,
+    k.when(isOf(block > blocks),
            [&] { moveElements(CacheSide::Value, block - (1 + blocks)); });
   }
 
 private:
-  CompactOp op;
+  const bool merged;
+  const ValueRange carried;
   const KernelSite &site;
   KernelBuilder k;
   Expr sequence, head, length;
@@ -127,7 +142,7 @@ private:
     Expr takesPart = (k.thread() < rows * pieces) & (dim < k.shape.headDim);
     Expr from = dim.min(k.index(k.shape.headDim - width));
     Buffer memory = sideBuffer(k, side);
-    Expr slot = k.shape.hasRows() ? rowsOf(head).firstSlot() : k.index(0);
+    Expr slot = rowsOf(head).firstSlot();
     move(
         into.fromLast(), k.thread() / pieces, rows, inFlight,
         [&](Expr, Expr token) {
@@ -138,7 +153,8 @@ private:
           k.when(takesPart & into.fits(row), [&] {
             Expr moves = into.stays(row, token, slot) == k.boolean(false);
             k.when(moves, [&] {
-              into.store(side == CacheSide::Value, row, dim, vector[0]);
+              into.store(side == CacheSide::Value, into.placeOf(row), dim,
+                         vector[0]);
             });
           });
         });
@@ -150,8 +166,11 @@ private:
       rowsOf(head).tell(k.thread(), k.index(threads), /*inFlight=*/8);
       k.barrier(); // behind it positions change
     }
-    if (!op.getCarried().empty())
-      k.when(k.arg("carries") > 0, [&] { moveStates(); });
+    if (!carried.empty()) {
+      Expr wanted = k.arg("carries") > 0;
+      k.when(merged ? wanted & into.carriesInPlace() : wanted,
+             [&] { moveStates(); });
+    }
     movePositions();
   }
 
@@ -160,23 +179,32 @@ private:
     SequenceScalars s = openHead(k, sequence, head);
     move(
         into.fromLast("states"), k.thread(), threads, 1,
-        [&](Expr, Expr token) {
-          auto leaf = [&](Value v, const Point &p) {
-            return readInput(k, s, site, v, p);
-          };
-          PointEval eval(k, s, leaf, Point{head, -1, {}, token});
-          Values numbers;
-          for (Value value : op.getCarried())
-            numbers.push_back(eval(value));
-          return numbers;
-        },
+        [&](Expr, Expr token) { return numbersOf(s, token); },
         [&](Expr row, Expr, ArrayRef<Expr> numbers) {
           k.when(into.fits(row), [&] {
             for (auto [state, number] : llvm::enumerate(numbers))
-              into.storeState(int64_t(state), row, number);
+              into.storeState(int64_t(state), into.placeOf(row), number);
           });
         });
     k.barrier();
+  }
+
+  /// What a row of the cache carries on.
+  Values numbersOf(const SequenceScalars &s, Expr token) {
+    Values numbers;
+    if (merged) {
+      IntoRows::Place own{token, rowsOf(head).firstSlot() + token};
+      for (size_t state = 0; state < carried.size(); ++state)
+        numbers.push_back(into.state(int64_t(state), own));
+      return numbers;
+    }
+    auto leaf = [&](Value v, const Point &p) {
+      return readInput(k, s, site, v, p);
+    };
+    PointEval eval(k, s, leaf, Point{head, -1, {}, token});
+    for (Value value : carried)
+      numbers.push_back(eval(value));
+    return numbers;
   }
 
   void movePositions() {
@@ -186,9 +214,8 @@ private:
         [&](Expr row, Expr, ArrayRef<Expr> position) {
           Expr fits = into.fits(row);
           k.when(fits, [&] { into.storePosition(row, position[0]); });
-          k.when(into.hasSlot(row) & (fits == k.boolean(false)), [&] {
-            k.setStatus(KVC_DATA_CACHE);
-          });
+          k.when(into.hasSlot(row) & (fits == k.boolean(false)),
+                 [&] { k.setStatus(KVC_DATA_CACHE); });
         });
   }
 };

@@ -13,8 +13,7 @@ using namespace mlir;
 using namespace kvc;
 
 bool RowLists::hasTable(KernelOp kernel, const Shape &shape) {
-  return shape.cache == CacheKind::Merged &&
-         !kernel.getBody().getOps<ListMembersOp>().empty();
+  return shape.isMerged() && !kernel.getBody().getOps<ListMembersOp>().empty();
 }
 
 /// Where each kept token's row is noted, for its members.

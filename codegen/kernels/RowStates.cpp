@@ -10,7 +10,7 @@ void kvc::addRowStateArgs(std::vector<std::string> &args, const Shape &shape) {
        {"row_states", "row_states_kind", "row_states_state", "row_states_batch",
         "row_states_head", "row_states_row"})
     addArg(args, arg);
-  if (shape.cache == CacheKind::Paged)
+  if (shape.isPaged())
     addArg(args, "row_states_page");
 }
 

@@ -26,9 +26,9 @@ static bool hasStatisticOfAll(ReduceOp reduce) {
   return can;
 }
 
-/// What an op would need that no kernel has; empty for none.
+/// What an op would need of a cache of rows that no kernel has; empty for none.
 static StringRef missingFor(Operation *op, const Shape &shape) {
-  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && shape.hasRows()) {
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
     AxisList axes = axesOf(reduce.getValue().getType());
     if (reduce.getAxis() == ReduceAxis::Heads && axes.size() == 3 &&
         axes[1] == Axis::Channel)
@@ -37,13 +37,10 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
         isOfAllHeads(reduce.getValue()) && !hasStatisticOfAll(reduce))
       return "such statistic over the tokens of all heads";
   }
-  if (isa<PoolOp, SegmentOp>(op) && shape.hasRows() &&
-      isOfAllHeads(op->getOperand(0)))
+  if (isa<PoolOp, SegmentOp>(op) && isOfAllHeads(op->getOperand(0)))
     return "neighbours of a token of all heads";
-  bool merged = shape.cache == CacheKind::Merged;
-  bool hasNew = isa<NearestOp, MergeOp, ListMembersOp>(op);
-  if (hasNew && (!merged || shape.into != Into::Packed) &&
-      (shape.hasRows() || shape.into != Into::Packed))
+  bool merged = shape.isMerged();
+  if (isa<NearestOp, MergeOp, ListMembersOp>(op) && !merged)
     return "merged rows";
   if (isa<CompactOp>(op) && merged)
     return "way to keep members without kvc.keep merge";
@@ -52,8 +49,6 @@ static StringRef missingFor(Operation *op, const Shape &shape) {
                 !op->getParentOfType<KernelOp>().getOfMembers();
   if (merged && ofKeys && !isa<CompactOp>(op))
     return attention ? "attention but that of members" : "keys after RoPE";
-  if (!shape.hasRows())
-    return {};
   bool raw = llvm::is_contained(needsOf(op).inputs, EngineInput::RawKeys);
   if (raw && shape.cache == CacheKind::Paged)
     return "pages of keys before RoPE";
@@ -87,18 +82,16 @@ static LogicalResult checkTurned(PolicyOp policy, const Shape &shape) {
 LogicalResult kvc::checkCache(PolicyOp policy, const Shape &shape) {
   if (failed(checkTurned(policy, shape)))
     return failure();
-  if (shape.cache != CacheKind::Merged && failed(checkMembers(policy, shape)))
+  if (!shape.isMerged() && failed(checkMembers(policy, shape)))
     return failure();
-  if (!shape.hasRows() && shape.into == Into::Packed)
+  if (!shape.hasRows())
     return success();
   WalkResult result = policy.walk<WalkOrder::PreOrder>([&](Operation *op) {
     StringRef missing = missingFor(op, shape);
     if (missing.empty())
       return WalkResult::advance();
-    auto error = op->emitOpError("cannot be compiled for ");
-    (shape.hasRows() ? error << "cache=" << shape.cacheName()
-                     : error << "into=" << shape.intoName())
-        << ", which has no " << missing << " yet";
+    op->emitOpError("cannot be compiled for cache=")
+        << shape.cacheName() << ", which has no " << missing << " yet";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -41,7 +41,7 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
   case KernelKind::Norms:
     return buildNorms(kernel, site);
   case KernelKind::Compact:
-    if (!kernel.getBody().getOps<MergeOp>().empty())
+    if (merges(kernel))
       return buildMerge(kernel, site);
     return buildCompact(kernel, site);
   }
@@ -150,6 +150,25 @@ struct ConvertKVCToGPUPass
       signalPassFailure();
   }
 
+  /// Builds one function, and checks it.
+  static LogicalResult
+  finish(KernelOp kernel, const KernelSite &site,
+         llvm::function_ref<void(KernelOp, const KernelSite &)> build,
+         gpu::GPUModuleOp target) {
+    build(kernel, site);
+    auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
+    site.builder.setInsertionPointToEnd(&func.getBody().front());
+    gpu::ReturnOp::create(site.builder);
+    if (failed(checkComputed(func)))
+      return failure();
+    if (sharedBytes(func) > maxSharedBytes)
+      return kernel.emitError("a kernel may use ")
+             << maxSharedBytes << " bytes of shared memory, "
+             << kernel.getName() << " needs " << sharedBytes(func)
+             << "; use a smaller window";
+    return success();
+  }
+
   LogicalResult convert(PolicyOp policy, ArrayRef<Shape> shapes) {
     llvm::DenseMap<Value, std::string> holder;
     for (auto kernel : policy.getOps<KernelOp>())
@@ -174,17 +193,14 @@ struct ConvertKVCToGPUPass
              {ValueRange(kernel.getIns()), ValueRange(kernel.getGram())})
           for (Value input : inputs)
             site.inputs.push_back(holder.lookup(input));
-        buildKernel(kernel, site);
-        auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
-        builder.setInsertionPointToEnd(&func.getBody().front());
-        gpu::ReturnOp::create(builder);
-        if (failed(checkComputed(func)))
+        if (failed(finish(kernel, site, buildKernel, target)))
           return failure();
-        if (sharedBytes(func) > maxSharedBytes)
-          return kernel.emitError("a kernel may use ")
-                 << maxSharedBytes << " bytes of shared memory, "
-                 << kernel.getName() << " needs " << sharedBytes(func)
-                 << "; use a smaller window";
+        if (placesMerged(kernel, shape)) {
+          site.name = placeName(policy, shape);
+          builder.setInsertionPointToEnd(target.getBody());
+          if (failed(finish(kernel, site, buildPlace, target)))
+            return failure();
+        }
       }
     target->setAttr(manifestAttr, builder.getStringAttr(
                                       writeManifest(policy, shapes, target)));

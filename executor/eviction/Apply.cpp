@@ -5,6 +5,7 @@
 #include "executor/eviction/Budget.h"
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
+#include "runtime/cache/CacheView.h"
 #include "executor/eviction/Evictor.h"
 #include "executor/eviction/HeadTable.h"
 #include "executor/eviction/MergedRows.h"
@@ -221,13 +222,10 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
     checkInputs(file, budgets.back(), carries, fresh.back(), manifest);
   }
   evictor.carryStates(carries);
-  plan.cache = options.page      ? KVC_PAGED
-               : files[0].merged ? KVC_MERGED
+  plan.cache = files[0].merged   ? options.page ? KVC_MERGED_PAGED : KVC_MERGED
+               : options.page    ? KVC_PAGED
                : files[0].ofRows ? KVC_RAGGED
                                  : KVC_DENSE;
-  if (options.page && files[0].merged)
-    throw fail(KVC_BAD_ARGUMENT, "--page needs rows without members, got {}",
-               files[0].path());
   if (files[0].merged && manifest.reads(Argument::rope))
     evictor.setAngles(anglesOf(files[0], plan.max_tokens));
   if (options.inPlace) {
@@ -236,11 +234,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
                  "--in-place needs a cache of rows or --page, got a prompt in "
                  "{}",
                  files[0].path());
-    if (files[0].merged)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "--in-place needs rows without members, got {}",
-                 files[0].path());
-    plan.into = plan.cache;
+    plan.into = plansPages(plan.cache) ? KVC_PAGED : KVC_RAGGED;
   }
   evictor.setTail(options.tail);
   evictor.setPage(options.page);

@@ -4,6 +4,7 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
+#include "runtime/cache/CacheView.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +27,7 @@ LayerCall::LayerCall(const kvc_plan &plan,
     setQueries();
   if (info.row_states)
     setRowStates();
-  if (plan.options.cache == KVC_MERGED)
+  if (plansMembers(plan.options.cache))
     setMembers();
   if (plan.module.manifest.reads(Argument::since))
     setSince();
@@ -106,7 +107,7 @@ void LayerCall::setRows(uint32_t pageRows) {
   for (size_t s = 0; s < batch.size(); ++s)
     for (size_t h = 0; h < heads; ++h)
       counts.push_back(int32_t(rowsOf(s, h)));
-  bool paged = plan.options.cache == KVC_PAGED;
+  bool paged = plansPages(plan.options.cache);
   const LaidRows &all =
       laid.emplace(arena, std::move(counts), heads, paged ? pageRows : 0);
   auto place = [&](auto field, size_t bytes) {
@@ -137,6 +138,7 @@ void LayerCall::setRows(uint32_t pageRows) {
 
 void LayerCall::moveInPlace(bool toTail) {
   into = cache;
+  into.members = nullptr; // which lie apart
   // A prompt's rows get positions when some of them go.
   if (!into.positions.data) {
     into.positions = laid->plane(laid->place({}, sizeof(int32_t)), 1);

@@ -43,6 +43,7 @@ DENSE = 0
 RAGGED = 1
 PAGED = 2
 MERGED = 3
+MERGED_PAGED = 4
 
 # Bits of kvc_plan_info.inputs.
 READS_WO = 1

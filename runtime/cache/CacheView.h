@@ -11,6 +11,14 @@
 
 namespace kvc::rt {
 
+/// What a plan's kind of cache asks of the view.
+constexpr bool plansPages(kvc_cache_kind planned) {
+  return planned == KVC_PAGED || planned == KVC_MERGED_PAGED;
+}
+constexpr bool plansMembers(kvc_cache_kind planned) {
+  return planned == KVC_MERGED || planned == KVC_MERGED_PAGED;
+}
+
 /// Where the rows of one head lie, of keys, of values or of numbers.
 class HeadPlane {
 public:

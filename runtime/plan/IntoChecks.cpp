@@ -127,8 +127,8 @@ void kvc_plan::openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
   into = view.fields();
   checkView(view, options.into, args.batch);
   if (view.members())
-    throw fail(KVC_UNSUPPORTED, "into.members must be null: rows are not "
-                                "merged into a view yet");
+    throw fail(KVC_BAD_ARGUMENT, "into.members must be null: what rows "
+                                 "represent goes to member_rows");
   for (auto [plane, name] :
        {std::pair{&into.k, "into.k"}, {&into.v, "into.v"}}) {
     checkAligned(plane->data, name);
@@ -150,6 +150,9 @@ void kvc_plan::openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
   if (inPlace || into.v.data == args.v.data)
     checkInPlace(args, cache, into);
   checkNumbersInPlace(args, cache, into);
+  if (!inPlace && into.k.data == args.k_raw.data)
+    throw fail(KVC_BAD_ARGUMENT, "into.k must not be k_raw's memory, which is "
+                                 "read while rows are written");
   if (args.freed_pages && (!inPlace || into.kind != KVC_PAGED))
     throw fail(KVC_BAD_ARGUMENT, "freed_pages must be null where rows do not "
                                  "move within pages");

@@ -187,7 +187,7 @@ Variant parseVariant(const JsonValue &object, size_t index,
   variant.dtype = *dtype;
   if (object.find("cache")) // variants of older artefacts are dense
     variant.cache = kvc_cache_kind(
-        reader.word("cache", {"dense", "ragged", "paged", "merged"}));
+        reader.word("cache", {"dense", "ragged", "paged", "merged", "merged_paged"}));
   if (object.find("into")) // and packed
     variant.into =
         kvc_cache_kind(reader.word("into", {"packed", "ragged", "paged"}));

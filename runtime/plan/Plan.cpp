@@ -35,10 +35,10 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     throw fail(KVC_BAD_ARGUMENT,
                "dtype must be 0 (f32), 1 (f16) or 2 (bf16), got {}",
                numberOf(options.dtype));
-  if (uint32_t(numberOf(options.cache)) > KVC_MERGED)
+  if (uint32_t(numberOf(options.cache)) > KVC_MERGED_PAGED)
     throw fail(KVC_BAD_ARGUMENT,
-               "cache must be 0 (dense), 1 (ragged), 2 (paged) or 3 (merged), "
-               "got {}",
+               "cache must be 0 (dense), 1 (ragged), 2 (paged), 3 (merged) or "
+               "4 (merged_paged), got {}",
                numberOf(options.cache));
   if (uint32_t(numberOf(options.into)) > KVC_PAGED)
     throw fail(KVC_BAD_ARGUMENT,
@@ -71,7 +71,8 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
 static std::string shapeText(uint32_t headDim, uint32_t group, kvc_dtype dtype,
                              kvc_cache_kind cache, kvc_cache_kind into) {
   static constexpr const char *caches[] = {"", ",cache=ragged", ",cache=paged",
-                                           ",cache=merged"};
+                                           ",cache=merged",
+                                           ",cache=merged_paged"};
   static constexpr const char *intos[] = {"", ",into=ragged", ",into=paged"};
   return formatted("head_dim={},group={},dtype={}{}{}", headDim, group,
                    dtypeName(dtype), caches[cache], intos[into]);

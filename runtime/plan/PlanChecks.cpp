@@ -50,10 +50,11 @@ void kvc_plan::checkView(const CacheView &view, kvc_cache_kind planned,
                  view.title(), field, expected, value);
   };
   // Dense slots are ragged ones whose heads have memory of their own.
-  if ((fields.kind == KVC_PAGED) != (planned == KVC_PAGED))
+  bool paged = plansPages(planned);
+  if ((fields.kind == KVC_PAGED) != paged)
     throw fail(KVC_BAD_ARGUMENT,
                "{}.kind must be {}, as the plan has it, got {}", view.title(),
-               planned == KVC_PAGED ? "2 (paged)" : "0 (dense) or 1 (ragged)",
+               paged ? "2 (paged)" : "0 (dense) or 1 (ragged)",
                int(fields.kind));
   equal(fields.dtype, options.dtype, "dtype");
   equal(fields.batch, batch, "batch");
@@ -66,10 +67,10 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
   const kvc_cache_view &cache = view.fields();
   checkView(view, options.cache, args.batch);
   notNull(cache.lengths, "cache.lengths");
-  if (view.members() && options.cache != KVC_MERGED)
+  if (view.members() && !plansMembers(options.cache))
     throw fail(KVC_BAD_ARGUMENT, "cache.members must be null: the plan is for "
                                  "rows that are not merged");
-  if (!view.members() && options.cache == KVC_MERGED)
+  if (!view.members() && plansMembers(options.cache))
     throw fail(KVC_BAD_ARGUMENT,
                "cache.members must not be null: the plan is for merged rows");
   if (args.k.data || args.v.data || args.lengths)

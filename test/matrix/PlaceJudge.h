@@ -3,7 +3,7 @@
 #ifndef KVC_TEST_MATRIX_PLACEJUDGE_H
 #define KVC_TEST_MATRIX_PLACEJUDGE_H
 
-#include "test/runtime/SmallCache.h"
+#include "test/matrix/RowsCall.h"
 
 namespace kvc::test {
 
@@ -21,6 +21,25 @@ PageOwners ownersOf(const Laid &laid);
 /// heads in the same slots on both sides.
 void judgeFreed(const Laid &now, const PageOwners &before,
                 const std::vector<int32_t> &freed);
+
+/// A cache, and the view that what is kept of it goes into.
+struct Passage {
+  kvc_cache_kind cache, into;
+};
+
+/// Kept rows in a view of their own, and in place: those of `want`, and no byte of
+/// memory changes where none of them goes; where rows merge in place, nor where no row
+/// was. `raw`: keys before RoPE, or null. Front or tail by the seed; KVC_ALL_CASES=1:
+/// both.
+void judgePassage(kvc_module *module, const Passage &passage,
+                  const Cache &cache, const Cache *raw, const RowsInput &input,
+                  const RowsResult &want, uint32_t seed);
+
+/// Rows without a place are dropped, and nothing is written for them: on a device that
+/// the host cannot look into.
+void judgeWrongInto(kvc_module *module, const Passage &passage,
+                    const Cache &cache, const Cache *raw,
+                    const RowsInput &input);
 
 } // namespace kvc::test
 

@@ -4,6 +4,8 @@
 
 #include "runtime/base/DType.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,9 +41,45 @@ static bool sameBytes(const std::vector<float> &a,
 
 bool RowsKept::operator==(const RowsKept &other) const {
   return indices == other.indices && positions == other.positions &&
-         k == other.k && v == other.v && sameBytes(scores, other.scores) &&
+         k == other.k && v == other.v && members == other.members &&
+         sameBytes(scores, other.scores) &&
          std::equal(states.begin(), states.end(), other.states.begin(),
                     other.states.end(), sameBytes);
+}
+
+void kvc::test::expectSame(const RowsResult &a, const RowsResult &b) {
+  EXPECT_EQ(a.status, b.status);
+  EXPECT_EQ(a.keptLayers, b.keptLayers);
+  ASSERT_EQ(a.heads.size(), b.heads.size());
+  for (size_t i = 0; i < a.heads.size(); ++i) {
+    EXPECT_EQ(a.heads[i].indices, b.heads[i].indices) << "head " << i;
+    EXPECT_EQ(a.heads[i].members.rows, b.heads[i].members.rows) << "head " << i;
+    EXPECT_TRUE(a.heads[i] == b.heads[i]) << "bytes of head " << i;
+  }
+}
+
+Module kvc::test::openLibrary(const std::string &library, kvc_target_kind kind,
+                              uint64_t seed) {
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  target.kind = kind;
+  target.threads = 1;
+  target.seed = seed;
+  kvc_module *module = nullptr;
+  EXPECT_EQ(kvc_module_load(library.c_str(), &target, &module), KVC_OK)
+      << lastError();
+  return {module, kvc_module_close};
+}
+
+Layout kvc::test::layoutOf(kvc_cache_kind kind, uint32_t turn) {
+  constexpr Layout slots[] = {Layout::Compacted, Layout::LeftPadded,
+                              Layout::Flat, Layout::TokensFirst};
+  constexpr Layout pages[] = {Layout::PagesNHD,  Layout::PagesByHead,
+                              Layout::PagesKV,   Layout::PagesRagged,
+                              Layout::PagesList, Layout::PagesHND};
+  return kind == KVC_DENSE   ? Layout::HeadsFirst
+         : kind == KVC_PAGED ? pages[turn % std::size(pages)]
+                             : slots[turn % std::size(slots)];
 }
 
 namespace {
@@ -101,12 +139,63 @@ private:
                   first + int64_t(slot % view.page_rows) * rows.row_stride);
   }
 };
+
+/// Members of all heads: a table as a call has it.
+class LaidMembers {
+public:
+  LaidMembers(size_t heads, uint32_t capacity)
+      : rows(heads * capacity, -1), positions(heads * capacity, -1),
+        counts(heads, -1), norms(heads * capacity, NAN) {
+    table = {sizeof table, rows.data(),   positions.data(),
+             norms.data(), counts.data(), capacity};
+  }
+  LaidMembers(const LaidMembers &) = delete;
+
+  void put(size_t head, const HeadMembers &members) {
+    counts[head] = int32_t(members.rows.size());
+    size_t first = head * table.capacity;
+    std::ranges::copy(members.rows, rows.begin() + ptrdiff_t(first));
+    std::ranges::copy(members.positions, positions.begin() + ptrdiff_t(first));
+    std::ranges::copy(members.norms, norms.begin() + ptrdiff_t(first));
+  }
+  HeadMembers of(size_t head) const {
+    size_t first = head * table.capacity, count = size_t(counts[head]);
+    auto some = [&](const auto &all) {
+      auto begin = all.begin() + ptrdiff_t(first);
+      return std::decay_t<decltype(all)>(begin, begin + ptrdiff_t(count));
+    };
+    return {some(rows), some(positions), some(norms)};
+  }
+  kvc_member_table table;
+
+private:
+  std::vector<int32_t> rows, positions, counts;
+  std::vector<float> norms;
+};
+
+/// Cosine and sine of each angle, [positions][d / 2][2].
+std::vector<float> anglesOf(uint32_t positions, uint32_t dim) {
+  std::vector<float> angles;
+  for (uint32_t p = 0; p < positions; ++p)
+    for (uint32_t i = 0; i < dim / 2; ++i) {
+      double angle = p * std::pow(10000.0, -2.0 * i / dim);
+      angles.push_back(float(std::cos(angle)));
+      angles.push_back(float(std::sin(angle)));
+    }
+  return angles;
+}
 } // namespace
 
 RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
                                 const Laid *raw, const RowsInput &input,
                                 bool prompt, Placement *placement) {
-  const kvc_cache_view &view = cache.view;
+  kvc_cache_view view = cache.view;
+  bool merged = !input.members.empty();
+  LaidMembers members(input.members.size(), input.tokens);
+  for (size_t i = 0; i < input.members.size(); ++i)
+    members.put(i, input.members[i]);
+  if (merged)
+    view.members = &members.table;
   uint32_t batch = view.batch, heads = view.kv_heads, d = view.head_dim;
   uint32_t qHeads = heads * input.group;
   uint32_t most = input.tokens;
@@ -119,9 +208,11 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   options.dtype = view.dtype;
   options.max_batch = batch;
   options.max_tokens = most + 3;
-  options.cache = prompt                   ? KVC_DENSE
-                  : view.kind == KVC_PAGED ? KVC_PAGED
-                                           : KVC_RAGGED;
+  bool paged = view.kind == KVC_PAGED;
+  options.cache = prompt   ? KVC_DENSE
+                  : merged ? paged ? KVC_MERGED_PAGED : KVC_MERGED
+                  : paged  ? KVC_PAGED
+                           : KVC_RAGGED;
   Laid *into = placement ? placement->into : nullptr;
   if (into)
     options.into = into->view.kind == KVC_PAGED ? KVC_PAGED : KVC_RAGGED;
@@ -195,6 +286,20 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
     args.into_states = {};
   if (carries && !into)
     args.row_states_out = statesOut.data();
+  std::vector<float> angles;
+  if (merged) {
+    angles = anglesOf(most, d);
+    args.rope = angles.data();
+    args.rope_positions = most;
+  }
+  LaidMembers left(batch * heads, most);
+  if (info.inputs & KVC_MERGES) {
+    args.member_rows = left.table.rows;
+    args.member_positions = left.table.positions;
+    args.member_norms = left.table.norms;
+    args.member_counts = left.table.counts;
+    args.member_capacity = left.table.capacity;
+  }
   args.indices = indices.data();
   args.index_capacity = capacity;
   args.counts = counts.data();
@@ -234,6 +339,8 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
       RowsKept &kept = result.heads.emplace_back();
       auto first = indices.begin() + own * capacity;
       kept.indices.assign(first, first + counts[own]);
+      if (info.inputs & KVC_MERGES)
+        kept.members = left.of(own);
       if (into) {
         const Head &head = rows.head(s, g);
         kept.positions = head.positions;

@@ -3,33 +3,11 @@
 #ifndef KVC_TEST_MATRIX_ROWSCALL_H
 #define KVC_TEST_MATRIX_ROWSCALL_H
 
-#include "test/runtime/SmallCache.h"
+#include "test/matrix/RowsInput.h"
 
 #include <memory>
 
 namespace kvc::test {
-
-/// What a layer brings beside its cache.
-struct RowsInput {
-  uint32_t group;
-  uint32_t tokens; // of the longest sequence
-  int64_t layer = 0, layers = 1;
-  std::vector<int32_t> budgets; // [batch]
-  uint32_t queries;
-  std::vector<std::vector<float>> q; // [batch * q_heads * queries][d]
-  uint32_t hidden;
-  std::vector<std::vector<float>> wo; // [hidden * q_heads][d]
-  std::vector<float> table;           // [layers, q_heads]
-  /// How many layers in front have kept a token, [batch, longest]; empty where the
-  /// policy does not ask.
-  std::vector<int32_t> keptLayers;
-  /// How many queries are new, [batch]; empty: nobody says.
-  std::vector<int32_t> newQueries;
-  /// What rows carry so far, [states][batch * heads][rows]; empty: 0.
-  std::vector<std::vector<std::vector<float>>> states;
-  /// What they carry on is asked for.
-  bool carries = true;
-};
 
 /// What one head keeps.
 struct RowsKept {
@@ -37,6 +15,7 @@ struct RowsKept {
   std::vector<std::byte> k, v;
   std::vector<float> scores; // of its past; empty: nothing was ranked
   std::vector<std::vector<float>> states; // [states][kept]
+  HeadMembers members;                    // of policies that merge
   bool operator==(const RowsKept &other) const;
 };
 
@@ -57,11 +36,22 @@ struct Placement {
   std::vector<int32_t> freed;
 };
 
+using Module = std::unique_ptr<kvc_module, void (*)(kvc_module *)>;
+/// A library on one thread. Fails the running test.
+Module openLibrary(const std::string &library, kvc_target_kind kind,
+                   uint64_t seed);
+
+/// One of the layouts of a kind; of a prompt, the one.
+Layout layoutOf(kvc_cache_kind kind, uint32_t turn);
+
 /// `raw`: keys before RoPE, laid out as `cache` is, or null. `prompt`: the cache is
 /// given as a dense prompt, without a view. `placement`: null packs what is kept.
 RowsResult evictRows(kvc_module *module, const Laid &cache, const Laid *raw,
                      const RowsInput &input, bool prompt = false,
                      Placement *placement = nullptr);
+
+/// The same rows with the same bytes. Faults go to gtest.
+void expectSame(const RowsResult &a, const RowsResult &b);
 
 } // namespace kvc::test
 

@@ -43,10 +43,7 @@ const Case cases[] = {{{2, 4, 64, KVC_BF16}, 300},
                       {{1, 3, 80, KVC_F16}, 90}};
 constexpr uint32_t batch = 2;
 
-/// A cache, and the view that what is kept of it goes into.
-struct Passage {
-  kvc_cache_kind cache, into;
-};
+/// Into views.
 constexpr Passage passages[] = {
     {KVC_RAGGED, KVC_RAGGED}, {KVC_PAGED, KVC_PAGED},  {KVC_DENSE, KVC_PAGED},
     {KVC_RAGGED, KVC_PAGED},  {KVC_PAGED, KVC_RAGGED}, {KVC_DENSE, KVC_RAGGED}};
@@ -128,19 +125,6 @@ private:
     return path;
   }
 
-  using Module = std::unique_ptr<kvc_module, void (*)(kvc_module *)>;
-  Module open(kvc_target_kind kind, uint64_t seed) {
-    kvc_target target = {};
-    target.struct_size = sizeof target;
-    target.kind = kind;
-    target.threads = 1;
-    target.seed = seed;
-    kvc_module *module = nullptr;
-    EXPECT_EQ(kvc_module_load(library.c_str(), &target, &module), KVC_OK)
-        << lastError();
-    return {module, kvc_module_close};
-  }
-
   void runCase(const Case &one, int64_t layer, int64_t layers, uint32_t seed) {
     const Shape &shape = one.shape;
     Random random(seed * 16 + uint32_t(layer));
@@ -150,14 +134,15 @@ private:
     Cache cache =
         whole ? wholeCache(random, batch, heads, dim, shape.dtype, one.most)
               : randomCache(random, batch, heads, dim, shape.dtype, one.most);
-    RowsInput input = inputFor(cache, shape, layer, random);
+    RowsInput input = drawInput(policy, cache, shape.group, layer, random);
     input.layers = layers;
     Cache raw = cache;
     for (Head &head : raw.all)
       for (std::vector<float> &row : head.k)
         row = randomRow(random, dim, shape.dtype);
 
-    Module host = open(KVC_HOST, 0), other = open(KVC_HOST, seed + 1);
+    Module host = openLibrary(library, KVC_HOST, 0),
+           other = openLibrary(library, KVC_HOST, seed + 1);
     RowsResult first =
         evict(host.get(), cache, raw, Layout::Compacted, 1, input);
     judge(cache, raw, shape, input, first);
@@ -198,73 +183,24 @@ private:
     }
     for (const Passage &passage : passages)
       if (takes(passage) && (whole || passage.cache != KVC_DENSE))
-        runPassage((seed % 2 ? host : other).get(), passage, cache, raw, input,
-                   first, seed);
+        judgePassage((seed % 2 ? host : other).get(), passage, cache,
+                     rawOf(raw), input, first, seed);
     // The machine that runs PTX is slow.
     if (seed == 1 && runsPTX(shape)) {
       SCOPED_TRACE("PTX");
-      Module ptx = open(KVC_PTX, 1);
+      Module ptx = openLibrary(library, KVC_PTX, 1);
       for (Layout layout : {Layout::Compacted, Layout::PagesNHD})
         if (!isPaged(layout) || !readsRaw)
           expectSame(first, evict(ptx.get(), cache, raw, layout, 4, input));
       for (const Passage &passage : passages)
         if (takes(passage) && passage.cache != KVC_DENSE)
-          runPassage(ptx.get(), passage, cache, raw, input, first, seed);
+          judgePassage(ptx.get(), passage, cache, rawOf(raw), input, first,
+                       seed);
       runWrongViews(ptx.get(), cache, raw, input);
       for (const Passage &passage : passages)
         if (takes(passage) && passage.cache != KVC_DENSE)
-          runWrongInto(ptx.get(), passage, cache, raw, input);
+          judgeWrongInto(ptx.get(), passage, cache, rawOf(raw), input);
     }
-  }
-
-  /// Kept rows in a view of their own, and in place: the same rows, and no byte of
-  /// memory changes where none of them goes.
-  void runPassage(kvc_module *module, const Passage &passage,
-                  const Cache &cache, const Cache &raw, const RowsInput &input,
-                  const RowsResult &want, uint32_t seed) {
-    auto layoutOf = [&](kvc_cache_kind kind, uint32_t turn) {
-      constexpr Layout slots[] = {Layout::Compacted, Layout::LeftPadded,
-                                  Layout::Flat, Layout::TokensFirst};
-      constexpr Layout pages[] = {Layout::PagesNHD,  Layout::PagesByHead,
-                                  Layout::PagesKV,   Layout::PagesRagged,
-                                  Layout::PagesList, Layout::PagesHND};
-      return kind == KVC_DENSE   ? Layout::HeadsFirst
-             : kind == KVC_PAGED ? pages[turn % std::size(pages)]
-                                 : slots[turn % std::size(slots)];
-    };
-    Cache empty = cache;
-    for (Head &head : empty.all)
-      head = {};
-    for (bool tail : {false, true})
-      for (bool inPlace : {false, true}) {
-        bool can = passage.cache == passage.into ||
-                   (passage.cache == KVC_DENSE && passage.into == KVC_RAGGED);
-        if ((inPlace && !can) ||
-            (tail != seed % 2 && !std::getenv("KVC_ALL_CASES")))
-          continue;
-        uint32_t turn = seed * 2 + tail;
-        SCOPED_TRACE(testing::Message()
-                     << "from " << passage.cache << " into " << passage.into
-                     << " turn " << turn << (tail ? " at the tail" : "")
-                     << (inPlace ? " in place" : ""));
-        Laid from(cache, layoutOf(passage.cache, turn), 4),
-            rawLaid(raw, layoutOf(passage.cache, turn), 4),
-            own(empty, layoutOf(passage.into, turn + seed), 8, input.tokens);
-        Laid &into = inPlace ? from : own;
-        const std::vector<std::byte> before = into.memory;
-        PageOwners owners = ownersOf(from);
-        Placement placement = {&into, tail, {}};
-        RowsResult got =
-            evictRows(module, from, readsRaw ? &rawLaid : nullptr, input,
-                      passage.cache == KVC_DENSE, &placement);
-        ASSERT_EQ(got.heads.size(), want.heads.size());
-        for (size_t i = 0; i < got.heads.size(); ++i)
-          got.heads[i].scores = want.heads[i].scores;
-        expectSame(want, got);
-        expectUntouched(into, before);
-        if (inPlace && passage.into == KVC_PAGED)
-          judgeFreed(from, owners, placement.freed);
-      }
   }
 
   /// On a device that the host cannot look into, a wrong view reads nothing outside
@@ -289,107 +225,14 @@ private:
     }
   }
 
-  /// Rows without a place are dropped, and nothing is written for them.
-  void runWrongInto(kvc_module *module, const Passage &passage,
-                    const Cache &cache, const Cache &raw,
-                    const RowsInput &input) {
-    bool paged = passage.into == KVC_PAGED;
-    Cache empty = cache;
-    for (Head &head : empty.all)
-      head = {};
-    auto call = [&](std::function<void(Laid &)> change, uint32_t room,
-                    int32_t status) {
-      Layout layout =
-          passage.cache == KVC_PAGED ? Layout::PagesNHD : Layout::Compacted;
-      Laid from(cache, layout, 4), rawLaid(raw, layout, 4),
-          into(empty, paged ? Layout::PagesNHD : Layout::HeadsFirst, 4, room);
-      change(into);
-      GuardedMemory memory(into.memory, GuardedMemory::Edge::Back);
-      for (kvc_plane *plane : {&into.view.k, &into.view.v})
-        plane->data = memory.data + (static_cast<std::byte *>(plane->data) -
-                                     into.memory.data());
-      Placement placement = {&into, false, {}};
-      RowsResult got = evictRows(module, from, readsRaw ? &rawLaid : nullptr,
-                                 input, false, &placement);
-      EXPECT_TRUE(got.status & status) << "status " << got.status;
-    };
-    {
-      SCOPED_TRACE("slots for one row");
-      call([](Laid &into) { into.view.slots = into.view.table_entries = 1; }, 1,
-           KVC_DATA_CAPACITY);
-    }
-    if (paged) {
-      SCOPED_TRACE("page behind the pool");
-      call(
-          [](Laid &into) {
-            std::ranges::fill(into.table, int32_t(into.view.pages));
-          },
-          input.tokens, KVC_DATA_CACHE);
-    }
-  }
-
-  RowsInput inputFor(const Cache &cache, const Shape &shape, int64_t layer,
-                     Random &random) {
-    RowsInput input;
-    input.layer = layer;
-    input.group = uint32_t(shape.group);
-    auto qHeads = uint32_t(shape.kvHeads * shape.group);
-    int64_t most =
-        *std::max_element(cache.lengths.begin(), cache.lengths.end());
-    input.tokens = uint32_t(most);
-    input.queries = uint32_t(queriesFor(policy, 1 << 20));
-    policy.walk([&](AttentionOp attention) {
-      if (attention.readsAll() || attention.readsNew())
-        input.queries = uint32_t(most);
-    });
-    for (uint32_t i = 0; i < batch * qHeads * input.queries; ++i) {
-      input.q.push_back(randomRow(random, cache.dim, cache.dtype));
-      for (float &x : input.q.back())
-        x *= 4; // exact, and sharp enough that scores differ
-    }
-    for (int32_t length : cache.lengths)
-      input.budgets.push_back(1 + int32_t(random() % uint32_t(length)));
-    input.hidden = 24;
-    for (uint32_t i = 0; i < input.hidden * qHeads; ++i)
-      input.wo.push_back(randomRow(random, cache.dim, cache.dtype));
-    input.table = Problem::table(8, qHeads);
-    for (int64_t i = 0; readsState && i < batch * most; ++i)
-      input.keptLayers.push_back(int32_t(random() % uint32_t(layer + 1)));
-    addStates(cache, random, input);
-    return input;
-  }
-
-  /// In three runs of four rows carry something, and the run says what is new: nothing,
-  /// a few queries or all.
-  void addStates(const Cache &cache, Random &random, RowsInput &input) const {
-    if (!states || random() % 4 == 0)
-      return;
-    for (int32_t length : cache.lengths)
-      input.newQueries.push_back(
-          int32_t(random() % uint32_t(random() % 2 ? length + 1 : 4)) %
-          (length + 1));
-    input.states.resize(states);
-    for (auto &state : input.states)
-      for (const Head &head : cache.all) {
-        state.emplace_back();
-        for (size_t r = 0; r < head.k.size(); ++r)
-          state.back().push_back(float(random() % 1000) / 250);
-      }
+  const Cache *rawOf(const Cache &raw) const {
+    return readsRaw ? &raw : nullptr;
   }
 
   RowsResult evict(kvc_module *module, const Cache &cache, const Cache &raw,
                    Layout layout, uint32_t page, const RowsInput &input) {
     Laid laid(cache, layout, page), laidRaw(raw, layout, page);
     return evictRows(module, laid, readsRaw ? &laidRaw : nullptr, input);
-  }
-
-  void expectSame(const RowsResult &a, const RowsResult &b) {
-    EXPECT_EQ(a.status, b.status);
-    EXPECT_EQ(a.keptLayers, b.keptLayers);
-    for (size_t i = 0; i < a.heads.size(); ++i) {
-      EXPECT_EQ(a.heads[i].indices, b.heads[i].indices) << "head " << i;
-      EXPECT_TRUE(a.heads[i] == b.heads[i]) << "bytes of head " << i;
-    }
   }
 
   void judge(const Cache &cache, const Cache &raw, const Shape &shape,

@@ -39,10 +39,10 @@ TEST(PlanCache, None) {
 
 TEST(PlanCache, Kind) {
   Call unknown(KVC_RAGGED);
-  unknown.options.cache = kvc_cache_kind(4);
+  unknown.options.cache = kvc_cache_kind(5);
   EXPECT_EQ(unknown.create(), KVC_BAD_ARGUMENT);
-  EXPECT_EQ(Call::error(), "cache must be 0 (dense), 1 (ragged), 2 (paged) or "
-                           "3 (merged), got 4");
+  EXPECT_EQ(Call::error(), "cache must be 0 (dense), 1 (ragged), 2 (paged), "
+                           "3 (merged) or 4 (merged_paged), got 5");
   Call other(KVC_RAGGED);
   other.options.cache = KVC_PAGED;
   EXPECT_EQ(other.create(), KVC_UNSUPPORTED);
@@ -127,6 +127,7 @@ TEST(PlanCache, PlansOfMergedRows) {
   EXPECT_EQ(good.evict(), KVC_OK) << Call::error();
   auto bad = [](std::function<void(Call &)> change, const std::string &error) {
     refuses(KVC_MERGED, change, KVC_BAD_ARGUMENT, error);
+    refuses(KVC_MERGED_PAGED, change, KVC_BAD_ARGUMENT, error);
   };
   bad([](Call &call) { call.cache.members = nullptr; },
       "cache.members must not be null: the plan is for merged rows");

@@ -125,8 +125,19 @@ TEST(PlanInto, MergedRows) {
   kvc_member_table members = {sizeof members, call.numbers, call.numbers,
                               &norm,          call.numbers, 1};
   call.into.members = &members;
-  refuses(call, KVC_UNSUPPORTED,
-          "into.members must be null: rows are not merged into a view yet");
+  refuses(call, KVC_BAD_ARGUMENT,
+          "into.members must be null: what rows represent goes to member_rows");
+}
+
+// While rows are written as they merge, members are read of this memory.
+TEST(PlanInto, KeysBeforeRoPE) {
+  Call prompt(KVC_DENSE, KVC_RAGGED);
+  prompt.layer.k_raw = {prompt.third, 0, 0, 64};
+  prompt.into.k.data = prompt.third;
+  prompt.into.v.data = prompt.third + 8 * 256;
+  refuses(prompt, KVC_BAD_ARGUMENT,
+          "into.k must not be k_raw's memory, which is read while rows are "
+          "written");
 }
 
 TEST(PlanInto, Alignment) {

@@ -5,6 +5,7 @@
 
 #include "kvc/cache.h"
 #include "runtime/base/Format.h"
+#include "runtime/cache/CacheView.h"
 #include "test/runtime/PlannedLayer.h"
 
 #include <string>
@@ -14,10 +15,9 @@ namespace kvc::test {
 /// A policy of one kernel. What is dense, or packed, the manifest does not say.
 inline std::string manifestOfRows(kvc_cache_kind cache, kvc_cache_kind into) {
   auto field = [](const char *name, kvc_cache_kind kind) -> std::string {
-    const char *word = kind == KVC_PAGED    ? "paged"
-                       : kind == KVC_MERGED ? "merged"
-                                            : "ragged";
-    return kind ? rt::formatted("\"{}\": \"{}\", ", name, word) : "";
+    constexpr const char *words[] = {"dense", "ragged", "paged", "merged",
+                                     "merged_paged"};
+    return kind ? rt::formatted("\"{}\": \"{}\", ", name, words[kind]) : "";
   };
   return R"({"format": 2, "policy": "test", "queries": 0, "window": 4,
     "lse_buffer": null, "scores": null, "params": {}, "buffers": [],
@@ -25,7 +25,8 @@ inline std::string manifestOfRows(kvc_cache_kind cache, kvc_cache_kind into) {
          field("cache", cache) + field("into", into) +
          R"("vector": 4, "kernels": [{"name": "score", "kind": "columns",
     "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": [)" +
-         (cache == KVC_MERGED ? R"("k", "rope", "member_rows")" : R"("k")") +
+         (rt::plansMembers(cache) ? R"("k", "rope", "member_rows")"
+                                  : R"("k")") +
          R"(],
     "skipped_with_lse": false}]}]})";
 }
@@ -39,7 +40,7 @@ public:
     options.cache = kind;
     options.into = into;
     cache = viewOf(kind);
-    if (kind == KVC_MERGED)
+    if (rt::plansMembers(kind))
       addMembers();
     layer.k = layer.v = {};
     layer.lengths = nullptr;
@@ -49,7 +50,8 @@ public:
   kvc_cache_view viewOf(kvc_cache_kind kind) {
     kvc_cache_view view = {};
     view.struct_size = sizeof view;
-    view.kind = kind == KVC_MERGED ? KVC_RAGGED : kind;
+    bool paged = rt::plansPages(kind);
+    view.kind = paged ? KVC_PAGED : kind == KVC_MERGED ? KVC_RAGGED : kind;
     view.dtype = KVC_F32;
     view.batch = 1;
     view.kv_heads = 2;
@@ -61,7 +63,7 @@ public:
     view.lengths = lengths;
     view.slots = 8;
     view.positions = {positions, 8, 4, 1, 0};
-    if (kind == KVC_PAGED) {
+    if (paged) {
       view.table = {table, 4, 0};
       view.table_entries = 4;
       view.page_rows = 2;

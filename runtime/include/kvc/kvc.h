@@ -63,7 +63,8 @@ typedef enum kvc_cache_kind {
   KVC_DENSE = 0,
   KVC_RAGGED = 1,
   KVC_PAGED = 2,
-  KVC_MERGED = 3 /* of a plan: a dense or ragged view with members */
+  KVC_MERGED = 3,      /* of a plan: a dense or ragged view with members */
+  KVC_MERGED_PAGED = 4 /* of a plan: a paged view with members */
 } kvc_cache_kind;
 
 typedef struct kvc_module kvc_module;
@@ -253,7 +254,10 @@ typedef struct kvc_layer_args {
    * the compaction begins nothing has changed; it is one launch, behind which the old
    * counts mean nothing. Rows that lie where they belong are not touched; all others
    * are written over, so no page may be another sequence's, too. Else no slot that is
-   * written may be one that is read.
+   * written may be one that is read. Of policies that merge it is two launches: between
+   * them what kept rows represent is where they lay. Their `into` holds keys before
+   * RoPE, of a prompt in the place of `k`; with the tables member_* as its members it is
+   * the next call's cache, and into.members is null.
    *
    * A row that finds no slot (KVC_DATA_CAPACITY), or a table entry outside the pool
    * (KVC_DATA_CACHE), is dropped and nothing is written for it. */
