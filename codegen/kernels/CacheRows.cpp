@@ -182,6 +182,15 @@ Expr HeadRows::position(Expr row) const {
                [&](Expr place) { return k.load(numbers, {place}).toIndex(); });
 }
 
+Expr HeadRows::positionOnce(Expr row) const {
+  if (!k.shape.hasRows())
+    return row;
+  SmallVector<Expr> of{sequence, head, row};
+  if (!isOfMembers(k.shape))
+    of.push_back(firstSlot()); // behind which it is read
+  return k.once("position", of, [&] { return position(row); });
+}
+
 Expr HeadRows::given(const std::string &name, Expr row, Expr otherwise,
                      llvm::function_ref<Expr(Expr place)> load) const {
   using Values = KernelBuilder::Values;

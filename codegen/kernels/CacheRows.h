@@ -69,6 +69,8 @@ public:
   void tell(Expr first, Expr step, int64_t inFlight = 1) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
+  /// The same, read where `row` becomes known, for all who ask: it exists there already.
+  Expr positionOnce(Expr row) const;
   /// What the caller gives of a row in the memory `name`, as NAME_kind says: 0
   /// `otherwise`; else load(place), 1 by the row's number, 2 where its key lies, with
   /// NAME_batch, NAME_head, NAME_row and, paged, NAME_page.

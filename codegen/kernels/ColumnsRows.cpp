@@ -267,7 +267,9 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
         tile.logitScale(),
         logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
             k.f32(-1));
-  Expr seen = sees(s, row, positionOf(k, s, p.kvHead, p.token));
+  // For all queries and members: the lane's token is one, and there.
+  HeadRows rows(k, s.sequence, p.kvHead, s.length);
+  Expr seen = sees(s, row, rows.positionOnce(p.token));
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
 }
 
