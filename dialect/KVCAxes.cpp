@@ -290,16 +290,22 @@ CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
 
 LogicalResult ReducePartOp::inferAxes(ArrayRef<AxisList> operands,
                                       MutableArrayRef<AxisList> results) {
+  Axis heads = operands[0].front();
+  if (operands[0] == AxisList{heads, Axis::Past} && heads != Axis::OneHead) {
+    results[0] = {heads, Axis::Split};
+    return success();
+  }
   if (operands[0] != AxisList{Axis::KVHeads, Axis::Channel, Axis::Past})
-    return emitOpError("reduces vectors per KV head, got ")
+    return emitOpError("reduces numbers of heads or vectors per KV head, got ")
            << getValue().getType();
   results[0] = {Axis::KVHeads, Axis::Split, Axis::Channel};
   return success();
 }
 
-LogicalResult CombinePartsOp::inferAxes(ArrayRef<AxisList>,
+LogicalResult CombinePartsOp::inferAxes(ArrayRef<AxisList> operands,
                                         MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::KVHeads, Axis::Channel};
+  results[0] = operands[0];
+  results[0].erase(results[0].begin() + 1);
   return success();
 }
 

@@ -42,9 +42,29 @@ LogicalResult ReducePartOp::verifyFused() {
 LogicalResult CombinePartsOp::verifyFused() {
   if (!folds(getKind()))
     return emitOpError() << stringifyReduceKind(getKind()) << " has no parts";
-  if (!isInput(getParts(), {Axis::KVHeads, Axis::Split, Axis::Channel}))
-    return emitOpError("must read what a parts kernel has made");
+  AxisList axes = axesOf(getParts().getType());
+  bool vectors = axes.size() == 3;
+  if (!isInput(getParts(), axes) || axes[1] != Axis::Split ||
+      (vectors && (axes[0] != Axis::KVHeads || axes[2] != Axis::Channel)))
+    return emitOpError("must read what kvc.reduce_part has made");
   return success();
+}
+
+/// Numbers of heads, span by span: a block that had them all would work alone. What is
+/// one for all heads is known by position, and stays whole.
+void ReduceOp::prepare(OpBuilder &builder) {
+  AxisList axes = axesOf(getValue().getType());
+  if (getAxis() != ReduceAxis::Tokens || !folds(getKind()) ||
+      axes.size() != 2 || axes.front() == Axis::OneHead)
+    return;
+  auto bare = RankedTensorType::get({1}, builder.getF32Type());
+  Type type = withAxes(bare, {axes.front(), Axis::Split}, 0);
+  Value parts =
+      ReducePartOp::create(builder, getLoc(), type, getKind(), getValue());
+  replaceAllUsesWith(
+      CombinePartsOp::create(builder, getLoc(), getType(), getKind(), parts)
+          .getResult());
+  erase();
 }
 
 /// What rows carry is a KV head's, and made by other kernels or at once.

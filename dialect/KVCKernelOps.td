@@ -158,17 +158,19 @@ def KVC_CombineStatisticsOp : KVC_FusedOp<"combine_statistics", [Pure],
 }
 
 def KVC_ReducePartOp : KVC_FusedOp<"reduce_part", [Pure], ["verifyFused"]> {
-  let summary = "reduce vectors over each split of the tokens";
+  let summary = "reduce over the tokens of each split";
   let description = [{
     The part of `kvc.reduce tokens` that one block can do; `kvc.combine_parts`
     has the rest. A mean is a sum until then; what does not fold has no parts.
-    `kvc-form-kernels` makes both where nothing of the same kernel is reduced.
+    Numbers of heads are reduced span by span in a `spans` kernel. Vectors have
+    a `parts` kernel, which `kvc-form-kernels` makes where nothing of the same
+    kernel is reduced.
 
     Example: `%p = kvc.reduce_part mean %v : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>`
   }];
   let arguments = (ins KVC_ReduceKindAttr:$kind,
-                       TensorRankOf<[F32], [3]>:$value);
-  let results = (outs TensorRankOf<[F32], [3]>:$result);
+                       TensorRankOf<[F32], [2, 3]>:$value);
+  let results = (outs TensorRankOf<[F32], [2, 3]>:$result);
   let assemblyFormat = [{
     $kind $value attr-dict `:` type($value) `->` type($result)
   }];
@@ -182,8 +184,8 @@ def KVC_CombinePartsOp : KVC_FusedOp<"combine_parts", [Pure], ["verifyFused"]> {
     Example: `%m = kvc.combine_parts mean %p : tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>> -> tensor<?x?xf32, #kvc.axes<kv_heads, channel>>`
   }];
   let arguments = (ins KVC_ReduceKindAttr:$kind,
-                       TensorRankOf<[F32], [3]>:$parts);
-  let results = (outs TensorRankOf<[F32], [2]>:$result);
+                       TensorRankOf<[F32], [2, 3]>:$parts);
+  let results = (outs TensorRankOf<[F32], [1, 2]>:$result);
   let assemblyFormat = [{
     $kind $parts attr-dict `:` type($parts) `->` type($result)
   }];

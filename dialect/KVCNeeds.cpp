@@ -225,10 +225,20 @@ Needs CombineStatisticsOp::getNeeds() {
   return {.kernel = KernelKind::Combine};
 }
 
-Needs ReducePartOp::getNeeds() { return {.kernel = KernelKind::Parts}; }
+static bool isOfVectors(Value parts) {
+  return axesOf(parts.getType()).back() == Axis::Channel;
+}
+
+Needs ReducePartOp::getNeeds() {
+  if (isOfVectors(getResult()))
+    return {.kernel = KernelKind::Parts};
+  return {.kernel = KernelKind::Spans, .writesResults = true};
+}
 
 Needs CombinePartsOp::getNeeds() {
-  return {.kernel = KernelKind::Rows, .writesResults = true};
+  if (isOfVectors(getParts()))
+    return {.kernel = KernelKind::Rows, .writesResults = true};
+  return {.kernel = KernelKind::Spans, .otherBlocks = true};
 }
 
 Needs GramOp::getNeeds() {

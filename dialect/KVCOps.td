@@ -395,7 +395,7 @@ def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
 // From scores to scores
 //===----------------------------------------------------------------------===//
 
-def KVC_ReduceOp : KVC_TensorOp<"reduce"> {
+def KVC_ReduceOp : KVC_TensorOp<"reduce", [], ["prepare"]> {
   let summary = "reduce over queries, heads, tokens, channels or members";
   let description = [{
     | axis | from | to |

@@ -43,8 +43,11 @@ struct RowBlock {
   Expr count() const { return (end - begin).toFloat(); }
   /// `value(token)` over the tokens, reduced in a fixed tree.
   Expr overTokens(ReduceKind kind, llvm::function_ref<Expr(Expr)> value);
-  /// The buffer of a value that the kernel yields.
-  Buffer outputOf(mlir::Value value);
+  /// The argument, and the buffer, of a value that the kernel yields.
+  std::string nameOf(mlir::Value value);
+  Buffer outputOf(mlir::Value value) {
+    return scratchBuffer(k, nameOf(value), value.getType());
+  }
   /// Where a stored value lies. It belongs to the block, also with one head.
   Buffer storeBuffer(StoreOp store) const;
   Expr loadStored(StoreOp store, const Point &point) const;

@@ -120,9 +120,8 @@ private:
 
   bool makesChannels() {
     return llvm::any_of(kernel.getBody().getOps(), [](Operation &op) {
-      return isa<CombinePartsOp>(op) ||
-             (isa<ReduceOp>(op) &&
-              axesOf(op.getResult(0).getType()).back() == Axis::Channel);
+      return isa<ReduceOp, CombinePartsOp>(op) &&
+             axesOf(op.getResult(0).getType()).back() == Axis::Channel;
     });
   }
 
@@ -172,21 +171,31 @@ private:
       return note(select, -1, isSelectedHead(*row, select));
     if (auto count = dyn_cast<CountMassOp>(op))
       return note(count, -1, countMass(*row, count));
+    if (auto part = dyn_cast<ReducePartOp>(op))
+      return reduceSpan(*row, part);
     if (auto combine = dyn_cast<CombinePartsOp>(op)) {
       auto parts = cast<BlockArgument>(combine.getParts());
-      return combineParts(*row, combine, site.inputs[parts.getArgNumber()],
-                          channelRuns);
+      const std::string &input = site.inputs[parts.getArgNumber()];
+      if (axesOf(combine.getType()).back() == Axis::Channel)
+        return combineParts(*row, combine, input, channelRuns);
+      return noteMembers(combine, [&](int member) {
+        return combineSpans(*row, combine, input, member);
+      });
     }
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && axesOf(reduce.getType()).back() == Axis::Channel)
       return channelStatistic(*row, reduce, channelRuns);
     if (reduce && reduce.getAxis() == ReduceAxis::Tokens)
-      for (int64_t j = 0; j < row->members(reduce.getValue()); ++j) {
-        bool perQuery =
-            headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
-        int member = perQuery ? int(j) : -1;
-        note(reduce, member, tokenStatistic(*row, reduce, member));
-      }
+      noteMembers(reduce, [&](int member) {
+        return tokenStatistic(*row, reduce, member);
+      });
+  }
+
+  void noteMembers(Operation *op, llvm::function_ref<Expr(int member)> value) {
+    Value result = op->getResult(0);
+    bool perQuery = headsOf(result.getType()) == Axis::QueryHeads;
+    for (int64_t j = 0; j < row->members(result); ++j)
+      note(op, perQuery ? int(j) : -1, value(perQuery ? int(j) : -1));
   }
 
   void note(Operation *op, int member, Expr value) {

@@ -180,11 +180,48 @@ kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unkn
   kvc.done
 }
 
+!spans = tensor<?x?xf32, #kvc.axes<kv_heads, split>>
+!heads = tensor<?xf32, #kvc.axes<kv_heads>>
+
+// And span by span: numbers of heads.
+// CHECK-LABEL: kvc.policy @spans
+kvc.policy @spans {
+  %norm = kvc.kernel columns "columns0"() : () -> !score {
+    %n = kvc.norm l2 key : !score
+    kvc.yield %n : !score
+  }
+  // CHECK: kvc.kernel spans "spans0"(%
+  %0 = kvc.kernel spans "spans0"(%norm) : (!score) -> !spans {
+  ^bb0(%s: !score):
+    // CHECK: kvc.reduce_part max %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, split>>
+    %p = kvc.reduce_part max %s : !score -> !spans
+    kvc.yield %p : !spans
+  }
+  %1 = kvc.kernel spans "spans1"(%0) : (!spans) -> !heads {
+  ^bb0(%p: !spans):
+    // CHECK: kvc.combine_parts max %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, split>> -> tensor<?xf32, #kvc.axes<kv_heads>>
+    %m = kvc.combine_parts max %p : !spans -> !heads
+    kvc.yield %m : !heads
+  }
+  %2:2 = kvc.kernel spans "spans2"() : () -> (!list, !count) {
+    %true = arith.constant true
+    %all = kvc.broadcast %true : i1 to !mask
+    %i, %n = kvc.list_kept %all : !mask -> !list, !count
+    kvc.yield %i, %n : !list, !count
+  }
+  kvc.kernel compact "compact"(%2#0, %2#1) : (!list, !count) -> () {
+  ^bb0(%i: !list, %n: !count):
+    kvc.compact %i, %n : !list, !count
+    kvc.yield
+  }
+  kvc.done
+}
+
 !vectors  = tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
 !parts    = tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
 !channels = tensor<?x?xf32, #kvc.axes<kv_heads, channel>>
 
-// A reduction over tokens, split by split.
+// A reduction of vectors over tokens, split by split.
 // CHECK-LABEL: kvc.policy @parts
 kvc.policy @parts {
   // CHECK: kvc.kernel parts "parts0"() :

@@ -239,7 +239,7 @@ kvc.policy @parts_of_one_head {
   %0 = kvc.kernel parts "a"() : () -> !p {
     %v = kvc.vectors key : !v
     %w = kvc.reduce mean heads %v : !v -> !w
-    // expected-error @+1 {{reduces vectors per KV head, got 'tensor<1x?x?xf32, #kvc.axes<one_head, channel, past>>'}}
+    // expected-error @+1 {{reduces numbers of heads or vectors per KV head, got 'tensor<1x?x?xf32, #kvc.axes<one_head, channel, past>>'}}
     %p = kvc.reduce_part mean %w : !w -> !p
     kvc.yield %p : !p
   }
@@ -255,9 +255,42 @@ kvc.policy @parts_of_the_kernel {
   %0 = kvc.kernel rows "a"() : () -> !d {
     %v = kvc.vectors key : !v
     %p = kvc.reduce_part mean %v : !v -> !p
-    // expected-error @+1 {{must read what a parts kernel has made}}
+    // expected-error @+1 {{must read what kvc.reduce_part has made}}
     %d = kvc.combine_parts mean %p : !p -> !d
     kvc.yield %d : !d
+  }
+  kvc.done
+}
+
+// -----
+
+// Spans are other blocks' work: what they have made is read by a later kernel.
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!p = tensor<?x?xf32, #kvc.axes<kv_heads, split>>
+!h = tensor<?xf32, #kvc.axes<kv_heads>>
+kvc.policy @spans_of_the_kernel {
+  %0:2 = kvc.kernel spans "a"() : () -> (!p, !h) {
+    %n = kvc.norm l2 key : !s
+    %p = kvc.reduce_part sum %n : !s -> !p
+    // expected-error @+1 {{must read what kvc.reduce_part has made}}
+    %t = kvc.combine_parts sum %p : !p -> !h
+    kvc.yield %p, %t : !p, !h
+  }
+  kvc.done
+}
+
+// -----
+
+// What is one for all heads has no spans of its own.
+!s = tensor<1x?xf32, #kvc.axes<one_head, past>>
+!p = tensor<1x?xf32, #kvc.axes<one_head, split>>
+kvc.policy @spans_of_one_head {
+  %0 = kvc.kernel spans "a"() : () -> !p {
+    %n = kvc.position : tensor<1x?xi32, #kvc.axes<one_head, past>>
+    %f = arith.sitofp %n : tensor<1x?xi32, #kvc.axes<one_head, past>> to !s
+    // expected-error @+1 {{reduces numbers of heads or vectors per KV head, got 'tensor<1x?xf32, #kvc.axes<one_head, past>>'}}
+    %p = kvc.reduce_part sum %f : !s -> !p
+    kvc.yield %p : !p
   }
   kvc.done
 }
