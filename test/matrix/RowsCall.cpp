@@ -172,18 +172,6 @@ private:
   std::vector<int32_t> rows, positions, counts;
   std::vector<float> norms;
 };
-
-/// Cosine and sine of each angle, [positions][d / 2][2].
-std::vector<float> anglesOf(uint32_t positions, uint32_t dim) {
-  std::vector<float> angles;
-  for (uint32_t p = 0; p < positions; ++p)
-    for (uint32_t i = 0; i < dim / 2; ++i) {
-      double angle = p * std::pow(10000.0, -2.0 * i / dim);
-      angles.push_back(float(std::cos(angle)));
-      angles.push_back(float(std::sin(angle)));
-    }
-  return angles;
-}
 } // namespace
 
 RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
@@ -288,7 +276,7 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
     args.row_states_out = statesOut.data();
   std::vector<float> angles;
   if (merged) {
-    angles = anglesOf(most, d);
+    angles = ropeOf(most, d);
     args.rope = angles.data();
     args.rope_positions = most;
   }

@@ -88,18 +88,6 @@ struct Seen {
   std::vector<double> k, v;
 };
 
-/// Cosine and sine of the first positions.
-inline std::vector<float> ropeOf(uint32_t positions, uint32_t dim) {
-  std::vector<float> table;
-  for (uint32_t p = 0; p < positions; ++p)
-    for (uint32_t i = 0; i < dim / 2; ++i) {
-      double angle = p * std::pow(1e4, -2.0 * i / dim);
-      table.push_back(float(std::cos(angle)));
-      table.push_back(float(std::sin(angle)));
-    }
-  return table;
-}
-
 /// A table of members of random rows and positions, and what they stand for.
 struct Members {
   Members(Random &random, const Cache &cache, uint32_t capacity)

@@ -5,6 +5,7 @@
 #include "runtime/base/DType.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -17,6 +18,17 @@ bool Cache::even() const {
       if (head(s, g).k.size() != head(s, 0).k.size())
         return false;
   return true;
+}
+
+std::vector<float> kvc::test::ropeOf(uint32_t positions, uint32_t dim) {
+  std::vector<float> table;
+  for (uint32_t p = 0; p < positions; ++p)
+    for (uint32_t i = 0; i < dim / 2; ++i) {
+      double angle = p * std::pow(1e4, -2.0 * i / dim);
+      table.push_back(float(std::cos(angle)));
+      table.push_back(float(std::sin(angle)));
+    }
+  return table;
 }
 
 std::vector<float> kvc::test::randomRow(Random &random, uint32_t dim,

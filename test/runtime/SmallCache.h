@@ -46,6 +46,8 @@ struct Cache {
 };
 
 using Random = std::mt19937;
+/// Cosine and sine of the first positions, [positions][dim / 2][2].
+std::vector<float> ropeOf(uint32_t positions, uint32_t dim);
 std::vector<float> randomRow(Random &random, uint32_t dim, kvc_dtype dtype);
 /// Heads of their own numbers of rows, up to `most`, some of them none; tokens may have
 /// no row in any head.
