@@ -71,8 +71,6 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
 
   Expr sequence = k.block(gpu::Dimension::z), head = k.block(gpu::Dimension::y);
   Expr capacity = k.arg("index_capacity"), thread = k.thread();
-  Buffer indices =
-      k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
   Ragged kept(k, sequence, head);
   Expr first = k.block(gpu::Dimension::x) * rows;
   k.when((first == 0) & (thread == 0), [&] { kept.storeOffset(); });
@@ -81,7 +79,7 @@ void kvc::buildCompact(KernelOp kernel, const KernelSite &site) {
   k.loop(thread, rows * pieces, compactThreads, [&](Expr piece) {
     Expr row = first + piece / pieces, dim = (piece % pieces) * width;
     k.when(kept.has(row), [&] {
-      Expr token = k.load(indices, {sequence, head, row}).toIndex();
+      Expr token = keptAs(k, sequence, head, row);
       if (site.shape.hasRows())
         k.when(dim == 0, [&] {
           kept.storePosition(

@@ -87,6 +87,13 @@ bool kvc::placesMerged(KernelOp kernel, const Shape &shape) {
   return merges(kernel) && shape.into != Into::Packed;
 }
 
+Expr kvc::keptAs(KernelBuilder &k, Expr sequence, Expr head, Expr row) {
+  Expr capacity = k.arg("index_capacity");
+  Buffer indices =
+      k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
+  return k.load(indices, {sequence, head, row}).toIndex();
+}
+
 void kvc::addArg(std::vector<std::string> &args, StringRef name) {
   if (!llvm::is_contained(args, name))
     args.push_back(name.str());

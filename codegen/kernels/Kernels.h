@@ -67,6 +67,9 @@ llvm::SmallVector<ClearedBuffer> clearedBuffers(KernelOp kernel);
 /// Does so for a sequence: the first block along x of each head, or of all.
 void clearBuffers(KernelBuilder &k, KernelOp kernel, Expr sequence);
 
+/// The row of the cache that a head keeps as row `row`: argument "indices".
+Expr keptAs(KernelBuilder &k, Expr sequence, Expr head, Expr row);
+
 /// Appends an argument unless it is there.
 void addArg(std::vector<std::string> &args, llvm::StringRef name);
 

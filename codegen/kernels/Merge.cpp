@@ -105,7 +105,8 @@ private:
     k.when(rows.has(row), [&] {
       if (ofMerged()) // a kept row keeps its position, whatever joins it
         k.when(k.lane() == 0, [&] {
-          rows.storePosition(row, positionOf(k, s, head, keptAs(row)));
+          Expr own = keptAs(k, s.sequence, head, row);
+          rows.storePosition(row, positionOf(k, s, head, own));
         });
       merge(row, /*stays=*/Expr(), [&](int side, Expr dim, Expr mean) {
         rows.store(side, row, dim, mean);
@@ -122,14 +123,15 @@ private:
 
   /// Into a view. What a warp reads of its row's own token it may write over.
   void place(Expr row) {
-    IntoRows into(k, s.sequence, head, [this](Expr h) {
-      return HeadRows(k, s.sequence, h, s.length).count();
-    });
-    HeadRows cache(k, s.sequence, head, s.length);
+    auto rowsOf = [this](Expr h) {
+      return HeadRows(k, s.sequence, h, s.length);
+    };
+    IntoRows into(k, s.sequence, head,
+                  [=](Expr h) { return rowsOf(h).count(); });
     k.when(row < into.count(), [&] {
-      Expr token = keptAs(row);
+      Expr token = keptAs(k, s.sequence, head, row);
       IntoRows::Place to = into.placeOf(row);
-      Expr first = cache.firstSlot();
+      Expr first = rowsOf(head).firstSlot();
       auto where = [&](Expr inPlace) {
         return IntoRows::Place{inPlace.select(token, to.row),
                                inPlace.select(first + token, to.slot)};
@@ -212,14 +214,6 @@ private:
     HeadRows(k, s.sequence, head, s.length)
         .tell(k.block(gpu::Dimension::x) * threads + k.thread(),
               blocks * threads);
-  }
-
-  /// The row of the cache that is kept as row `row`.
-  Expr keptAs(Expr row) {
-    Expr capacity = k.arg("index_capacity");
-    Buffer indices =
-        k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
-    return k.load(indices, {s.sequence, head, row}).toIndex();
   }
 
   /// Runs of 32 dimensions of a row.

@@ -101,13 +101,6 @@ private:
   IntoRows into;
 
   HeadRows rowsOf(Expr h) { return {k, sequence, h, length}; }
-  /// The row of the cache that is kept as row `row`.
-  Expr tokenOf(Expr row) {
-    Expr capacity = k.arg("index_capacity");
-    Buffer indices =
-        k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
-    return k.load(indices, {sequence, head, row}).toIndex();
-  }
 
   /// Runs over the kept rows in tiles of `rows` * `count`, the thread over row `mine` of
   /// each `rows`: load(row, token) of a whole tile comes before store(row, token,
@@ -126,7 +119,7 @@ private:
         at.push_back(row);
         // Of rows behind the last one, it is that one that is read.
         Expr there = row.min(into.count() - 1);
-        tokens.push_back(tokenOf(there));
+        tokens.push_back(keptAs(k, sequence, head, there));
         loaded.push_back(load(there, tokens.back()));
       }
       k.barrier();
