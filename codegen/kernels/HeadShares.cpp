@@ -9,9 +9,6 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
-/// Of a quotient: counts are i32.
-static constexpr int64_t countBits = 31;
-
 HeadShares::HeadShares(KernelBuilder &k, ThreadBlock &block)
     : k(k), block(block) {
   bases = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
@@ -65,18 +62,16 @@ void HeadDivision::divide(const HeadShares &shares,
                           llvm::function_ref<void(Expr, Expr)> store) {
   Expr heads = k.arg("kv_heads"), thread = k.thread();
   Expr step = k.index(block.threads);
-  Type i64 = k.b.getI64Type(), i128 = k.b.getIntegerType(128);
   auto wide = [&](Expr index) {
-    return k.expr(arith::IndexCastOp::create(k.b, i128, index));
+    return k.expr(
+        arith::IndexCastOp::create(k.b, k.b.getIntegerType(128), index));
   };
-  Expr nothing = k.zero(i128);
-  // A head's share is dividend / divisor.
-  auto dividend = [&](const Open &open, Expr head) {
-    return (open.sum == 0)
-        .select(wide(open.left), wide(value(head)) * wide(open.left));
+  // A head gets part * left / by.
+  auto partOf = [&](const Open &open, Expr head) {
+    return (open.sum == 0).select(k.index(1), value(head));
   };
-  auto divisor = [&](const Open &open) {
-    return wide((open.sum == 0).select(open.number, open.sum).max(k.index(1)));
+  auto byOf = [&](const Open &open) {
+    return (open.sum == 0).select(open.number, open.sum).max(k.index(1));
   };
 
   k.loop(thread, heads, step,
@@ -91,9 +86,10 @@ void HeadDivision::divide(const HeadShares &shares,
           k.barrier(); // all have read who is cut
           Expr some =
               k.fold(thread, heads, step, k.i32(0), [&](Expr head, Expr acc) {
-                Expr over = dividend(now, head).above(wide(shares.past(head)) *
-                                                      divisor(now)) &
-                            (k.load(cut, {head}) == k.i32(0));
+                Expr dividend = wide(partOf(now, head)) * wide(now.left);
+                Expr most = wide(shares.past(head)) * wide(byOf(now));
+                Expr over =
+                    dividend.above(most) & (k.load(cut, {head}) == k.i32(0));
                 k.when(over, [&] { k.store(k.i32(1), cut, {head}); });
                 return acc | over.toI32();
               });
@@ -102,28 +98,21 @@ void HeadDivision::divide(const HeadShares &shares,
         });
   });
   Open now = open(shares, value);
+  // In two digits: a part is below 2^31 * 10^4, the denominator of a fraction, and so is
+  // the sum of parts; what is left is below 2^31. No number has more than 62 bits.
+  constexpr int64_t digit = int64_t(1) << 16;
   k.loop(thread, heads, step, [&](Expr head) {
-    // Quotient and remainder, bit by bit: no target divides 128 bits.
-    Values parts =
-        k.loop(0, countBits, 1, {nothing, dividend(now, head)},
-               [&](Expr i, ArrayRef<Expr> carried) {
-                 Expr bit = wide(k.index(countBits - 1) - i);
-                 Expr part = divisor(now) << bit;
-                 Expr fits = part.above(carried[1]) == k.boolean(false);
-                 return Values{fits.select(carried[0] + ((nothing + 1) << bit),
-                                           carried[0]),
-                               fits.select(carried[1] - part, carried[1])};
-               });
-    auto narrow = [&](Type type, Expr x) {
-      return k.expr(arith::TruncIOp::create(k.b, type, x));
-    };
+    Expr part = partOf(now, head), by = byOf(now);
+    Expr high = part * (now.left / digit), first = high / by;
+    Expr low = (high - first * by) * digit + part * (now.left % digit);
+    Expr second = low / by;
     Expr isCut = k.load(cut, {head}) > 0;
-    k.store(isCut.select(shares.past(head).toI32(),
-                         narrow(k.b.getI32Type(), parts[0])),
+    k.store(isCut.select(shares.past(head), first * digit + second).toI32(),
             floors, {head});
     // Behind every other: a head that is cut gets no more.
-    k.store(isCut.select(k.zero(i64) - 1, narrow(i64, parts[1])), remainders,
-            {head});
+    Expr rest = isCut.select(k.index(-1), low - second * by);
+    k.store(k.expr(arith::IndexCastOp::create(k.b, k.b.getI64Type(), rest)),
+            remainders, {head});
   });
   k.barrier(); // floors and remainders are known
   k.loop(thread, heads, step, [&](Expr head) {

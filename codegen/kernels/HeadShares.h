@@ -38,7 +38,7 @@ private:
 /// Shares out a total: `value(head)`, index, is in proportion to what a head gets,
 /// but for what is above `shares.past`: that goes to the others in proportion to
 /// theirs, equally where these are 0. Rounded once by largest remainder, ties to the
-/// smaller head. Exact: products have 128 bits. Made at the top of a kernel: takes 16
+/// smaller head. Exact: compared with 128 bits, divided with 64 in two steps. Made at the top of a kernel: takes 16
 /// KiB of shared memory.
 class HeadDivision {
 public:
