@@ -98,7 +98,7 @@ private:
 
   /// Behind the head's other rows, in memory of their own.
   void pack(Expr row) {
-    Ragged rows(k, s.sequence, head);
+    Ragged rows(k, s.sequence, head, Ragged::countOf(k, s.sequence, head));
     k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
     if (ofMerged())
       tellRows();

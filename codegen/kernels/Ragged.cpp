@@ -14,34 +14,31 @@ void Ragged::addArgs(std::vector<std::string> &args) {
     addArg(args, arg);
 }
 
-Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head)
-    : k(k), sequence(sequence), head(head) {
+Expr Ragged::countOf(KernelBuilder &k, Expr sequence, Expr head) {
+  // Even where the status word says that the policy asked for more.
+  Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
+  return k.load(counts, {sequence, head})
+      .toIndex()
+      .min(k.arg("index_capacity"));
+}
+
+Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count)
+    : k(k), sequence(sequence), head(head), count(count) {
   Expr rowSize = k.index(k.shape.headDim);
   for (int side : {0, 1})
     out[side] = k.buffer(side == 0 ? "k_out" : "v_out",
                          {k.arg("out_rows") * rowSize, rowSize});
-  // Counts are at most index_capacity even where the status word says that the
-  // policy asked for more.
-  Buffer counts = k.buffer("counts", {k.arg("kv_heads")});
-  auto kept = [&](Expr h) {
-    return k.load(counts, {sequence, h}).toIndex().min(k.arg("index_capacity"));
-  };
   offset = k.fold(0, head, 1, k.index(0), [&](Expr h, Expr acc) {
-    return acc + kept(h) + k.arg("slack");
+    return acc + countOf(k, sequence, h) + k.arg("slack");
   });
-  count = kept(head);
-}
-
-Expr Ragged::has(Expr row) const {
-  return (row < count) & (offset + row < k.arg("out_rows"));
+  fitting = count.min(k.arg("out_rows") - offset).max(k.index(0));
 }
 
 void Ragged::storeOffset() {
   k.store(offset.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
           {sequence, head});
-  k.when(offset + count > k.arg("out_rows"), [&] {
-    k.setStatus(KVC_DATA_CAPACITY);
-  });
+  k.when(offset + count > k.arg("out_rows"),
+         [&] { k.setStatus(KVC_DATA_CAPACITY); });
 }
 
 void Ragged::storePosition(Expr row, Expr position) {

@@ -14,10 +14,16 @@ class Ragged {
 public:
   static void addArgs(std::vector<std::string> &args);
 
-  Ragged(KernelBuilder &k, Expr sequence, Expr head);
+  /// Rows that a head keeps, at most index_capacity.
+  static Expr countOf(KernelBuilder &k, Expr sequence, Expr head);
 
+  /// `count`: countOf() of this head.
+  Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count);
+
+  /// How many rows are kept and fit.
+  Expr rows() const { return fitting; }
   /// True for rows that are kept and fit.
-  Expr has(Expr row) const;
+  Expr has(Expr row) const { return row < fitting; }
   /// Where among the rows of the sequence a head's row is written.
   Expr place(Expr row) const { return offset + row; }
   /// By one thread of a head: writes its first row to `offsets`.
@@ -29,7 +35,7 @@ public:
 
 private:
   KernelBuilder &k;
-  Expr sequence, head, offset, count;
+  Expr sequence, head, offset, count, fitting;
   Buffer out[2];
 };
 
