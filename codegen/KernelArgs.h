@@ -19,8 +19,16 @@ enum class ArgKind {
   Floats,
   /// Pointer to i32.
   Integers,
+  /// The same, none negative.
+  Naturals,
+  /// The same, each 0 to KVC_MAX_COUNT (kvc/artifact.h).
+  Counts,
   /// 64-bit integer.
   Index,
+  /// The same, of 32 bits: how far rows or pages are apart, in elements.
+  Stride,
+  /// The same, 0 to KVC_MAX_COUNT.
+  Count,
   /// f32.
   Float,
 };
@@ -32,6 +40,12 @@ struct ArgSpec {
   llvm::StringRef name;
   ArgKind kind;
   ArgAccess access;
+
+  /// True for integers, which are passed as 64 bits.
+  bool isNumber() const {
+    return kind == ArgKind::Index || kind == ArgKind::Stride ||
+           kind == ArgKind::Count;
+  }
 };
 
 /// Looks a name up; null if no argument has it. Names "scratch.N" are buffers

@@ -58,8 +58,29 @@ def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
+def NarrowIndices : Pass<"kvc-narrow-indices", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "compute with 32 bits what is known to fit";
+  let description = [{
+    Of index arithmetic, comparisons and loops, all whose numbers are in 32 bits: as
+    far as that follows from constants, coordinates of threads and blocks, and
+    arguments that count something (`Count` in `kvc/arguments.def`). Addresses have
+    64 bits; a number of 32 bits times a stride between rows or pages (`Stride`) is
+    shown to `convert-simt-to-nvvm`, which alone is done in kernels with matrix
+    products. For PTX: the analyses of the host's lanes know indices of 64 bits.
+
+    Example: test/codegen/kvc-narrow-indices.mlir
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def SIMTToNVVM : Pass<"convert-simt-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
   let summary = "lower simt ops to NVVM intrinsics";
+  let description = [{
+    And a product of two indices that were made of 32 bits, added to a third, to the
+    instruction for it.
+
+    Example: test/codegen/convert-simt-to-nvvm.mlir
+  }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::NVVM::NVVMDialect",
                            "::mlir::arith::ArithDialect",

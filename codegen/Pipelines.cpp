@@ -39,6 +39,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
   target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
+  target.addPass(createNarrowIndices());
   // Before convert-gpu-to-nvvm, which would send math ops to libdevice.
   target.addPass(createSIMTToNVVM());
   manager.addPass(createSCFToControlFlowPass());

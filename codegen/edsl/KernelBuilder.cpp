@@ -31,7 +31,7 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
     Type element;
     if (!known)
       element = scratchTypes.lookup(arg);
-    else if (known->kind == ArgKind::Index)
+    else if (known->isNumber())
       types.push_back(b.getI64Type());
     else if (known->kind == ArgKind::Float)
       types.push_back(b.getF32Type());

@@ -6,6 +6,8 @@
 #include "llvm/Analysis/LoopAnalysisManager.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -44,6 +46,21 @@ static bool passesOnBF16(const Module &module) {
             (isa<PHINode>(op) || op.isUsedOutsideOfBlock(&block)))
           return true;
   return false;
+}
+
+/// Says of assembly without side effects that it returns and looks at no memory, which
+/// MLIR has no words for: else nothing could be taken out of a loop in front of it.
+static void markPure(Module &module) {
+  for (Function &function : module)
+    for (Instruction &op : instructions(function))
+      if (auto *call = dyn_cast<CallInst>(&op);
+          call && call->isInlineAsm() &&
+          !cast<InlineAsm>(call->getCalledOperand())->hasSideEffects()) {
+        call->setDoesNotThrow();
+        call->setDoesNotAccessMemory();
+        call->addFnAttr(Attribute::WillReturn);
+        call->addFnAttr(Attribute::Speculatable);
+      }
 }
 
 namespace {
@@ -100,6 +117,7 @@ void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
+  markPure(module);
   ModulePassManager passes;
   cantFail(
       builder.parsePassPipeline(passes, ptx && !quick ? ptxPasses : fewPasses));

@@ -117,8 +117,8 @@ Expr HeadRows::count() const {
   return k.once("rows", {sequence, head, first}, [&] {
     Expr room = k.arg("slots") - first;
     return numberOf(k, "rows", sequence, head)
-        .max(k.index(0))
-        .min(k.arg("max_tokens").min(room));
+        .min(k.arg("max_tokens").min(room))
+        .max(k.index(0));
   });
 }
 
@@ -182,6 +182,19 @@ Expr HeadRows::position(Expr row) const {
                [&](Expr place) { return k.load(numbers, {place}).toIndex(); });
 }
 
+Expr HeadRows::positionInside(Expr row) const {
+  if (!k.shape.hasRows())
+    return row;
+  Expr zero = k.index(0), last = length - 1;
+  if (isOfMembers(k.shape))
+    return MemberTable(k, sequence, head).position(row).max(zero).min(last);
+  Buffer numbers = k.buffer("positions", {});
+  return given("positions", row, row, [&](Expr place) {
+    Expr number = k.load(numbers, {place});
+    return number.max(k.i32(0)).min(last.toI32()).toIndex();
+  });
+}
+
 Expr HeadRows::positionOnce(Expr row) const {
   if (!k.shape.hasRows())
     return row;
@@ -231,7 +244,7 @@ Expr HeadRows::searchedFor(Expr wanted, Expr first, Expr end) const {
   for (int64_t distance : {1, 2, 4, 8, 16})
     bits = bits | (bits >> distance);
   Expr steps = k.popcount(bits).toIndex();
-  return k.loop(
+  Expr found = k.loop(
       0, steps, 1, {first, candidates}, [&](Expr, ArrayRef<Expr> carried) {
         Expr from = carried[0], left = carried[1], half = left / 2;
         Expr below = k.choose(
@@ -243,4 +256,5 @@ Expr HeadRows::searchedFor(Expr wanted, Expr first, Expr end) const {
         return KernelBuilder::Values{below.select(from + half + 1, from),
                                      below.select(left - half - 1, half)};
       })[0];
+  return found.max(first).min(end); // as it is; what is made of it has a range
 }

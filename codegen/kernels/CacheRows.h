@@ -69,7 +69,10 @@ public:
   void tell(Expr first, Expr step, int64_t inFlight = 1) const;
   /// The true position of a row that exists, index.
   Expr position(Expr row) const;
-  /// The same, read where `row` becomes known, for all who ask: it exists there already.
+  /// The same, of a head that has all its rows below T; else one of [0, T) where the
+  /// caller gives positions, whatever they are, and below max_tokens where not.
+  Expr positionInside(Expr row) const;
+  /// The same as position(row), read where `row` becomes known, for all who ask: it exists there already.
   Expr positionOnce(Expr row) const;
   /// What the caller gives of a row in the memory `name`, as NAME_kind says: 0
   /// `otherwise`; else load(place), 1 by the row's number, 2 where its key lies, with

@@ -149,9 +149,8 @@ Expr kvc::positionOf(KernelBuilder &k, const SequenceScalars &s,
                      const Point &point) {
   if (!k.shape.hasRows() || !point.kvHead.valid())
     return point.token;
-  return positionOf(k, s, point.kvHead, point.token)
-      .max(k.index(0))
-      .min(s.length - 1);
+  return HeadRows(k, s.sequence, point.kvHead, s.length)
+      .positionInside(point.token);
 }
 
 void kvc::countKept(KernelBuilder &k, const SequenceScalars &s, Expr head,
@@ -174,8 +173,10 @@ Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
   if (!byHeads)
     return s.rows <= s.budget;
   Expr heads = k.arg("kv_heads");
-  Expr rows = k.fold(0, heads, 1, k.index(0), [&](Expr head, Expr sum) {
-    return sum + HeadRows(k, s.sequence, head, s.length).count();
+  Expr rows = k.once("rows of all heads", {s.sequence, s.length}, [&] {
+    return k.fold(0, heads, 1, k.index(0), [&](Expr head, Expr sum) {
+      return sum + HeadRows(k, s.sequence, head, s.length).count();
+    });
   });
   return rows <= s.budget * heads;
 }
@@ -200,7 +201,7 @@ static void openRows(KernelBuilder &k, SequenceScalars &s, Expr head,
     Expr first = k.choose(
         hasAll, [&] { return Values{from}; },
         [&] { return Values{rows.firstAt(wanted, from, s.rows)}; })[0];
-    s.window = (s.rows - first).min(s.budget);
+    s.window = (s.rows - first).max(k.index(0)).min(s.budget);
   }
   s.unused = most - s.window;
   s.past = s.rows - s.window;

@@ -39,8 +39,9 @@ struct RowBlock {
   using Values = KernelBuilder::Values;
   void forTokens(llvm::function_ref<Values(Expr)> make,
                  llvm::function_ref<void(Expr, llvm::ArrayRef<Expr>)> use);
-  /// How many tokens it walks, f32.
-  Expr count() const { return (end - begin).toFloat(); }
+  /// How many tokens it walks; as f32.
+  Expr tokens() const { return (end - begin).max(k.index(0)); }
+  Expr count() const { return tokens().toFloat(); }
   /// `value(token)` over the tokens, reduced in a fixed tree.
   Expr overTokens(ReduceKind kind, llvm::function_ref<Expr(Expr)> value);
   /// The argument, and the buffer, of a value that the kernel yields.

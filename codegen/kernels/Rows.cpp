@@ -61,6 +61,7 @@ public:
     if (makesChannels())
       channelRuns = k.shared(k.b.getF32Type(), threads);
     openHeadBlock();
+    s.past = s.past.max(k.index(0)); // it is divided
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
     Expr span = ofSpan ? k.block(gpu::Dimension::x) : k.index(0);
     Expr first = span * RowBlock::spanTokens,

@@ -29,8 +29,8 @@ void SegmentRanks::run(SegmentOp op, const RowBlock &tokens) {
     return;
   RowBlock row = tokens;
   // Behind an earlier segment's last reader stands the barrier of its stores.
-  k.when(row.end - row.begin < keys->second.most + 1, [&] {
-    Expr padded = (row.end - row.begin + (ahead - 1)) / ahead * ahead;
+  k.when(row.tokens() < keys->second.most + 1, [&] {
+    Expr padded = (row.tokens() + (ahead - 1)) / ahead * ahead;
     k.loop(k.thread(), padded, row.block.threads, [&](Expr i) {
       Expr token = row.begin + i, last = row.end - 1;
       PointEval eval = row.at(token.min(last));
@@ -54,7 +54,7 @@ Expr SegmentRanks::at(SegmentOp op, const RowBlock &tokens, const Point &point,
     return amongStaged(keys->second.memory, tokens, point, key).toFloat();
   return k
       .choose(
-          tokens.end - tokens.begin < keys->second.most + 1,
+          tokens.tokens() < keys->second.most + 1,
           [&] {
             return KernelBuilder::Values{
                 amongStaged(keys->second.memory, tokens, point, key)};
@@ -74,9 +74,9 @@ Expr SegmentRanks::amongStaged(const Buffer &keys, const RowBlock &tokens,
                         together);
   };
   Expr own = (point.token - tokens.begin).toI32();
-  Expr count = (tokens.end - tokens.begin).toI32();
-  Expr rank = k.fold(0, (tokens.end - tokens.begin + (ahead - 1)) / ahead, 1,
-                     k.i32(0), [&](Expr step, Expr acc) {
+  Expr count = tokens.tokens().toI32();
+  Expr rank = k.fold(0, (tokens.tokens() + (ahead - 1)) / ahead, 1, k.i32(0),
+                     [&](Expr step, Expr acc) {
                        Expr sum = k.i32(0);
                        for (int64_t done = 0; done < ahead; done += together) {
                          Expr first = step * ahead + done;

@@ -65,7 +65,7 @@ public:
     clearBuffers(k, kernel, s.sequence);
     Expr from = evalScalar(k, s, cut.getFrom()).max(k.index(0)).min(s.past);
     k.when(s.length.above(s.budget), [&] {
-      Expr behind = s.past - from;
+      Expr behind = (s.past - from).max(k.index(0));
       Expr count = (behind + (length - 1)) / length + 1;
       Expr segment = k.block(gpu::Dimension::x);
       k.when(segment < count, [&] {

@@ -67,7 +67,8 @@ Expr ThreadBlock::fromLastThread(llvm::function_ref<Expr()> make) {
 Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
                      Expr start, llvm::function_ref<Expr(Expr)> isMarked,
                      llvm::function_ref<void(Expr, Expr, Expr)> visit) {
-  Expr segment = (to - from + (threads - 1)) / threads * warpSize;
+  Expr segment =
+      ((to - from).max(k.index(0)) + (threads - 1)) / threads * warpSize;
   Expr first = from + k.warp() * segment;
   Expr last = (first + segment).min(to);
   // The warp's lanes stream together: none may leave before the last ballot.
@@ -90,7 +91,7 @@ Expr kvc::countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,
                       llvm::function_ref<Expr(Expr)> isMarked) {
   // So many items of each thread in flight; at the end fewer, not one by one.
   constexpr int64_t together = 16, atEnd = 8;
-  Expr whole = from + (to - from) / (block.threads * together) *
+  Expr whole = from + (to - from).max(k.index(0)) / (block.threads * together) *
                           (block.threads * together);
   auto rounds = [&](Expr first, Expr end, int64_t count, Expr start,
                     bool guarded) {

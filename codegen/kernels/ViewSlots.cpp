@@ -54,13 +54,14 @@ Expr ViewSlots::page(const std::string &side, Expr sequence, Expr head,
   std::string table = side + "_table";
   Buffer entries =
       k.buffer(prefix + table, {arg(table + "_batch"), arg(table + "_head")});
-  return k.load(entries, {sequence, head, slot >> arg("page_bits")}).toIndex();
+  Expr entry = slot.toI32() >> arg("page_bits").toI32();
+  return k.load(entries, {sequence, head, entry.toIndex()});
 }
 
 Expr ViewSlots::hasPage(const std::string &side, Expr sequence, Expr head,
                         Expr slot) const {
   Expr number = page(side, sequence, head, slot);
-  return (number >= k.index(0)) & (number < arg("page_count"));
+  return (number >= k.i32(0)) & (number < arg("page_count").toI32());
 }
 
 Expr ViewSlots::place(const std::string &name, const char *row,
@@ -71,11 +72,14 @@ Expr ViewSlots::place(const std::string &name, const char *row,
     ofAll = ofAll + element;
   if (!paged)
     return sequence * arg(name + "_batch") + slot * ofRow + ofAll;
-  Expr bits = arg("page_bits"), number = slot >> bits;
-  Expr given = page(side, sequence, head, slot);
-  Expr inside = given.max(k.index(0)).min(arg("page_count") - 1);
-  return inside * arg(name + "_page") + (slot - (number << bits)) * ofRow +
-         ofAll;
+  // Slots and pages are below 2^31, and a product of 32 bits by 32 is one instruction.
+  Expr bits = arg("page_bits").toI32();
+  Expr inPage = slot.toI32() & ((k.i32(1) << bits) - 1);
+  Expr inside = page(side, sequence, head, slot)
+                    .max(k.i32(0))
+                    .min(arg("page_count").toI32() - 1);
+  return inside.toIndex() * arg(name + "_page") +
+         (inPage.toIndex() * ofRow + ofAll);
 }
 
 Expr ViewSlots::placeOfNumber(const std::string &name, Expr sequence, Expr head,

@@ -148,12 +148,54 @@ struct LowerAsyncWait : public OpRewritePattern<simt::AsyncWaitOp> {
   }
 };
 
+/// The 32 bits that an index is made of; null: there may be more.
+Value narrowOf(Value index) {
+  auto cast = index.getDefiningOp<arith::IndexCastOp>();
+  bool narrow = cast && cast.getIn().getType().isInteger(32);
+  return narrow ? cast.getIn() : Value();
+}
+
+/// A product of two numbers of 32 bits, and a sum with one. LLVM looks for them in one
+/// block alone, where a stride, say, was made 64 bits wide in front of a loop: four
+/// instructions instead of one.
+struct LowerWideProduct : public OpRewritePattern<arith::AddIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::AddIOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getType().isIndex())
+      return failure();
+    for (auto [side, other] : {std::pair{op.getLhs(), op.getRhs()},
+                               std::pair{op.getRhs(), op.getLhs()}}) {
+      auto product = side.getDefiningOp<arith::MulIOp>();
+      if (!product || !product->hasOneUse())
+        continue;
+      Value a = narrowOf(product.getLhs()), b = narrowOf(product.getRhs());
+      if (!a || !b)
+        continue;
+      Location loc = op.getLoc();
+      Type i64 = rewriter.getI64Type();
+      Value c = arith::IndexCastOp::create(rewriter, loc, i64, other);
+      auto sum = LLVM::InlineAsmOp::create(
+          rewriter, loc, i64, ValueRange{a, b, c},
+          "mad.wide.s32 $0, $1, $2, $3;", "=l,r,r,l",
+          /*has_side_effects=*/false, /*is_align_stack=*/false,
+          LLVM::tailcallkind::TailCallKind::None, /*asm_dialect=*/{},
+          /*operand_attrs=*/{});
+      rewriter.replaceOpWithNewOp<arith::IndexCastOp>(op, op.getType(),
+                                                      sum.getResult(0));
+      return success();
+    }
+    return failure();
+  }
+};
+
 struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
     patterns.add<LowerMma, LowerBallot, LowerSyncWarp, LowerAsyncCopy,
-                 LowerAsyncCommit, LowerAsyncWait>(context);
+                 LowerAsyncCommit, LowerAsyncWait, LowerWideProduct>(context);
     patterns.add<LowerTo<simt::Exp2Op>>(context,
                                         "llvm.nvvm.ex2.approx.ftz.f32");
     patterns.add<LowerTo<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Arguments.h"
 
+#include "runtime/base/Boundary.h"
 #include "runtime/cache/CacheView.h"
 
 #include <bit>
@@ -13,6 +14,26 @@ using namespace kvc::rt;
 
 static constexpr const char *names[] = {
 #define KVC_ARGUMENT(name, kind, access, value, meaning) #name,
+#include "kvc/arguments.def"
+#undef KVC_ARGUMENT
+};
+
+namespace {
+enum class ArgKind {
+  Elements,
+  Floats,
+  Integers,
+  Naturals,
+  Counts,
+  Index,
+  Stride,
+  Count,
+  Float
+};
+}
+
+static constexpr ArgKind kinds[] = {
+#define KVC_ARGUMENT(name, kind, access, value, meaning) ArgKind::kind,
 #include "kvc/arguments.def"
 #undef KVC_ARGUMENT
 };
@@ -50,4 +71,18 @@ ArgumentValues kvc::rt::argumentValues(const kvc_layer_args &layer,
 #include "kvc/arguments.def"
 #undef KVC_ARGUMENT
   };
+}
+
+void kvc::rt::checkArgument(Argument argument, uint64_t value) {
+  ArgKind kind = kinds[size_t(argument)];
+  const char *name = names[size_t(argument)];
+  auto number = int64_t(value);
+  if (kind == ArgKind::Count && value > KVC_MAX_COUNT)
+    throw fail(KVC_EXCEEDS_LIMITS, "{} must be at most {}, got {}", name,
+               KVC_MAX_COUNT, value);
+  if (kind == ArgKind::Stride && number != int32_t(number))
+    throw fail(
+        KVC_EXCEEDS_LIMITS,
+        "{}, a stride of rows or pages, must be {} to {} elements, got {}",
+        name, INT32_MIN, INT32_MAX, number);
 }

@@ -39,6 +39,9 @@ ArgumentValues argumentValues(const kvc_layer_args &layer,
                               const LseView &lse, const kvc_cache_view &cache,
                               const kvc_cache_view &into);
 
+/// Throws where a number is not within what kernels take it for.
+void checkArgument(Argument argument, uint64_t value);
+
 } // namespace kvc::rt
 
 #endif // KVC_RUNTIME_PLAN_ARGUMENTS_H

@@ -219,10 +219,15 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
     }
     return grid;
   };
-  // All or nothing: a grid that does not fit is found before the first launch.
-  for (const KernelSpec &kernel : variant->kernels)
-    if (isNeeded(kernel))
-      gridOf(kernel);
+  // All or nothing: what does not fit is found before the first launch.
+  for (const KernelSpec &kernel : variant->kernels) {
+    if (!isNeeded(kernel))
+      continue;
+    gridOf(kernel);
+    for (Slot slot : kernel.slots)
+      if (!slot.scratch)
+        checkArgument(Argument(slot.index), values[slot.index]);
+  }
   for (size_t i = 0; i < variant->kernels.size(); ++i) {
     const KernelSpec &kernel = variant->kernels[i];
     if (!isNeeded(kernel))

@@ -17,6 +17,23 @@ gpu.module @kernels {
     gpu.return %y, %votes, %d#0, %e#1 : f32, i32, f32, f32
   }
 
+  // A product of 32 bits by 32, and a sum with 64, is one instruction; of 64 bits it is
+  // LLVM's.
+  // CHECK-LABEL: gpu.func @wide
+  // CHECK-SAME: %[[A:.*]]: i32, %[[B:.*]]: i32, %[[C:.*]]: index)
+  // CHECK: %[[SUM:.*]] = arith.index_cast %[[C]] : index to i64
+  // CHECK: llvm.inline_asm "mad.wide.s32 $0, $1, $2, $3;", "=l,r,r,l" %[[A]], %[[B]], %[[SUM]]
+  // CHECK: arith.muli %{{.*}}, %[[C]] : index
+  gpu.func @wide(%a: i32, %b: i32, %c: index) -> (index, index) {
+    %x = arith.index_cast %a : i32 to index
+    %y = arith.index_cast %b : i32 to index
+    %product = arith.muli %x, %y : index
+    %sum = arith.addi %c, %product : index
+    %square = arith.muli %x, %c : index
+    %other = arith.addi %square, %c : index
+    gpu.return %sum, %other : index, index
+  }
+
   // Copies of 16 bytes go past L1.
   // CHECK-LABEL: gpu.func @copy
   // CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>

@@ -165,6 +165,31 @@ TEST(PlanCache, Alignment) {
       "strides of cache.v must be multiples of 4 elements, got 130");
 }
 
+// What kernels take for 32 bits, and for numbers of which three can be added in them.
+TEST(PlanCache, NumbersOf32Bits) {
+  constexpr int64_t most = INT32_MAX, far = int64_t(1) << 40;
+  auto stride = [&](kvc_cache_kind kind, int64_t kvc_plane::*field,
+                    int64_t value, const std::string &name) {
+    refuses(
+        kind, [=](Call &call) { call.cache.k.*field = value; },
+        KVC_EXCEEDS_LIMITS,
+        name +
+            ", a stride of rows or pages, must be -2147483648 to 2147483647 "
+            "elements, got " +
+            std::to_string(value));
+  };
+  stride(KVC_RAGGED, &kvc_plane::row_stride, most + 1, "k_token");
+  stride(KVC_RAGGED, &kvc_plane::row_stride, -far, "k_token");
+  stride(KVC_PAGED, &kvc_plane::page_stride, far, "k_page");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.cache.slots = KVC_MAX_COUNT + 1; },
+      KVC_EXCEEDS_LIMITS, "slots must be at most 536870911, got 536870912");
+  // Heads and sequences may be as far apart as they like.
+  Call apart(KVC_RAGGED);
+  apart.cache.k.batch_stride = far;
+  EXPECT_EQ(apart.evict(), KVC_OK) << Call::error();
+}
+
 // What lies in the arrays, on the host.
 TEST(PlanCache, Rows) {
   refuses(

@@ -29,7 +29,9 @@ def manifest():
                        (root / "runtime/include/kvc/arguments.def").read_text(), re.M)
     assert table, "no argument found"
     kinds = {"Elements": "pointer to elements", "Floats": "pointer to f32",
-             "Integers": "pointer to i32", "Index": "int64", "Float": "f32"}
+             "Integers": "pointer to i32",
+             "Naturals": "pointer to i32", "Counts": "pointer to i32", "Index": "int64", "Stride": "int64 of 32 bits",
+             "Count": "int64, a count", "Float": "f32"}
     marker = "<!-- arguments: generated from runtime/include/kvc/arguments.def -->"
     lines = [marker, "", "| argument | type | |", "|---|---|---|"]
     lines += [f"| `{name}` | {kinds[kind]} | {meaning} |" for name, kind, meaning in table]

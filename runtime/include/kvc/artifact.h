@@ -20,6 +20,10 @@
 /* What the parameters of a launch hold on every GPU, 4 KiB. */
 #define KVC_MAX_KERNEL_ARGUMENTS 512
 
+/* The most of anything that kernels count: rows, tokens, slots, pages. They compute with
+ * 32 bits where sums of three such numbers fit. */
+#define KVC_MAX_COUNT 536870911
+
 /* Bits that kernels set in the status word: faults in the data. */
 enum {
   KVC_DATA_NAN = 1,      /* a score was NaN; it ranks below every number */

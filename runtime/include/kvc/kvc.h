@@ -163,7 +163,8 @@ kvc_status kvc_plan_query(const kvc_plan *plan, kvc_plan_info *info);
 
 typedef struct kvc_rows {
   const void *data;
-  int64_t batch_stride, head_stride, row_stride; /* rows are contiguous */
+  int64_t batch_stride, head_stride, row_stride; /* rows are contiguous; row_stride and,
+                                                  * in views, page_stride fit 32 bits */
 } kvc_rows;
 
 /* Numbers that rows carry: that of state j of row r of KV head g of sequence s lies at
