@@ -143,6 +143,35 @@ TEST_F(PtxAppend, DoesNothingToASequenceWithoutRoom) {
   expect([&](Laid &, Members &m) { m.counts[1] = 21; }, KVC_DATA_CACHE, true);
 }
 
+// What the host refuses is reported, and nothing else: an entry of a table becomes
+// another one, of rows, of new ones, or of slots that nobody uses yet. But two entries
+// of older rows in one list are not looked for.
+TEST_F(PtxAppend, ReportsWrittenPagesThatOccurTwice) {
+  size_t reported = 0, right = 0;
+  for (Layout layout : layouts)
+    for (uint32_t i = 0; i < 40 && isPaged(layout); ++i) {
+      SCOPED_TRACE(testing::Message() << int(layout) << ", " << i);
+      uint32_t n = 1 + i % 5;
+      Cache cache = randomCache(random, 2, 2, 8, KVC_BF16, 20);
+      NewRows rows(random, cache, n);
+      Laid laid(cache, layout, 4, n), hosts(cache, layout, 4, n);
+      size_t from = random() % laid.table.size(),
+             to = random() % laid.table.size();
+      laid.table[to] = hosts.table[to] = laid.table[from];
+      rows.args.target = KVC_HOST;
+      bool wrong = rows.append(hosts.view) == KVC_BAD_ARGUMENT;
+      std::string said = wrong ? lastError() : "";
+      if (said.find("must differ") != said.npos)
+        continue;
+      status = 0;
+      ASSERT_EQ(append(rows, laid), KVC_OK) << lastError();
+      EXPECT_EQ(status, wrong ? KVC_DATA_CACHE : 0) << said;
+      ++(wrong ? reported : right);
+    }
+  EXPECT_GE(reported, 40u);
+  EXPECT_GE(right, 40u);
+}
+
 TEST_F(PtxAppend, RefusesMoreRowsThanAGridHas) {
   Cache cache = randomCache(random, 2, 2, 8, KVC_BF16, 20);
   Laid laid(cache, Layout::HeadsFirst);

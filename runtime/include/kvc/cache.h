@@ -142,11 +142,12 @@ typedef struct kvc_append_args {
  * be shared (prefixes). Not checked: that the arrays and the memory are as large as said.
  *
  * On a GPU two launches do it. A sequence one of whose heads has no room, or is not
- * right, gets no row in any head, and `status` KVC_DATA_CAPACITY or KVC_DATA_CACHE; that
- * a page is written twice is not looked for. Allocates nothing but at the first call for
- * a device, element type and width of head_dim, which loads the kernels: in front of a
- * CUDA graph's capture call kvc_attend_workspace, which loads the same. KVC_UNSUPPORTED
- * where this library was built without kernels for GPUs. */
+ * right, gets no row in any head, and `status` KVC_DATA_CAPACITY or KVC_DATA_CACHE. A
+ * page that is written and occurs twice sets KVC_DATA_CACHE, too, but rows are written.
+ * Allocates nothing but at the first call for a device, element type and width of
+ * head_dim, which loads the kernels: in front of a CUDA graph's capture call
+ * kvc_attend_workspace, which loads the same. KVC_UNSUPPORTED where this library was
+ * built without kernels for GPUs. */
 kvc_status kvc_append(const kvc_append_args *args);
 
 #ifdef __cplusplus
