@@ -92,6 +92,18 @@ private:
   }
 };
 
+/// The first slot behind those that a head may fill.
+inline int64_t endOfSlots(const ViewArgs &view, uint32_t s, uint32_t g) {
+  auto most = int64_t(view.slots);
+  bool meet = view.headsMeet && g + 1 < view.kvHeads;
+  if (!meet && !(view.sequencesMeet && s + 1 < view.batch))
+    return most;
+  uint32_t nextG = meet ? g + 1 : view.headsMeet ? 0 : g;
+  int64_t next =
+      view.offsets.data ? *placeOf(view.offsets, meet ? s : s + 1, nextG) : 0;
+  return next < most ? next : most;
+}
+
 } // namespace kvc::gpu
 
 #endif // KVC_RUNTIME_KERNELS_VIEW_H

@@ -18,25 +18,17 @@ static constexpr const char *names[] = {
 #undef KVC_ARGUMENT
 };
 
-namespace {
-enum class ArgKind {
-  Elements,
-  Floats,
-  Integers,
-  Naturals,
-  Counts,
-  Index,
-  Stride,
-  Count,
-  Float
-};
+/// How many bits a number may have, without its sign; 64: any.
+static constexpr int bitsOf(std::string_view kind) {
+  return kind == "Count" ? 29 : kind == "Stride" ? 31 : 64;
 }
 
-static constexpr ArgKind kinds[] = {
-#define KVC_ARGUMENT(name, kind, access, value, meaning) ArgKind::kind,
+static constexpr int bits[] = {
+#define KVC_ARGUMENT(name, kind, access, value, meaning) bitsOf(#kind),
 #include "kvc/arguments.def"
 #undef KVC_ARGUMENT
 };
+static_assert(KVC_MAX_COUNT == (1 << bitsOf("Count")) - 1);
 
 std::optional<Argument> kvc::rt::findArgument(std::string_view name) {
   for (uint32_t i = 0; i < std::size(names); ++i)
@@ -74,13 +66,13 @@ ArgumentValues kvc::rt::argumentValues(const kvc_layer_args &layer,
 }
 
 void kvc::rt::checkArgument(Argument argument, uint64_t value) {
-  ArgKind kind = kinds[size_t(argument)];
   const char *name = names[size_t(argument)];
+  int most = bits[size_t(argument)];
   auto number = int64_t(value);
-  if (kind == ArgKind::Count && value > KVC_MAX_COUNT)
+  if (most == bitsOf("Count") && value > KVC_MAX_COUNT)
     throw fail(KVC_EXCEEDS_LIMITS, "{} must be at most {}, got {}", name,
                KVC_MAX_COUNT, value);
-  if (kind == ArgKind::Stride && number != int32_t(number))
+  if (most == bitsOf("Stride") && number != int32_t(number))
     throw fail(
         KVC_EXCEEDS_LIMITS,
         "{}, a stride of rows or pages, must be {} to {} elements, got {}",
