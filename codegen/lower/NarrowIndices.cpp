@@ -190,6 +190,7 @@ private:
       rewriter.setInsertionPointAfterValue(index);
       value = arith::IndexCastOp::create(rewriter, index.getLoc(),
                                          rewriter.getI32Type(), index);
+      ranges[value] = known(index);
     }
     return value;
   }
@@ -200,7 +201,14 @@ private:
                                             rewriter.getIndexType(), value);
     ranges[value] = ranges[index] = range;
     narrow[index] = value;
+    forget(op);
     rewriter.replaceOp(op, index);
+  }
+
+  /// Of an op that goes: another one may get its place in memory.
+  void forget(Operation *op) {
+    ranges.erase(op->getResult(0));
+    narrow.erase(op->getResult(0));
   }
 
   void walk(Region &region) {
@@ -292,9 +300,11 @@ private:
     } else if (op.getType().isInteger(32) && range.fits() &&
                (!asWritten || narrow.contains(in))) {
       Value made = narrowed(in);
+      if (made == op)
+        return;
+      forget(op);
       ranges[made] = range;
-      if (made != op)
-        rewriter.replaceOp(op, made);
+      rewriter.replaceOp(op, made);
     }
   }
 
@@ -382,6 +392,7 @@ private:
     if (asWritten || !op.getLhs().getType().isIndex() ||
         !known(op.getLhs()).fits() || !known(op.getRhs()).fits())
       return;
+    forget(op);
     rewriter.replaceOpWithNewOp<arith::CmpIOp>(
         op, op.getPredicate(), narrowed(op.getLhs()), narrowed(op.getRhs()));
   }

@@ -31,6 +31,9 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                "max_tokens * kv_heads below 2^31, got {}, {} and {} tokens",
                KVC_MAX_KV_HEADS, options.max_batch, options.kv_heads,
                options.max_tokens);
+  if (options.max_tokens > KVC_MAX_COUNT)
+    throw fail(KVC_EXCEEDS_LIMITS, "max_tokens must be at most {}, got {}",
+               KVC_MAX_COUNT, options.max_tokens);
   if (uint32_t(numberOf(options.dtype)) > KVC_BF16)
     throw fail(KVC_BAD_ARGUMENT,
                "dtype must be 0 (f32), 1 (f16) or 2 (bf16), got {}",

@@ -38,6 +38,11 @@ TEST(PlanErrors, Limits) {
   EXPECT_EQ(Opened::error(),
             "max_batch must be below 2^16, kv_heads at most 1024 and "
             "max_tokens * kv_heads below 2^31, got 65536, 2 and 100 tokens");
+  Opened longest(manifestOf());
+  longest.options.max_tokens = KVC_MAX_COUNT + 1;
+  EXPECT_EQ(longest.create(), KVC_EXCEEDS_LIMITS);
+  EXPECT_EQ(Opened::error(),
+            "max_tokens must be at most 536870911, got 536870912");
 }
 
 TEST(PlanErrors, Types) {
