@@ -227,14 +227,17 @@ Expr HeadRows::placeBySlot(const std::string &name, Expr row) const {
 }
 
 Expr HeadRows::firstAt(Expr wanted, Expr first, Expr end) const {
-  using Values = KernelBuilder::Values;
-  if (!k.shape.hasRows() || isOfMembers(k.shape))
-    return searchedFor(wanted, first, end);
-  // A cache that was never evicted from, as many are: rows are positions.
-  return k.choose(
-      k.arg("positions_kind") == 0,
-      [&] { return Values{wanted.max(first).min(end)}; },
+  return eitherKind(
+      k, [&] { return Values{wanted.max(first).min(end)}; },
       [&] { return Values{searchedFor(wanted, first, end)}; })[0];
+}
+
+HeadRows::Values HeadRows::eitherKind(KernelBuilder &k,
+                                      llvm::function_ref<Values()> ofPositions,
+                                      llvm::function_ref<Values()> ofRows) {
+  if (!k.shape.hasRows() || isOfMembers(k.shape))
+    return ofRows();
+  return k.choose(k.arg("positions_kind") == 0, ofPositions, ofRows);
 }
 
 Expr HeadRows::searchedFor(Expr wanted, Expr first, Expr end) const {

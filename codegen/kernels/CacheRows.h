@@ -79,6 +79,12 @@ public:
   /// NAME_batch, NAME_head, NAME_row and, paged, NAME_page.
   Expr given(const std::string &name, Expr row, Expr otherwise,
              llvm::function_ref<Expr(Expr place)> load) const;
+  /// Makes code twice: `ofPositions` for caches whose rows are positions, as those that
+  /// were never evicted from are, `ofRows` for the others; once where a shape has one kind.
+  using Values = KernelBuilder::Values;
+  static Values eitherKind(KernelBuilder &k,
+                           llvm::function_ref<Values()> ofPositions,
+                           llvm::function_ref<Values()> ofRows);
   /// The first of the rows `first` to `end`, all of which exist, with `position` or a
   /// later one; `end` where there is none. Makes one load for each bit of the number
   /// of rows that it looks through, none where rows are positions.

@@ -147,7 +147,7 @@ Expr kvc::positionOf(KernelBuilder &k, const SequenceScalars &s, Expr head,
 
 Expr kvc::positionOf(KernelBuilder &k, const SequenceScalars &s,
                      const Point &point) {
-  if (!k.shape.hasRows() || !point.kvHead.valid())
+  if (!k.shape.hasRows() || !point.kvHead.valid() || s.rowsArePositions)
     return point.token;
   return HeadRows(k, s.sequence, point.kvHead, s.length)
       .positionInside(point.token);

@@ -37,6 +37,8 @@ struct SequenceScalars {
   Expr window;   // w': min(w, B), or how many of these the head has rows of
   Expr past;     // n - w'
   Expr unused;   // min(w, B) - w': 0, or of a head that may have fewer
+  /// Where code is made that runs for rows that are positions alone.
+  bool rowsArePositions = false;
   /// Each kvc.allocate_layers of the kernel: a warp's lanes make it together,
   /// so it is known before they part.
   llvm::SmallDenseMap<mlir::Operation *, Expr, 2> shares;

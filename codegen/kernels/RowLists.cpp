@@ -4,6 +4,8 @@
 
 #include "kvc/artifact.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 using namespace mlir;
 using namespace kvc;
 
@@ -38,6 +40,22 @@ void RowLists::addArgs(KernelOp kernel, const Shape &shape,
     add({"layer", "layers", "state", "state_rows"});
 }
 
+/// How many of the rows `from` to `to` `isMember` holds for. These may be all of the
+/// head's, so that where rows are positions none of them asks what it is.
+Expr RowLists::countInFront(Expr from, Expr to,
+                            llvm::function_ref<Expr(Expr)> isMember) {
+  using Values = KernelBuilder::Values;
+  auto count = [&] {
+    return Values{countMarked(k, r.block, from, to, isMember)};
+  };
+  auto ofPositions = [&] {
+    llvm::SaveAndRestore known(r.s.rowsArePositions, true);
+    return count();
+  };
+  bool asks = !r.kernel.getBody().getOps<PositionOp>().empty();
+  return asks ? HeadRows::eitherKind(k, ofPositions, count)[0] : count()[0];
+}
+
 /// Calls `write(row, token)` for each token of the block up to `end` that
 /// `isMember` holds for, rows ascending; returns how many there are up to there.
 /// `all`: how many the past has, where that is known.
@@ -54,7 +72,7 @@ Expr RowLists::listWhere(Expr end, Expr all,
     from = behind.select(r.begin, from);
     to = behind.select(s.past, to);
   }
-  Expr front = countMarked(k, r.block, from, to, isMember);
+  Expr front = countInFront(from, to, isMember);
   if (all.valid())
     front = behind.select(all - front, front);
   auto [before, total] = count(r.begin, end);

@@ -49,6 +49,8 @@ private:
   /// True where the kernel lists members of a cache that has some already.
   static bool hasTable(KernelOp kernel, const Shape &shape);
   Expr isSelected(mlir::Value mask, Expr token);
+  Expr countInFront(Expr from, Expr to,
+                    llvm::function_ref<Expr(Expr)> isMember);
   Expr listWhere(Expr end, Expr all, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write);
   Buffer rankBuffer();
