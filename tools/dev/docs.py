@@ -25,9 +25,10 @@ def generated(*parts):
 
 def manifest():
     page = (root / "docs/manifest.md").read_text()
-    table = re.findall(r'^KVC_ARGUMENT\((\w+), (\w+), \w+, [^"]*"([^"]+)"\)$',
-                       (root / "runtime/include/kvc/arguments.def").read_text(), re.M)
-    assert table, "no argument found"
+    text = (root / "runtime/include/kvc/arguments.def").read_text()
+    text = re.sub(r'"\n +"', "", text) # a meaning of several lines
+    table = re.findall(r'^KVC_ARGUMENT\((\w+), (\w+), \w+,\s[^"]*"([^"]+)"\)$', text, re.M)
+    assert len(table) == len(re.findall(r"^KVC_ARGUMENT\(", text, re.M)), "an argument is missing"
     kinds = {"Elements": "pointer to elements", "Floats": "pointer to f32",
              "Integers": "pointer to i32",
              "Naturals": "pointer to i32", "Counts": "pointer to i32", "Index": "int64", "Stride": "int64 of 32 bits",
