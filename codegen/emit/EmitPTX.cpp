@@ -64,6 +64,10 @@ static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
     return machine.takeError();
   llvmModule->setTargetTriple(nvptx());
   llvmModule->setDataLayout((*machine)->createDataLayout());
+  // LLVM makes a switch of comparisons of one value, and of a switch a table of labels:
+  // an indirect branch.
+  for (llvm::Function &function : *llvmModule)
+    function.addFnAttr("no-jump-tables", "true");
   optimize(*llvmModule, **machine, quick);
   return emit(*llvmModule, **machine, llvm::CodeGenFileType::AssemblyFile);
 }

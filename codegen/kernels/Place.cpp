@@ -8,8 +8,8 @@
 //
 // grid (1 + 2 G, Hkv, batch), 128 threads. Blocks 1 to G move 64-byte pieces of K rows,
 // the others of V rows, 16 bytes a thread, four rows of each thread in flight. Block 0
-// looks at the head's rows, and moves what rows carry and their positions. One barrier a
-// tile. Reads and writes 2 * d * bytes per row that moves; rows that lie where they
+// looks at the head's rows, and moves what rows carry and their positions. Within pages one
+// more looks for a page that is another list's (SharedPages). One barrier a tile. Reads and writes 2 * d * bytes per row that moves; rows that lie where they
 // belong are not touched.
 //
 // Behind kvc.merge (Merge.cpp) rows that go into another view are there already, and
@@ -20,6 +20,7 @@
 #include "codegen/kernels/IntoRows.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/RowStates.h"
+#include "codegen/kernels/SharedPages.h"
 #include "kvc/artifact.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -65,8 +66,12 @@ class PlaceBuilder {
     IntoRows::addArgs(spec.args, site.shape, !carriedBy(kernel).empty());
     spec.blockSize = threads;
     spec.overwrites = spec.moves = true;
-    spec.grid = {std::to_string(1 + 2 * blocksOf(site.shape)), "kv_heads",
-                 "batch"};
+    int64_t blocks = 1 + 2 * blocksOf(site.shape);
+    if (SharedPages::mayBe(site.shape)) {
+      SharedPages::addArgs(spec.args);
+      ++blocks;
+    }
+    spec.grid = {std::to_string(blocks), "kv_heads", "batch"};
     return spec;
   }
 
@@ -88,8 +93,14 @@ public:
     k.when(block == 0, [&] { moveNumbers(); });
     k.when(isOf((block > 0) & (block < blocks + 1)),
            [&] { moveElements(CacheSide::Key, block - 1); });
-    k.when(isOf(block > blocks),
+    k.when(isOf((block > blocks) & (block < 2 * blocks + 1)),
            [&] { moveElements(CacheSide::Value, block - (1 + blocks)); });
+    if (!SharedPages::mayBe(k.shape))
+      return;
+    SharedPages shared(k, sequence, head, threads, [this](Expr s, Expr h) {
+      return HeadRows(k, s, h, length);
+    });
+    k.when(block == 2 * blocks + 1, [&] { shared.tell(); });
   }
 
 private:

@@ -42,6 +42,14 @@ static kvc_member_table membersOf(const kvc_cache_view &cache) {
   return cache.members ? *cache.members : kvc_member_table{};
 }
 
+/// Tables with pages that rows move in; of K and V in one pool, in two.
+static int poolsMovedIn(const kvc_layer_args &layer,
+                        const kvc_cache_view &into) {
+  if (into.kind != KVC_PAGED || !into.k.data || into.k.data != layer.k.data)
+    return 0;
+  return !into.v_table.data ? 1 : into.v.data == into.k.data ? 2 : 3;
+}
+
 // A slot is a pointer, an int64 or, in its low half, a float.
 static uint64_t slot(const void *pointer) {
   return reinterpret_cast<uint64_t>(pointer);
@@ -53,7 +61,8 @@ ArgumentValues kvc::rt::argumentValues(const kvc_layer_args &layer,
                                        const kvc_plan_options &limits,
                                        const LseView &lse,
                                        const kvc_cache_view &cache,
-                                       const kvc_cache_view &into) {
+                                       const kvc_cache_view &into,
+                                       bool onHost) {
   constexpr double log2e = 1.44269504088896340736;
   double scale = layer.scale != 0.0f ? double(layer.scale)
                                      : 1.0 / std::sqrt(double(limits.head_dim));

@@ -33,11 +33,12 @@ struct LseView {
   float scale; // to base 2
 };
 
-/// The slot of every argument in one call.
+/// The slot of every argument in one call; `onHost`: of a device that shares the host's
+/// memory, where tables have been looked at.
 ArgumentValues argumentValues(const kvc_layer_args &layer,
                               const kvc_plan_options &limits,
                               const LseView &lse, const kvc_cache_view &cache,
-                              const kvc_cache_view &into);
+                              const kvc_cache_view &into, bool onHost);
 
 /// Throws where a number is not within what kernels take it for.
 void checkArgument(Argument argument, uint64_t value);

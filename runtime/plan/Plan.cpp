@@ -205,8 +205,8 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
     openInto(args, cache, into);
   Symbols sizes =
       symbols(args.batch, args.tokens, args.q_rows, args.index_capacity);
-  ArgumentValues values =
-      argumentValues(args, options, lseOf(args), cache, into);
+  ArgumentValues values = argumentValues(args, options, lseOf(args), cache,
+                                         into, module.device->onHost());
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&
            !(kernel.skippedWithLse && args.lse);

@@ -32,8 +32,9 @@ enum {
   KVC_DATA_TABLE = 4,    /* an entry of the table is negative or not finite, or
                           * all are 0; such an entry counts as 0 */
   KVC_DATA_CACHE = 8     /* the cache's view is wrong: a length, count, offset or page
-                          * is outside, or positions do not ascend. What was kept
-                          * means nothing; no row outside its slots was read */
+                          * is outside, positions do not ascend, or a page that is
+                          * written occurs twice. What was kept means nothing; no
+                          * row outside its slots was read */
 };
 
 #ifdef __cplusplus

@@ -252,13 +252,15 @@ typedef struct kvc_layer_args {
    * and its counts and lengths are not read. Positions are written where it has some.
    *
    * In place: K and V are those of the cache (or of the prompt), laid out alike. Until
-   * the compaction begins nothing has changed; it is one launch, behind which the old
-   * counts mean nothing. Rows that lie where they belong are not touched; all others
-   * are written over, so no page may be another sequence's, too. Else no slot that is
-   * written may be one that is read. Of policies that merge it is two launches: between
-   * them what kept rows represent is where they lay. Their `into` holds keys before
-   * RoPE, of a prompt in the place of `k`; with the tables member_* as its members it is
-   * the next call's cache, and into.members is null.
+   * the compaction begins nothing has changed; it is one launch, behind which the
+   * old counts mean nothing. Rows that lie where they belong are not touched; all
+   * others are written over, so no page may be another sequence's, too, or occur
+   * twice: such a call is refused on the host, on a GPU it sets KVC_DATA_CACHE
+   * when rows have moved. Else no slot that is written may be one that is read. Of
+   * policies that merge it is two launches: between them what kept rows represent
+   * is where they lay. Their `into` holds keys before RoPE, of a prompt in the
+   * place of `k`; with the tables member_* as its members it is the next call's
+   * cache, and into.members is null.
    *
    * A row that finds no slot (KVC_DATA_CAPACITY), or a table entry outside the pool
    * (KVC_DATA_CACHE), is dropped and nothing is written for it. */
