@@ -117,9 +117,8 @@ Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
   keys = buffer(made[4]);
 }
 
-void Candidates::walk(ThreadBlock &block, Expr head,
+void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
                       RadixSelect::Visit visit) const {
-  Expr count = k.load(found, {sequence, head}).toIndex();
   auto keyOf = [&](Expr item) {
     return k.load(keys, {sequence, head, item.toIndex()});
   };
@@ -137,14 +136,17 @@ void Candidates::walk(ThreadBlock &block, Expr head,
   };
   auto writtenOut = [&] {
     // So many keys of each thread in flight, and none at the end alone: there may
-    // be tens of thousands.
+    // be tens of thousands. Those of several heads are dealt out to warps, so that
+    // heads with few do not wait for each other.
     constexpr int64_t together = 8;
-    Expr all = count.toI32();
-    k.loop(0, count, block.threads * together, [&](Expr base) {
-      Expr first = (base + k.thread()).toI32();
+    int64_t lanes = turn.valid() ? warpSize : block.threads;
+    Expr all = count.toI32(), own = turn.valid() ? k.lane() : k.thread();
+    Expr from = turn.valid() ? turn * (lanes * together) : k.index(0);
+    k.loop(from, count, block.threads * together, [&](Expr base) {
+      Expr first = (base + own).toI32();
       Values items, keysOf;
       for (int64_t i = 0; i < together; ++i) {
-        items.push_back(first + block.threads * i);
+        items.push_back(first + lanes * i);
         keysOf.push_back(keyOf(items.back().min(all - 1)));
       }
       for (auto [item, key] : llvm::zip(items, keysOf))
@@ -165,7 +167,7 @@ Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
     for (const Buffer &histogram : {digits, second})
       place = radix.descend(place, histogram, sequence, head, k.index(1));
     Selection s = radix.finish(place, count, [&](RadixSelect::Visit visit) {
-      walk(block, head, visit);
+      walk(block, head, countOf(head), {}, visit);
     });
     return Values{s.threshold, s.lastTie};
   };
@@ -179,6 +181,46 @@ Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
   return {result[0], result[1]};
 }
 
+/// What lies above a bin is in the histogram: two warps for each head, whose loads of
+/// four bins are in flight together.
+void Candidates::countAbove(ThreadBlock &block, const Buffer &histogram,
+                            Expr bin, const Buffer &chosen,
+                            llvm::function_ref<Expr(Expr)> takesPart) const {
+  constexpr int64_t halves = 2, width = 4, together = 4;
+  constexpr int64_t step = halves * warpSize, groups = digitBins / width;
+  Expr zero = k.i32(0), own = bin.toIndex() / width * width;
+  k.loop(k.warp(), k.arg("kv_heads") * halves, block.threads / warpSize,
+         [&](Expr item) {
+           Expr head = item / halves, half = item % halves;
+           // Of the bin's own four those above it.
+           Expr beside = own + k.lane() % width;
+           Expr count = k.load(histogram, {sequence, head, beside});
+           Expr once = (half == 0) & (k.lane() < width);
+           count = (once & (beside > bin.toIndex())).select(count, zero);
+           count = k.fold(
+               own / width + 1 + half * warpSize + k.lane(), groups,
+               step * together, count, [&](Expr group, Expr sum) {
+                 for (int64_t i = 0; i < together; ++i) {
+                   Expr at = group + step * i;
+                   Expr four = k.loadVector(
+                       histogram,
+                       {sequence, head, at.min(k.index(groups - 1)) * width},
+                       width);
+                   Expr all = (k.element(four, 0) + k.element(four, 1)) +
+                              (k.element(four, 2) + k.element(four, 3));
+                   sum = sum + (at < groups).select(all, zero);
+                 }
+                 return sum;
+               });
+           for (int64_t mask = warpSize / 2; mask; mask /= 2)
+             count = count + k.shuffleXor(count, mask);
+           Expr counts = (k.lane() == 0) & (count > 0);
+           if (takesPart)
+             counts = counts & takesPart(head);
+           k.when(counts, [&] { k.atomicAdd(count, chosen, {head}); });
+         });
+}
+
 void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
                              const SequenceScalars &s, Expr positions,
                              Expr wanted, const Buffer &chosen,
@@ -190,34 +232,22 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
     place =
         radix.descend(place, histogram, sequence, k.index(0), heads,
                       shares ? takesPart : llvm::function_ref<Expr(Expr)>());
-    // What lies above is in the histogram: a warp for each head.
-    Expr bin = place.prefix & (digitBins - 1);
-    k.loop(k.warp(), heads, block.threads / warpSize, [&](Expr head) {
-      Expr above = k.stream(
-          bin.toIndex() + 1 + k.lane(), k.index(digitBins), warpSize,
-          {k.i32(0)},
-          [&](Expr other) {
-            return Values{k.load(histogram, {sequence, head, other})};
-          },
-          [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
-            return Values{sum[0] + made[0]};
-          })[0];
-      Expr counts = above > 0;
-      if (shares)
-        counts = counts & takesPart(head);
-      k.when(counts, [&] { k.atomicAdd(above, chosen, {head}); });
-    });
+    countAbove(block, histogram, place.prefix & (digitBins - 1), chosen,
+               shares ? takesPart : llvm::function_ref<Expr(Expr)>());
   }
   // Behind the two digits some items are left, numbered across heads.
   radix.finish(
       place, positions * heads,
       [&](RadixSelect::Visit visit) {
+        int64_t warps = block.threads / warpSize;
         k.loop(0, heads, 1, [&](Expr head) {
-          walk(block, head, [&](Expr key, llvm::function_ref<Expr()> token) {
+          Expr turn = (k.warp() + head * 2) % warps;
+          auto see = [&](Expr key, llvm::function_ref<Expr()> token) {
             visit(key, [&] {
               return positionOf(k, s, head, token()) * heads + head;
             });
-          });
+          };
+          walk(block, head, countOf(head), turn, see);
         });
       },
       [&](Expr item) { k.atomicAdd(k.i32(1), chosen, {item % heads}); });

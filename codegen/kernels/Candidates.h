@@ -53,8 +53,19 @@ private:
   Expr sequence;
   Buffer digits, found, second, tokens, keys;
 
-  /// The candidates of a head.
-  void walk(ThreadBlock &block, Expr head, RadixSelect::Visit visit) const;
+  /// Adds what each head has above a bin to `chosen`.
+  void countAbove(ThreadBlock &block, const Buffer &histogram, Expr bin,
+                  const Buffer &chosen,
+                  llvm::function_ref<Expr(Expr head)> takesPart) const;
+
+  /// How many candidates a head has, index.
+  Expr countOf(Expr head) const {
+    return k.load(found, {sequence, head}).toIndex();
+  }
+  /// The candidates of a head, `count` of them. Warps take parts of them in turns, of
+  /// which `turn` is this one's first; not valid: threads take one each.
+  void walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
+            RadixSelect::Visit visit) const;
 };
 
 } // namespace kvc
