@@ -103,6 +103,17 @@ def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
                         "leave what is written out">];
 }
 
+def HostAlignment : Pass<"kvc-host-alignment", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "ask of memory no more than 4 bytes of alignment";
+  let description = [{
+    A GPU reads rows 16 bytes at a time and needs them aligned to that. A processor
+    does not: on the host a vector access takes rows where they lie, in a file that is
+    mapped, say, whose header has any length (`KVC_SIMT_ROW_ALIGNMENT`).
+
+    Example: test/codegen/kvc-host-alignment.mlir
+  }];
+}
+
 def GPUToWarps : Pass<"convert-gpu-to-warps", "::mlir::ModuleOp"> {
   let summary = "build beside each gpu.func a function that a warp runs";
   let description = [{

@@ -56,6 +56,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
 void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
   target.addPass(createRollStreams());
+  target.addPass(createHostAlignment());
   target.addPass(createExpandMath());
   if (warps)
     manager.addPass(createGPUToWarps());

@@ -4,6 +4,7 @@
 #include "emulator/Warps.h"
 #include "kvc/host.h"
 #include "runtime/base/Failure.h"
+#include "runtime/base/LargePages.h"
 #include "runtime/device/Targets.h"
 
 #include <cstdlib>
@@ -11,8 +12,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
-
-#include <sys/mman.h>
 
 using namespace kvc::rt;
 
@@ -50,18 +49,9 @@ public:
             launch.args.data(), threads, seed);
   }
   void *allocate(size_t bytes) override {
-    // Aligned as device memory is; what is large, so that it may lie in large pages: a
-    // kernel that first writes it meets a fault for each.
-    constexpr size_t page = size_t(2) << 20;
-    size_t alignment = bytes < 2 * page ? 256 : page;
-    size_t room = (bytes + alignment) / alignment * alignment;
-    void *memory = std::aligned_alloc(alignment, room);
+    void *memory = allocateLarge(bytes);
     if (!memory)
       throw fail(KVC_INTERNAL_ERROR, "cannot allocate {} bytes", bytes);
-#ifdef MADV_HUGEPAGE
-    if (alignment == page) // refused where the system has none
-      madvise(memory, room, MADV_HUGEPAGE);
-#endif
     return memory;
   }
   void release(void *memory) override { std::free(memory); }

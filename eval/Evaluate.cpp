@@ -170,7 +170,7 @@ public:
     }
     std::string text =
         results.dump(1, ' ', false, json::error_handler_t::replace);
-    writeFiles({{options.results, text + "\n"}});
+    writeFiles({{options.results, {text, "\n"}}});
     journal.remove();
     return text;
   }

@@ -127,15 +127,16 @@ std::string resolveAll(const std::vector<std::string> &paths,
 }
 
 /// 0 or the system's reason. Closes the descriptor.
-int writeAndClose(int descriptor, std::string_view text) {
+int writeAndClose(int descriptor, const std::vector<std::string_view> &parts) {
   int code = 0;
-  while (!text.empty() && !code) {
-    ssize_t count = write(descriptor, text.data(), text.size());
-    if (count >= 0)
-      text.remove_prefix(size_t(count));
-    else if (errno != EINTR)
-      code = errno;
-  }
+  for (std::string_view text : parts)
+    while (!text.empty() && !code) {
+      ssize_t count = write(descriptor, text.data(), text.size());
+      if (count >= 0)
+        text.remove_prefix(size_t(count));
+      else if (errno != EINTR)
+        code = errno;
+    }
   // Some file systems tell only now that there was no room.
   if (close(descriptor) != 0 && !code && errno != EINTR)
     code = errno;
@@ -212,11 +213,10 @@ std::string kvc::checkOutputs(const std::vector<std::string> &paths) {
   return resolveAll(paths, places);
 }
 
-std::string kvc::writeOutputs(
-    const std::vector<std::pair<std::string, std::string>> &files) {
+std::string kvc::writeOutputs(const std::vector<OutputFile> &files) {
   std::vector<std::string> paths;
-  for (auto &[path, text] : files)
-    paths.push_back(path);
+  for (const OutputFile &file : files)
+    paths.push_back(file.path);
   std::vector<Place> places;
   if (std::string wrong = resolveAll(paths, places); !wrong.empty())
     return wrong;
@@ -233,7 +233,7 @@ std::string kvc::writeOutputs(
       if (descriptor >= 0 && places[i].mode)
         fchmod(descriptor, places[i].mode);
       int code =
-          descriptor < 0 ? errno : writeAndClose(descriptor, files[i].second);
+          descriptor < 0 ? errno : writeAndClose(descriptor, files[i].parts);
       if (code)
         return cannotWrite(paths[i], code);
     }

@@ -11,7 +11,7 @@
 #define KVC_SUPPORT_OUTPUTFILES_H
 
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace kvc {
@@ -21,11 +21,14 @@ namespace kvc {
 /// under two names. Empty where nothing is in the way.
 std::string checkOutputs(const std::vector<std::string> &paths);
 
-/// Writes (path, contents) of all files or of none. Empty, or why not: one line
-/// that names the file. A signal that ends the program in the middle of it
-/// leaves no half file.
-std::string
-writeOutputs(const std::vector<std::pair<std::string, std::string>> &files);
+struct OutputFile {
+  std::string path;
+  std::vector<std::string_view> parts; // one behind the other
+};
+
+/// Writes all files or none. Empty, or why not: one line that names the file. A signal
+/// that ends the program in the middle of it leaves no half file.
+std::string writeOutputs(const std::vector<OutputFile> &files);
 
 /// To be called first in main: descriptors 0 to 2 are never those of a file
 /// that the program opens, also where the caller has closed them.

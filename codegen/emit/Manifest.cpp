@@ -3,6 +3,7 @@
 #include "codegen/emit/Manifest.h"
 
 #include "codegen/kernels/Kernels.h"
+#include "kvc/simt.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -19,6 +20,12 @@ std::string kvc::kernelName(PolicyOp policy, KernelOp kernel,
 
 std::string kvc::placeName(PolicyOp policy, const Shape &shape) {
   return (policy.getSymName() + "_place_" + shape.suffix()).str();
+}
+
+/// Bytes, of rows; an access of `vector` elements may be shorter.
+static int64_t hostAlignment(const Shape &shape) {
+  return std::min<int64_t>(shape.vectorWidth() * shape.bytesPerElement(),
+                           KVC_SIMT_ROW_ALIGNMENT);
 }
 
 /// {"bytes": 4, "dims": ["batch", "kv_heads", "tokens"], "live": [2, 3]}
@@ -123,6 +130,7 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                     {"cache", shape.cacheName()},
                                     {"into", shape.intoName()},
                                     {"vector", shape.vectorWidth()},
+                                    {"host_alignment", hostAlignment(shape)},
                                     {"kernels", std::move(kernels)}});
   }
   json::Object manifest{

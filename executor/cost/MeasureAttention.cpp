@@ -54,5 +54,5 @@ void kvc::rt::measureAttention(const AttentionMeasureOptions &options) {
     results.push_back(numbers);
   }
   if (!options.json.empty())
-    writeFiles({{options.json, results.dump(1) + "\n"}});
+    writeFiles({{options.json, {results.dump(1), "\n"}}});
 }

@@ -217,5 +217,5 @@ void kvc::rt::measureCard(const CardMeasureOptions &options) {
     checkWritable({options.json});
   ordered_json found = {CardMeasurement(options.small).all()};
   if (!options.json.empty())
-    writeFiles({{options.json, found.dump(1) + "\n"}});
+    writeFiles({{options.json, {found.dump(1), "\n"}}});
 }

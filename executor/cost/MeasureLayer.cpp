@@ -181,5 +181,5 @@ void kvc::rt::measure(const MeasureOptions &options) {
     results.push_back(numbers);
   }
   if (!options.json.empty())
-    writeFiles({{options.json, results.dump(1) + "\n"}});
+    writeFiles({{options.json, {results.dump(1), "\n"}}});
 }

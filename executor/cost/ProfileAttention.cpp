@@ -50,5 +50,5 @@ void kvc::rt::profileAttention(const AttentionProfileOptions &options) {
     static_cast<ptx::PTXDevice &>(device).watch(nullptr);
   }
   if (!options.json.empty())
-    writeFiles({{options.json, profiles.dump(1) + "\n"}});
+    writeFiles({{options.json, {profiles.dump(1), "\n"}}});
 }

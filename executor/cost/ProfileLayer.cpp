@@ -52,5 +52,5 @@ void kvc::rt::profile(const ProfileOptions &options) {
     profiles.push_back(numbers);
   }
   if (!options.json.empty())
-    writeFiles({{options.json, profiles.dump(1) + "\n"}});
+    writeFiles({{options.json, {profiles.dump(1), "\n"}}});
 }

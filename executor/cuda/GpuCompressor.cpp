@@ -134,7 +134,9 @@ void GpuCompressor::tell(rt::KeptSequence &kept) const {
     kept.indices.insert(kept.indices.end(), own.begin(), own.end());
   }
   size_t rows = kept.indices.size();
-  kept.k = queue.downloaded<std::byte>(kOut.data(), rows * rowBytes);
-  kept.v = queue.downloaded<std::byte>(vOut.data(), rows * rowBytes);
+  kept.k =
+      rt::bytesOf(queue.downloaded<std::byte>(kOut.data(), rows * rowBytes));
+  kept.v =
+      rt::bytesOf(queue.downloaded<std::byte>(vOut.data(), rows * rowBytes));
   kept.members = policy.members();
 }

@@ -137,7 +137,7 @@ void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
                file.queries);
 }
 
-void addOutputs(std::map<std::string, TensorData> &out, size_t layer,
+void addOutputs(Tensors &out, size_t layer,
                 const LayerFile &file, KeptSequence kept, bool state,
                 const Manifest &manifest) {
   std::string prefix = formatted("layers.{}.", layer);
@@ -240,7 +240,7 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   evictor.setPage(options.page);
   evictor.plan(plan);
 
-  std::vector<std::map<std::string, TensorData>> outputs(files.size());
+  std::vector<Tensors> outputs(files.size());
   std::vector<SequenceMetrics> metrics;
   for (size_t s = 0; s < files.size(); ++s)
     metrics.push_back({options.inputs[s],
@@ -304,14 +304,16 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
                  options.state, manifest);
     }
   }
-  std::vector<std::pair<std::string, std::string>> texts;
+  std::vector<TensorFile> results;
   for (size_t s = 0; s < files.size(); ++s)
-    texts.emplace_back(options.outputs[s], formatSafetensors(outputs[s]));
-  if (!options.metrics.empty())
-    texts.emplace_back(
-        options.metrics,
-        formatMetrics(manifest.policy, options.metricsQueries, metrics));
-  writeFiles(texts);
+    results.push_back({options.outputs[s], outputs[s]});
+  std::string text;
+  std::vector<OutputFile> others;
+  if (!options.metrics.empty()) {
+    text = formatMetrics(manifest.policy, options.metricsQueries, metrics);
+    others.push_back({options.metrics, {text}});
+  }
+  writeTensors(results, others);
   if (profiler)
     std::cout << ptx::report(*profiler);
   return notes;

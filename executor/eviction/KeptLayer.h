@@ -3,7 +3,8 @@
 #ifndef KVC_EXECUTOR_EVICTION_KEPTLAYER_H
 #define KVC_EXECUTOR_EVICTION_KEPTLAYER_H
 
-#include <cstddef>
+#include "executor/io/Bytes.h"
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -46,7 +47,7 @@ struct LayerSequence {
 struct KeptSequence {
   std::vector<int32_t> counts;  // [Hkv]
   std::vector<int32_t> indices; // [sum of counts]
-  std::vector<std::byte> k, v;  // [sum of counts, d]
+  Bytes k, v;                   // [sum of counts, d]
   uint32_t past = 0;            // tokens ranked, 0 if none were
   std::vector<float> scores;    // [Hkv, past]; of rows [those that were ranked]
   std::vector<int32_t> positions; // [sum of counts], of rows only

@@ -51,12 +51,12 @@ std::byte *LaidRows::place(const std::vector<const void *> &data,
   return memory;
 }
 
-std::vector<std::byte> LaidRows::gather(const void *memory, size_t bytes,
+Bytes LaidRows::gather(const void *memory, size_t bytes,
                                         size_t sequence, const int32_t *kept,
                                         const int32_t *offsets) const {
   std::vector<std::byte> all = arena.download(
       static_cast<const std::byte *>(memory), pages * page * bytes);
-  std::vector<std::byte> rows;
+  Bytes rows;
   for (size_t h = 0; h < heads; ++h) {
     size_t head = sequence * heads + h;
     // Without pages offsets are slots of the one memory.

@@ -4,6 +4,7 @@
 #define KVC_EXECUTOR_EVICTION_LAIDROWS_H
 
 #include "executor/eviction/Arena.h"
+#include "executor/io/Bytes.h"
 #include "kvc/cache.h"
 
 #include <cstdint>
@@ -25,7 +26,7 @@ public:
   std::byte *place(const std::vector<const void *> &data, size_t bytes) const;
   /// Rows of `bytes` that lie in the memory of place(): of each head of a sequence
   /// `counts` from its slot `offsets` on, head after head.
-  std::vector<std::byte> gather(const void *memory, size_t bytes,
+  Bytes gather(const void *memory, size_t bytes,
                                 size_t sequence, const int32_t *counts,
                                 const int32_t *offsets) const;
 

@@ -53,6 +53,13 @@ void LayerCall::setSequences() {
   args.budgets = arena.upload(budgets);
 }
 
+/// True where kernels can read what the caller has, which they never write: no copy.
+bool LayerCall::liesWell(const std::byte *memory) const {
+  // A log-sum-exp is of f32 whatever the rows are.
+  uint64_t wanted = std::max<uint64_t>(plan.rowAlignment(), sizeof(float));
+  return memory && reinterpret_cast<uintptr_t>(memory) % wanted == 0;
+}
+
 /// Sequences are padded to the longest: the cache behind its rows, queries in
 /// front, so that the last row is the last query's.
 LayerCall::Packed LayerCall::pack(const Source &source, size_t packedHeads,
@@ -60,11 +67,9 @@ LayerCall::Packed LayerCall::pack(const Source &source, size_t packedHeads,
   const LayerSequence &only = batch[0];
   const std::byte *from = source.pointer(only);
   size_t present = source.rows(only);
-  if (batch.size() == 1 && arena.device.onHost() && from && present >= rows) {
-    // Kernels only read it: no copy of what lies well as it is.
+  if (onePlace() && present >= rows && from) {
     from += source.last ? (present - rows) * bytes : 0;
-    if (reinterpret_cast<uintptr_t>(from) % 16 == 0 &&
-        present * bytes % 16 == 0)
+    if (liesWell(from))
       return {const_cast<std::byte *>(from), present};
   }
   auto *memory =
@@ -274,10 +279,13 @@ void LayerCall::setProjection() {
   for (const LayerSequence &sequence : batch)
     args.hidden = std::max(args.hidden, sequence.hidden);
   size_t bytes = args.hidden * plan.options.q_heads * rowBytes;
-  auto *memory = arena.zeros<std::byte>(batch.size() * bytes);
-  for (size_t s = 0; s < batch.size(); ++s)
-    if (batch[s].wo)
-      arena.device.upload(memory + s * bytes, batch[s].wo, bytes);
+  std::byte *memory = const_cast<std::byte *>(batch[0].wo);
+  if (!onePlace() || !liesWell(memory)) {
+    memory = arena.zeros<std::byte>(batch.size() * bytes);
+    for (size_t s = 0; s < batch.size(); ++s)
+      if (batch[s].wo)
+        arena.device.upload(memory + s * bytes, batch[s].wo, bytes);
+  }
   int64_t d = plan.options.head_dim, width = d * plan.options.q_heads;
   args.wo = {memory, width * args.hidden, d, width};
 }
@@ -294,7 +302,7 @@ void LayerCall::setState(int32_t *memory) {
 void LayerCall::setOutputs() {
   size_t rows = batch.size() * heads;
   args.index_capacity = tokens; // a head never keeps more than all
-  args.indices = arena.zeros<int32_t>(rows * tokens);
+  args.indices = arena.fresh<int32_t>(rows * tokens);
   args.counts = arena.zeros<int32_t>(rows);
   args.past = arena.zeros<int32_t>(hasRows() ? rows : batch.size());
   args.status = arena.zeros<int32_t>(1);
@@ -306,7 +314,7 @@ void LayerCall::setOutputs() {
     args.member_norms = arena.zeros<float>(rows * tokens);
     args.member_counts = arena.zeros<int32_t>(rows);
   }
-  args.workspace = arena.zeros<std::byte>(info.workspace_bytes);
+  args.workspace = arena.fresh<std::byte>(info.workspace_bytes);
   args.workspace_bytes = info.workspace_bytes;
 }
 
@@ -320,8 +328,15 @@ void LayerCall::makeCache(const std::vector<int32_t> &counts) {
     outRows = std::max(outRows, sum);
   }
   args.out_rows = uint32_t(outRows);
-  args.k_out = arena.zeros<std::byte>(batch.size() * outRows * rowBytes);
-  args.v_out = arena.zeros<std::byte>(batch.size() * outRows * rowBytes);
+  size_t bytes = batch.size() * outRows * rowBytes;
+  auto place = [&](Bytes &kept) -> void * {
+    if (!onePlace())
+      return arena.fresh<std::byte>(bytes);
+    kept.resize(bytes);
+    return kept.data();
+  };
+  args.k_out = place(keptKeys);
+  args.v_out = place(keptValues);
   if (hasRows())
     args.positions_out = arena.zeros<int32_t>(batch.size() * outRows);
   if (carries)
@@ -359,14 +374,21 @@ KeptLayer LayerCall::run(bool scores) {
   return result;
 }
 
-void LayerCall::readPacked(size_t s, size_t rows, KeptSequence &kept) const {
-  auto cache = [&](const void *out) {
-    return arena.download(static_cast<const std::byte *>(out) +
+void LayerCall::readPacked(size_t s, size_t rows, KeptSequence &kept) {
+  auto cache = [&](Bytes &own, const void *out) {
+    if (onePlace()) {
+      own.resize(rows * rowBytes);
+      return std::move(own);
+    }
+    Bytes bytes(rows * rowBytes);
+    arena.device.download(bytes.data(),
+                          static_cast<const std::byte *>(out) +
                               s * outRows * rowBytes,
-                          rows * rowBytes);
+                          bytes.size());
+    return bytes;
   };
-  kept.k = cache(args.k_out);
-  kept.v = cache(args.v_out);
+  kept.k = cache(keptKeys, args.k_out);
+  kept.v = cache(keptValues, args.v_out);
   for (size_t j = 0; carries && j < info.row_states; ++j)
     kept.states.push_back(arena.download(
         args.row_states_out + (j * batch.size() + s) * outRows, rows));
@@ -383,7 +405,7 @@ void LayerCall::readPlaced(size_t s, KeptSequence &kept) const {
   };
   kept.k = gather(into.k, rowBytes);
   kept.v = gather(into.v, rowBytes);
-  std::vector<std::byte> positions = gather(into.positions, sizeof(int32_t));
+  Bytes positions = gather(into.positions, sizeof(int32_t));
   kept.positions.resize(positions.size() / sizeof(int32_t));
   std::memcpy(kept.positions.data(), positions.data(), positions.size());
   for (size_t j = 0; carries && j < info.row_states; ++j) {
@@ -398,7 +420,7 @@ void LayerCall::readPlaced(size_t s, KeptSequence &kept) const {
   }
 }
 
-KeptSequence LayerCall::read(size_t s, bool scores) const {
+KeptSequence LayerCall::read(size_t s, bool scores) {
   KeptSequence kept;
   kept.counts = arena.download(args.counts + s * heads, heads);
   size_t sum = 0;

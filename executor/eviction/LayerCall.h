@@ -56,6 +56,8 @@ private:
   uint32_t tokens = 0;   // of the longest sequence
   const size_t rowBytes; // of a token and head
   size_t outRows = 1;    // of a sequence in k_out and v_out
+  /// Which these are where the host has one sequence: the result itself.
+  Bytes keptKeys, keptValues;
   bool carries = false;
 
   /// Rows of all sequences in one piece of memory: [batch][head][rows].
@@ -69,6 +71,7 @@ private:
     size_t (*rows)(const LayerSequence &);
     bool last; // of more rows than wanted the last, else the first
   };
+  bool liesWell(const std::byte *memory) const;
   Packed pack(const Source &source, size_t packedHeads, size_t rows,
               size_t bytes);
   kvc_rows rowsOf(const Packed &packed, size_t packedHeads) const;
@@ -89,8 +92,10 @@ private:
   void setProjection();
   void setOutputs();
   void makeCache(const std::vector<int32_t> &counts);
-  KeptSequence read(size_t sequence, bool scores) const;
-  void readPacked(size_t sequence, size_t rows, KeptSequence &kept) const;
+  /// One sequence, and kernels read and write the host's memory.
+  bool onePlace() const { return batch.size() == 1 && arena.device.onHost(); }
+  KeptSequence read(size_t sequence, bool scores);
+  void readPacked(size_t sequence, size_t rows, KeptSequence &kept);
   void readPlaced(size_t sequence, KeptSequence &kept) const;
   MemberTable readMembers(size_t sequence) const;
 };

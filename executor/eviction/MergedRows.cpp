@@ -43,7 +43,7 @@ MemberTable kvc::rt::tableOf(const LayerTensors &layer, uint32_t heads) {
   return table;
 }
 
-void kvc::rt::addMembers(std::map<std::string, TensorData> &tensors,
+void kvc::rt::addMembers(Tensors &tensors,
                          const std::string &prefix, const MemberTable &table) {
   if (table.counts.empty())
     return;

@@ -17,7 +17,7 @@ MemberTable tableOf(const LayerTensors &layer, uint32_t heads);
 
 /// Adds members.counts, .row, .position and .norm behind `prefix`; nothing of a table
 /// without heads.
-void addMembers(std::map<std::string, TensorData> &tensors,
+void addMembers(Tensors &tensors,
                 const std::string &prefix, const MemberTable &table);
 
 } // namespace kvc::rt

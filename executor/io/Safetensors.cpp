@@ -5,7 +5,6 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "executor/io/Json.h"
-#include "support/OutputFiles.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include <bit>
 #include <cctype>
 #include <cstring>
+#include <list>
 
 using namespace kvc::rt;
 using nlohmann::json;
@@ -167,14 +167,13 @@ const TensorView &SafetensorsFile::at(const std::string &name) const {
   throw fail(KVC_BAD_ARGUMENT, "{}: tensor '{}' is missing", path, name);
 }
 
-std::string
-kvc::rt::formatSafetensors(const std::map<std::string, TensorData> &tensors,
-                           const std::map<std::string, std::string> &metadata) {
+/// What a file begins with; the tensors are behind it.
+static std::string headerOf(const TensorFile &file) {
   json header = json::object();
-  if (!metadata.empty())
-    header["__metadata__"] = metadata;
+  if (!file.metadata.empty())
+    header["__metadata__"] = file.metadata;
   uint64_t offset = 0;
-  for (auto &[name, tensor] : tensors) {
+  for (auto &[name, tensor] : file.tensors) {
     header[name] = {{"dtype", tensor.dtype},
                     {"shape", tensor.shape},
                     {"data_offsets", {offset, offset + tensor.data.size()}}};
@@ -183,14 +182,8 @@ kvc::rt::formatSafetensors(const std::map<std::string, TensorData> &tensors,
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t bytes = text.size();
-  std::string result;
-  result.reserve(sizeof bytes + text.size() + offset);
-  result.append(reinterpret_cast<const char *>(&bytes), sizeof bytes);
-  result += text;
-  for (auto &[name, tensor] : tensors)
-    result.append(reinterpret_cast<const char *>(tensor.data.data()),
-                  tensor.data.size());
-  return result;
+  return std::string(reinterpret_cast<const char *>(&bytes), sizeof bytes) +
+         text;
 }
 
 void kvc::rt::checkWritable(const std::vector<std::string> &paths) {
@@ -198,8 +191,22 @@ void kvc::rt::checkWritable(const std::vector<std::string> &paths) {
     throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
 }
 
-void kvc::rt::writeFiles(
-    const std::vector<std::pair<std::string, std::string>> &files) {
+void kvc::rt::writeFiles(const std::vector<OutputFile> &files) {
   if (std::string wrong = writeOutputs(files); !wrong.empty())
     throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
+}
+
+void kvc::rt::writeTensors(const std::vector<TensorFile> &files,
+                           const std::vector<OutputFile> &others) {
+  std::list<std::string> headers;
+  std::vector<OutputFile> all;
+  for (const TensorFile &file : files) {
+    OutputFile &out = all.emplace_back(OutputFile{file.path, {}});
+    out.parts.push_back(headers.emplace_back(headerOf(file)));
+    for (auto &[name, tensor] : file.tensors)
+      out.parts.emplace_back(reinterpret_cast<const char *>(tensor.data.data()),
+                             tensor.data.size());
+  }
+  all.insert(all.end(), others.begin(), others.end());
+  writeFiles(all);
 }

@@ -3,8 +3,10 @@
 #ifndef KVC_EXECUTOR_IO_SAFETENSORS_H
 #define KVC_EXECUTOR_IO_SAFETENSORS_H
 
+#include "executor/io/Bytes.h"
 #include "executor/io/MappedFile.h"
 #include "kvc/kvc.h"
+#include "support/OutputFiles.h"
 
 #include <cstdint>
 #include <map>
@@ -51,7 +53,7 @@ private:
 struct TensorData {
   std::string dtype;
   std::vector<uint64_t> shape;
-  std::vector<std::byte> data;
+  Bytes data;
 
   template <typename T>
   static TensorData of(std::string dtype, std::vector<uint64_t> shape,
@@ -68,17 +70,25 @@ std::string safetensorsName(kvc_dtype dtype);
 /// Bytes of one element, 0 for a type the format does not have.
 size_t safetensorsBytes(const std::string &dtype);
 
-/// The file's contents, tensors in the order of their names.
-std::string
-formatSafetensors(const std::map<std::string, TensorData> &tensors,
-                  const std::map<std::string, std::string> &metadata = {});
+using Tensors = std::map<std::string, TensorData>;
 
 /// Before the work whose results they are to hold: throws Failure where the
 /// files cannot all be written.
 void checkWritable(const std::vector<std::string> &paths);
 
 /// Writes all files or none, as support/OutputFiles.h has it. Throws Failure.
-void writeFiles(const std::vector<std::pair<std::string, std::string>> &files);
+void writeFiles(const std::vector<OutputFile> &files);
+
+/// A file to be written, its tensors in the order of their names.
+struct TensorFile {
+  std::string path;
+  const Tensors &tensors;
+  std::map<std::string, std::string> metadata = {};
+};
+
+/// Writes these and `others`, all or none, from where they are. Throws Failure.
+void writeTensors(const std::vector<TensorFile> &files,
+                  const std::vector<OutputFile> &others = {});
 
 } // namespace kvc::rt
 

@@ -195,7 +195,7 @@ private:
 
 void kvc::rt::saveCache(const Session &session, const std::string &path) {
   const Config &config = session.engine.config;
-  std::map<std::string, TensorData> tensors;
+  Tensors tensors;
   for (uint32_t l = 0; l < config.layers; ++l) {
     RaggedCache::Contents layer = session.cache->contents(l);
     std::string prefix = formatted("layers.{}.", l);
@@ -222,14 +222,14 @@ void kvc::rt::saveCache(const Session &session, const std::string &path) {
     addMembers(tensors, prefix, tableOf(layer.members));
   }
   tensors["logits"] = TensorData::of("F32", {config.vocab}, session.logits);
-  writeFiles(
-      {{path, formatSafetensors(
-                  tensors, {{"kvc_cache", format},
-                            {"architecture", config.architecture},
-                            {"layers", formatted("{}", config.layers)},
-                            {"position", formatted("{}", session.position)},
-                            {"since", formatted("{}", session.since)},
-                            {"new", formatted("{}", session.unread)}})}});
+  writeTensors({{path,
+                 tensors,
+                 {{"kvc_cache", format},
+                  {"architecture", config.architecture},
+                  {"layers", formatted("{}", config.layers)},
+                  {"position", formatted("{}", session.position)},
+                  {"since", formatted("{}", session.since)},
+                  {"new", formatted("{}", session.unread)}}}});
 }
 
 Session kvc::rt::loadCache(const Engine &engine, const std::string &path) {

@@ -152,7 +152,7 @@ static Session readPrompt(const GenerateOptions &options, const Engine &engine,
   session.prefill(result.promptTokens, policies.prompt.get(), policies.budget,
                   prefill);
   if (dump)
-    writeFiles({{options.dumpLayers, dump->text()}});
+    dump->write(options.dumpLayers);
   return session;
 }
 
@@ -244,7 +244,7 @@ GenerateResult kvc::rt::generate(const GenerateOptions &options) {
     result.warnings.push_back(
         "some scores are NaN; they rank below every number");
   if (policies.dump)
-    writeFiles(policies.dump->texts());
+    policies.dump->write();
   return result;
 }
 

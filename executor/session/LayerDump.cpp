@@ -25,12 +25,12 @@ void LayerDump::add(uint32_t index, const Activations &activations) {
   put("wo", {config.hidden, config.qHeads * d}, engine.outputProjection(index));
 }
 
-std::string LayerDump::text() const {
+void LayerDump::write(const std::string &path) const {
   const Config &config = engine.config;
   std::map<std::string, std::string> metadata = {
       {"scale", formatted("{}", 1.0 / std::sqrt(double(config.headDim)))}};
   // The format's angles are unscaled.
   if (config.ropeScaling.kind == RopeScaling::Kind::None)
     metadata["rope_theta"] = formatted("{}", config.ropeTheta);
-  return formatSafetensors(tensors, metadata);
+  writeTensors({{path, tensors, metadata}});
 }

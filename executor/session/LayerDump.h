@@ -13,12 +13,12 @@ public:
   explicit LayerDump(const Engine &engine) : engine(engine) {}
 
   void add(uint32_t index, const Activations &activations);
-  /// The file's contents.
-  std::string text() const;
+  /// Throws Failure.
+  void write(const std::string &path) const;
 
 private:
   const Engine &engine;
-  std::map<std::string, TensorData> tensors;
+  Tensors tensors;
 };
 
 } // namespace kvc::rt

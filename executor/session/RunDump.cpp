@@ -93,10 +93,9 @@ void RunDump::addKept(uint32_t layer, const KeptSequence &kept) {
         TensorData::of("F32", {kept.states[j].size()}, kept.states[j]);
 }
 
-std::vector<std::pair<std::string, std::string>> RunDump::texts() const {
-  std::vector<std::pair<std::string, std::string>> texts;
+void RunDump::write() const {
+  std::vector<TensorFile> files;
   for (size_t i = 0; i < runs.size(); ++i)
-    texts.emplace_back(path(i),
-                       formatSafetensors(runs[i].tensors, runs[i].metadata));
-  return texts;
+    files.push_back({path(i), runs[i].tensors, runs[i].metadata});
+  writeTensors(files);
 }

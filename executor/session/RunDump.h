@@ -26,12 +26,12 @@ public:
   void addRows(uint32_t layer, const Cache &cache,
                const RecentQueries *queries);
   void addKept(uint32_t layer, const KeptSequence &kept);
-  /// Path and contents of each file: FOLDER/0.safetensors and so on.
-  std::vector<std::pair<std::string, std::string>> texts() const;
+  /// FOLDER/0.safetensors and so on, all or none. Throws Failure.
+  void write() const;
 
 private:
   struct Run {
-    std::map<std::string, TensorData> tensors;
+    Tensors tensors;
     std::map<std::string, std::string> metadata;
     uint32_t queries = 0; // that the policy reads
   };

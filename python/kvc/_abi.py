@@ -112,6 +112,7 @@ class PlanInfo(Struct):
         ("scores_by_position", c_uint32),
         ("least_queries", c_uint32),
         ("row_states", c_uint32),
+        ("row_alignment", c_uint32),
     ]
 
 

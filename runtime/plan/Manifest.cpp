@@ -7,6 +7,7 @@
 #include "runtime/base/JsonReader.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
 using namespace kvc::rt;
@@ -185,6 +186,12 @@ Variant parseVariant(const JsonValue &object, size_t index,
   if (!dtype)
     throw reader.bad("dtype", "f32, f16 or bf16", reader.field("dtype"));
   variant.dtype = *dtype;
+  if (object.find("host_alignment")) { // older ones want what the GPU wants
+    variant.hostAlignment = uint32_t(reader.number("host_alignment"));
+    if (!std::has_single_bit(variant.hostAlignment))
+      throw reader.bad("host_alignment", "a power of two",
+                       reader.field("host_alignment"));
+  }
   if (object.find("cache")) // variants of older artefacts are dense
     variant.cache = kvc_cache_kind(
         reader.word("cache", {"dense", "ragged", "paged", "merged", "merged_paged"}));

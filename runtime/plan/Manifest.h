@@ -46,6 +46,9 @@ struct Variant {
   kvc_cache_kind into = KVC_DENSE;
   uint32_t vector; // elements of one access along head_dim
   std::vector<KernelSpec> kernels;
+  /// Bytes to which the host's kernels want rows aligned; 0: those of `vector`, as the
+  /// GPU's do.
+  uint32_t hostAlignment = 0;
 };
 
 struct ScoresSpec {

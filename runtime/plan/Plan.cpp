@@ -171,6 +171,7 @@ kvc_plan_info kvc_plan::query() const {
   info.least_queries = module.manifest.leastQueries.value_or(0);
   info.row_states = uint32_t(module.manifest.states.size());
   info.vector = variant->vector;
+  info.row_alignment = uint32_t(rowAlignment());
   info.scores_offset = -1;
   if (module.manifest.scores) {
     info.scores_offset = int64_t(offsets[module.manifest.scores->buffer]);

@@ -22,6 +22,9 @@ struct kvc_plan {
   void enqueue(const kvc_layer_args &args, kvc::rt::Phase first,
                kvc::rt::Phase last, void *stream) const;
 
+  /// Bytes to which q, k, v, wo and what kept rows are written to must be aligned.
+  uint64_t rowAlignment() const;
+
   /// Of the workspace and of each buffer in it.
   static constexpr uint64_t alignment = 256;
 

@@ -10,8 +10,14 @@
 
 using namespace kvc::rt;
 
+uint64_t kvc_plan::rowAlignment() const {
+  if (variant->hostAlignment && module.device->onHost())
+    return variant->hostAlignment;
+  return variant->vector * dtypeBytes(variant->dtype);
+}
+
 void kvc_plan::checkAligned(const void *base, const char *name) const {
-  uint64_t bytes = variant->vector * dtypeBytes(variant->dtype);
+  uint64_t bytes = rowAlignment();
   if (reinterpret_cast<uintptr_t>(base) % bytes)
     throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
                bytes, base);

@@ -6,6 +6,7 @@
   layers.py table OUT LAYERS HEADS NUMBER...    the importance of heads
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
   layers.py same FILE FILE NAME...    these tensors are equal
+  layers.py move FILE OUT BYTES       the same, the first tensor so far behind a multiple of 64
 """
 import json
 import math
@@ -77,6 +78,15 @@ def make(path, options):
     save(path, tensors, metadata)
 
 
+def move(path, out, distance):
+    with open(path, "rb") as file:
+        raw = file.read()
+    (length,) = struct.unpack("<Q", raw[:8])
+    padded = length + (int(distance) - 8 - length) % 64
+    with open(out, "wb") as file:
+        file.write(struct.pack("<Q", padded) + raw[8:8 + length].ljust(padded) + raw[8 + length:])
+
+
 def show(path):
     formats = {"I32": "<%di", "F32": "<%df"}
     for name, (dtype, shape, raw) in sorted(load(path).items()):
@@ -98,5 +108,7 @@ if __name__ == "__main__":
         one, other = load(sys.argv[2]), load(sys.argv[3])
         for name in sys.argv[4:]:
             assert one[name] == other[name], name
+    elif sys.argv[1] == "move":
+        move(*sys.argv[2:])
     else:
         show(sys.argv[2])

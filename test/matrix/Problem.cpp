@@ -63,7 +63,7 @@ std::function<double(double, int64_t)> kvc::test::roundingTo(kvc_dtype dtype) {
                             : roundTo<KVC_BF16>;
 }
 
-std::vector<double> kvc::test::widen(const std::vector<std::byte> &bytes,
+std::vector<double> kvc::test::widen(std::span<const std::byte> bytes,
                                      kvc_dtype dtype) {
   return rt::toDouble(bytes.data(), bytes.size() / rt::dtypeBytes(dtype),
                       dtype);

@@ -8,6 +8,7 @@
 #include "executor/eviction/Evictor.h"
 
 #include <random>
+#include <span>
 
 namespace kvc::test {
 
@@ -61,7 +62,7 @@ private:
 std::function<double(double, int64_t)> roundingTo(kvc_dtype dtype);
 
 /// Elements of a type as double.
-std::vector<double> widen(const std::vector<std::byte> &bytes, kvc_dtype dtype);
+std::vector<double> widen(std::span<const std::byte> bytes, kvc_dtype dtype);
 
 } // namespace kvc::test
 

@@ -69,6 +69,10 @@ TEST(Manifest, NamesWhatIsWrong) {
   EXPECT_EQ(
       refusal(dtype),
       "manifest: variants[0].dtype must be f32, f16 or bf16, got \"int4\"");
+  json alignment = good();
+  alignment["variants"][0]["host_alignment"] = 6;
+  EXPECT_EQ(refusal(alignment), "manifest: variants[0].host_alignment must be a "
+                                "power of two, got 6");
   json block = good();
   block["variants"][0]["kernels"][0]["block"] = 100;
   EXPECT_EQ(refusal(block), "manifest: variants[0].kernels[0].block must be a "

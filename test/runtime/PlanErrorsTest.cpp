@@ -11,12 +11,14 @@ namespace {
 std::string manifestOf(const std::string &args = "\"k\"",
                        const std::string &grid = "1",
                        const std::string &buffers = "",
-                       const std::string &lse = "null") {
+                       const std::string &lse = "null",
+                       const std::string &ofVariant = "") {
   return R"({"format": 2, "policy": "test", "queries": 4, "window": 4,
     "lse_buffer": )" +
          lse + R"(, "scores": null, "params": {}, "buffers": [)" + buffers +
          R"(], "variants": [{"head_dim": 64, "group": 2, "dtype": "f32",
-    "vector": 4, "kernels": [{"name": "score", "kind": "columns", "phase": "score", "block": 32,
+    "vector": 4, )" +
+         ofVariant + R"("kernels": [{"name": "score", "kind": "columns", "phase": "score", "block": 32,
     "grid": [")" +
          grid + R"(", "1", "1"], "args": [)" + args +
          R"(], "skipped_with_lse": false}]}]})";
@@ -116,6 +118,26 @@ TEST(PlanErrors, Outputs) {
   EXPECT_EQ(odd.evict(), KVC_MISALIGNED);
   EXPECT_EQ(Opened::error().find("v_out must be aligned to 16 bytes, got "), 0u)
       << Opened::error();
+}
+
+TEST(PlanErrors, HostAlignment) {
+  // What the artefact says; strides are those of the GPU all the same.
+  Opened host(manifestOf("\"k\"", "1", "", "null", "\"host_alignment\": 4, "));
+  host.layer.k.data = host.memory + 4;
+  EXPECT_EQ(host.evict(), KVC_OK) << Opened::error();
+  kvc_plan_info info = {};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(kvc_plan_query(host.plan, &info), KVC_OK);
+  EXPECT_EQ(info.row_alignment, 4u);
+  host.layer.k.data = host.memory + 2;
+  EXPECT_EQ(kvc_layer_evict(host.plan, &host.layer, nullptr), KVC_MISALIGNED);
+  EXPECT_EQ(Opened::error().find("k must be aligned to 4 bytes, got "), 0u)
+      << Opened::error();
+  host.layer.k.data = host.memory;
+  host.layer.k.row_stride = 66;
+  EXPECT_EQ(kvc_layer_evict(host.plan, &host.layer, nullptr), KVC_MISALIGNED);
+  EXPECT_EQ(Opened::error(),
+            "strides of k must be multiples of 4 elements, got 66");
 }
 
 TEST(PlanErrors, Table) {

@@ -12,11 +12,10 @@ using namespace kvc::rt;
 TEST(Safetensors, ReadsWhatItWrites) {
   std::string path = testing::TempDir() + "round-trip.safetensors";
   std::vector<float> values{1.5f, -2, 3};
-  writeFiles({{path, formatSafetensors(
-                         {{"a", TensorData::of("F32", {3}, values)},
-                          {"empty",
-                           TensorData::of("I32", {0}, std::vector<int32_t>())}},
-                         {{"scale", "0.125"}})}});
+  Tensors tensors{
+      {"a", TensorData::of("F32", {3}, values)},
+      {"empty", TensorData::of("I32", {0}, std::vector<int32_t>())}};
+  writeTensors({{path, tensors, {{"scale", "0.125"}}}});
   SafetensorsFile file(path);
   EXPECT_EQ(file.metadata.at("scale"), "0.125");
   EXPECT_EQ(file.at("a").shape, std::vector<uint64_t>{3});
@@ -30,7 +29,7 @@ TEST(Safetensors, WritesAllFilesOrNone) {
   std::string good = testing::TempDir() + "good.out";
   std::filesystem::remove(good);
   EXPECT_THROW(
-      writeFiles({{good, "x"}, {testing::TempDir() + "no/dir/out", "y"}}),
+      writeFiles({{good, {"x"}}, {testing::TempDir() + "no/dir/out", {"y"}}}),
       Failure);
   EXPECT_FALSE(std::filesystem::exists(good));
 }

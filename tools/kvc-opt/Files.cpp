@@ -78,7 +78,7 @@ std::unique_ptr<llvm::MemoryBuffer> kvc::readInput(const std::string &path) {
 
 int kvc::writeOutput(llvm::StringRef text, const std::string &path) {
   if (path != "-") {
-    std::string wrong = writeOutputs({{path, text.str()}});
+    std::string wrong = writeOutputs({{path, {text}}});
     return wrong.empty() ? 0 : fail(wrong);
   }
   llvm::outs() << text;

@@ -52,7 +52,7 @@ int runGenerate(Command &command) {
     };
   GenerateResult result = generate(options);
   if (!command.json.empty())
-    writeFiles({{command.json, formatResult(result) + "\n"}});
+    writeFiles({{command.json, {formatResult(result), "\n"}}});
   for (const Answer &answer : result.answers)
     std::cout << answer.text << std::endl;
   for (const std::string &warning : result.warnings)

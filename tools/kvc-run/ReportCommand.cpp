@@ -26,7 +26,7 @@ void kvc::rt::addReport(CLI::App &app, std::function<int()> &run) {
                                    "must not be one of the results");
     }
     run = [=] {
-      writeFiles({{*output, formatReport(*results)}});
+      writeFiles({{*output, {formatReport(*results)}}});
       return 0;
     };
   });

@@ -142,7 +142,7 @@ typedef struct kvc_plan_info {
   uint32_t queries;      /* last queries that scoring reads, 0 if none, or
                           * KVC_ALL_QUERIES: those of the whole sequence */
   uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
-  uint32_t vector;       /* strides and bases are multiples of it */
+  uint32_t vector;       /* strides are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
   uint32_t scores_by_position; /* 1: of a cache of rows, one score of a token for all
@@ -151,6 +151,9 @@ typedef struct kvc_plan_info {
                            * least, however few are new */
   uint32_t row_states; /* numbers that each row carries from run to run, 0 for none;
                         * the manifest has their names, in this order */
+  uint32_t row_alignment; /* bytes to which q, k, v, k_raw, wo and the memory for kept
+                           * rows must be aligned: on GPUs those of `vector` elements, on
+                           * the host at most 4 */
 } kvc_plan_info;
 
 kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,

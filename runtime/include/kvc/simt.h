@@ -46,6 +46,10 @@ typedef struct kvc_simt_thread {
   const kvc_simt_ops *ops; /* 24 */
 } kvc_simt_thread;
 
+/* Bytes to which rows, q, wo and what is written must be aligned at most, where a GPU wants
+ * 16: host kernels take a mapped file as it lies. */
+#define KVC_SIMT_ROW_ALIGNMENT 4
+
 /* The most that one call of a kernel may take of its thread's stack. */
 #define KVC_SIMT_STACK_BYTES (96 * 1024)
 
