@@ -6,6 +6,7 @@ tokens is kept. In one process, one after the other and in turns:
 
   command   kvc-run apply: process start, reading and writing of files included
   kernels   the same call from Python, memory for what is kept included
+  given     kernels, where the engine's attention brings the log-sum-exp of the window's queries
   torch     eager.py, without its start; where torch is not there the column says so
   floor     floor.py: matrix products, exponentials and one reading of K
 
@@ -97,6 +98,21 @@ def layer_of(policy, tokens, dtype):
     return {**wide, "stored": stored, "room": room, "budget": tokens // 5}
 
 
+def log_sum_exp(layer):
+    """Of the last queries, [1, Hq, queries], as an engine's attention has it; None without queries, or of all."""
+    q, k = layer.get("q"), layer["k"]
+    if q is None or q.shape[1] == k.shape[1]:
+        return None
+    queries, tokens = q.shape[1], k.shape[1]
+    unseen = np.triu(np.ones((queries, tokens), bool), tokens - queries + 1)
+    rows = []
+    for head, rest in enumerate(q):
+        logits = np.where(unseen, -np.inf, rest @ k[head // GROUP].T * np.float32(DIM**-0.5))
+        most = logits.max(axis=1)
+        rows.append(most + np.log(np.exp(logits - most[:, None]).sum(axis=1)))
+    return np.stack(rows)[None].astype(np.float32)
+
+
 def save(path, layer, dtype):
     """Input of kvc-run apply."""
     header, at = {}, 0
@@ -126,11 +142,14 @@ def contenders(policy, layer, dtype, folder):
     given = {name: array[None] for name, array in stored.items() if name != "wo"}
     given.setdefault("q", None)
 
-    def kernels():
-        return plan.evict(**given, wo=stored.get("wo"), budget=budget, layer=0, layers=1, state=plan.state())
+    def kernels(**more):
+        return plan.evict(**given, **more, wo=stored.get("wo"), budget=budget, layer=0, layers=1, state=plan.state())
 
     found = {"command": lambda: run(command), "kernels": kernels,
              "floor": lambda: floor.POLICIES[policy.name](layer)}
+    lse = log_sum_exp(layer)
+    if lse is not None:
+        found["given"] = lambda: kernels(lse=lse)
     if torch:
         tensors = {name: torch.from_numpy(array) if dtype == "f32" else torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
                    for name, array in stored.items()}
@@ -164,14 +183,16 @@ class Table:
 
     def add(self, policy, dtype, tokens):
         power = 2 if policy.manifest.queries == "all" else 1
-        names = ["command", "kernels", "torch", "floor"] if torch else ["command", "kernels", "floor"]
+        names = [name for name in ("command", "kernels", "given", "torch", "floor") if torch or name != "torch"]
         names = [name for name in names if self.expected((policy.name, dtype, name), tokens, power) <= options.limit]
-        cells, times = {}, {name: [] for name in names}
+        cells = {}
         if names:
             layer, results = layer_of(policy, tokens, dtype), {}
             with tempfile.TemporaryDirectory() as folder:
                 save(folder + "/layer", layer, dtype)
                 found = contenders(policy, layer, dtype, pathlib.Path(folder))
+                names = [name for name in names if name in found]
+                times = {name: [] for name in names}
                 for name in names:
                     seconds, _, results[name] = measured(found[name])
                     self.first[policy.name, dtype, name] = seconds, tokens
@@ -181,16 +202,16 @@ class Table:
                             times[name].append(measured(found[name])[:2])
             if "kernels" in results and "torch" in results:
                 self.compare(dtype, results["kernels"], results["torch"][0])
-        for name in ("command", "kernels", "torch", "floor"):
+        for name in ("command", "kernels", "given", "torch", "floor"):
             if name in names:
                 wall, cores = (statistics.median(values) for values in zip(*times[name]))
                 cells[name] = wall, f"{wall:#.3g} ({cores:#.3g})"
             else:
-                missing = name == "torch" and not torch
-                cells[name] = None, "no torch" if missing else f"over {options.limit:g}"
+                missing = "no torch" if name == "torch" and not torch else "" if name == "given" else f"over {options.limit:g}"
+                cells[name] = None, missing
         share = lambda a, b: f"{cells[a][0] / cells[b][0]:.2f}" if cells[a][0] and cells[b][0] else ""
-        line = [policy.name, dtype, tokens, *(cells[name][1] for name in ("command", "kernels", "torch", "floor")),
-                share("torch", "command"), share("kernels", "floor")]
+        line = [policy.name, dtype, tokens, *(cells[name][1] for name in ("command", "kernels", "given", "torch", "floor")),
+                share("torch", "command"), share("kernels", "floor"), share("given", "floor")]
         self.lines.append("| " + " | ".join(map(str, line)) + " |")
         print(self.lines[-1], file=sys.stderr, flush=True)
 
@@ -200,8 +221,9 @@ class Table:
         self.alike[dtype] = min([self.alike.get(dtype, 1), *same])
 
     def text(self):
-        head = ["| policy | type | tokens | kvc, command | kvc, kernels | eager torch | floor | torch / command | kernels / floor |",
-                "|---|---|---:|---:|---:|---:|---:|---:|---:|"]
+        head = ["| policy | type | tokens | kvc, command | kvc, kernels | log-sum-exp given | eager torch | floor | torch / command "
+                "| kernels / floor | given / floor |",
+                "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
         return "\n".join(head + self.lines) + "\n"
 
 

@@ -7,6 +7,7 @@
 #include "emulator/Functions.h"
 #include "emulator/Mma.h"
 #include "emulator/Stacks.h"
+#include "emulator/WarpProduct.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
@@ -294,7 +295,9 @@ const kvc_simt_ops &BlockRunner::table() {
       },
       exp2OfGPU,
       log2OfGPU,
-      multiplyWarp,
+      widenLeft,
+      widenRight,
+      multiplyWide,
   };
   return ops;
 }

@@ -1,4 +1,4 @@
-//===- Mma.h - the matrix instruction, a warp at a time -------------------===//
+//===- Mma.h - the matrix instruction, from the registers of threads ------===//
 
 #ifndef KVC_EMULATOR_MMA_H
 #define KVC_EMULATOR_MMA_H
@@ -12,10 +12,6 @@ namespace kvc::rt {
 /// updated. Products are exact, sums are fp32 in ascending k, each rounded once.
 void warpMma(const uint32_t *const a[32], const uint32_t *const b[32],
              float *const c[32], uint32_t steps, bool bf16);
-
-/// The same with register r of lane l at [r * 32 + l].
-void multiplyWarp(const uint32_t *a, const uint32_t *b, float *c,
-                  uint32_t steps, uint32_t bf16);
 
 } // namespace kvc::rt
 

@@ -5,8 +5,8 @@
 #include "emulator/Blocks.h"
 #include "emulator/Fiber.h"
 #include "emulator/Functions.h"
-#include "emulator/Mma.h"
 #include "emulator/Stacks.h"
+#include "emulator/WarpProduct.h"
 #include "kvc/artifact.h"
 
 #include <cstdlib>
@@ -89,7 +89,9 @@ private:
         nullptr,
         exp2OfGPU,
         log2OfGPU,
-        multiplyWarp};
+        widenLeft,
+        widenRight,
+        multiplyWide};
     return ops;
   }
 };

@@ -177,9 +177,13 @@ LogicalResult WarpKernel::build(StringRef name) {
 }
 
 LogicalResult WarpKernel::translate(Block &block) {
-  // What another block leaves in the memory of fragments, nobody knows.
-  llvm::scope_exit forget([&] { fragments.clear(); });
-  fragments.clear();
+  // What another block leaves in the memory of products, nobody knows.
+  auto forget = [&] {
+    for (SmallVector<Fragment> *own : {&sums, &lefts.own, &rights.own})
+      own->clear();
+  };
+  forget();
+  llvm::scope_exit atEnd(forget);
   for (Operation &op : block) {
     if (isa<gpu::ReturnOp, scf::YieldOp>(op))
       continue;

@@ -21,12 +21,15 @@
 #include "codegen/lower/HostFrame.h"
 #include "codegen/lower/Uniformity.h"
 #include "codegen/simt/SIMT.h"
+#include "kvc/simt.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <cstddef>
 
 namespace kvc {
 
@@ -83,12 +86,19 @@ private:
                  mlir::Value>
       vectorSums;
   llvm::DenseMap<std::pair<int64_t, int>, mlir::Value> scratches;
-  /// Registers of a matrix product that lie in memory at this point of a block.
+  /// Registers of a matrix product that lie in memory: sums, and a side widened.
   struct Fragment {
     llvm::SmallVector<mlir::Value> registers;
     mlir::Value memory;
   };
-  llvm::SmallVector<Fragment> fragments;
+  struct Sides {
+    int64_t entry, wordsOfStep; // of kvc_simt_ops; of a fragment
+    int firstUse;               // of scratch memory
+    llvm::SmallVector<Fragment> own, held = {}; // this block's; of blocks around
+  };
+  llvm::SmallVector<Fragment> sums; // this block's
+  Sides lefts{offsetof(kvc_simt_ops, warp_left), 128, 1 << 16, {}},
+      rights{offsetof(kvc_simt_ops, warp_right), 64, 1 << 17, {}};
   mlir::Value shared;
   bool barriers = false;
   /// Which lanes are active; both null where all are.
@@ -195,7 +205,9 @@ private:
   //===--- lanes together (WarpTogether.cpp) ------------------------------===//
   mlir::LogicalResult shuffle(mlir::gpu::ShuffleOp op);
   void multiply(simt::MmaOp op);
-  Fragment &fragment(mlir::ValueRange registers);
+  Fragment &newSums();
+  Fragment &sumsOf(mlir::ValueRange registers);
+  mlir::Value widened(mlir::ValueRange registers, Sides &sides, bool isBF16);
   void function(mlir::Operation &op, int64_t entry);
 
   /// Calls a function of WarpHelpers.cpp, which is put into the module with it.

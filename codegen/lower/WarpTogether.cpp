@@ -34,36 +34,104 @@ LogicalResult WarpKernel::shuffle(gpu::ShuffleOp op) {
   return success();
 }
 
-/// Where registers lie, 32 lanes of each: as a rule several products of a block read the
-/// same ones, and the next adds to the sums of the last.
-WarpKernel::Fragment &WarpKernel::fragment(ValueRange registers) {
+/// Memory for the four sums of each lane.
+WarpKernel::Fragment &WarpKernel::newSums() {
+  constexpr int registers = 4, firstUse = 2;
+  return sums.emplace_back(
+      Fragment{SmallVector<Value>(registers),
+               scratch(registers * 4 * warpSize, firstUse + int(sums.size()))});
+}
+
+/// Where sums lie, 32 lanes of each register: as a rule the next product adds to the sums
+/// of the last.
+WarpKernel::Fragment &WarpKernel::sumsOf(ValueRange registers) {
   SmallVector<Value> vectors;
   for (Value value : registers)
     vectors.push_back(vector(value));
-  for (Fragment &known : fragments)
+  for (Fragment &known : sums)
     if (known.registers == vectors)
       return known;
-  constexpr int firstUse = 2;
-  Value memory = scratch(registers.size() * 4 * warpSize,
-                         firstUse + int(fragments.size()));
+  Fragment &added = newSums();
   for (auto [i, value] : llvm::enumerate(vectors))
-    LLVM::StoreOp::create(b, value, at(memory, i * 4 * warpSize), 64);
-  return fragments.emplace_back(Fragment{vectors, memory});
+    LLVM::StoreOp::create(b, value, at(added.memory, i * 4 * warpSize), 64);
+  return added;
 }
 
-/// Fragments are passed through memory.
-void WarpKernel::multiply(simt::MmaOp op) {
-  Value left = fragment(op.getA()).memory, right = fragment(op.getB()).memory;
-  Fragment &added = fragment(op.getC());
-  Value sums = added.memory;
+/// The last of `values` to be known, where all are.
+static Value lastKnown(ArrayRef<Value> values) {
+  Value last = values.front();
+  auto depth = [](Block *block) {
+    int64_t parents = 0;
+    for (Operation *op = block->getParentOp(); op; op = op->getParentOp())
+      ++parents;
+    return parents;
+  };
+  for (Value value : values.drop_front()) {
+    Block *block = value.getParentBlock(), *ofLast = last.getParentBlock();
+    if (block != ofLast) {
+      if (depth(block) > depth(ofLast))
+        last = value;
+      continue;
+    }
+    Operation *op = value.getDefiningOp(), *before = last.getDefiningOp();
+    if (op && (!before || before->isBeforeInBlock(op)))
+      last = value;
+  }
+  return last;
+}
+
+/// Registers of a side, widened. Those of a block around this one are widened where they
+/// are known, in front of the loop, say, and have memory of their own; this block's take
+/// turns in some.
+Value WarpKernel::widened(ValueRange registers, Sides &sides, bool isBF16) {
+  SmallVector<Value> vectors;
+  for (Value value : registers)
+    vectors.push_back(vector(value));
+  for (const Fragment &known : llvm::concat<Fragment>(sides.held, sides.own))
+    if (known.registers == vectors)
+      return known.memory;
+  constexpr size_t turns = 8;
+  constexpr int narrow = -2;
+  OpBuilder::InsertionGuard guard(b);
+  Value last = lastKnown(vectors);
+  bool isOwn = last.getParentBlock() == b.getInsertionBlock();
+  if (!isOwn)
+    b.setInsertionPointAfterValue(last);
+  else if (sides.own.size() == turns)
+    sides.own.clear();
+  SmallVector<Fragment> &among = isOwn ? sides.own : sides.held;
+  int64_t words = int64_t(vectors.size()) * warpSize;
+  Value from = scratch(words * 4, narrow),
+        to = scratch(words * 8,
+                     sides.firstUse + int(among.size()) + (isOwn ? 0 : turns));
+  for (auto [i, value] : llvm::enumerate(vectors))
+    LLVM::StoreOp::create(b, value, at(from, i * 4 * warpSize), 64);
   Type i32 = b.getI32Type();
-  call(offsetof(kvc_simt_ops, warp_mma), {},
-       {left, right, sums, number(i32, op.getB().size() / 2),
-        number(i32, op.getElement().isBF16())},
+  call(sides.entry, {},
+       {from, to, number(i32, words / sides.wordsOfStep),
+        number(i32, isBF16)},
+       /*withContext=*/false);
+  return among.emplace_back(Fragment{vectors, to}).memory;
+}
+
+/// Operands and sums are passed through memory.
+void WarpKernel::multiply(simt::MmaOp op) {
+  bool isBF16 = op.getElement().isBF16();
+  Value left = widened(op.getA(), lefts, isBF16),
+        right = widened(op.getB(), rights, isBF16);
+  bool fresh = llvm::all_of(op.getC(), [](Value sum) {
+    return matchPattern(sum, m_PosZeroFloat());
+  });
+  Fragment &added = fresh ? newSums() : sumsOf(op.getC());
+  Type i32 = b.getI32Type();
+  call(offsetof(kvc_simt_ops, warp_product), {},
+       {left, right, added.memory, number(i32, op.getB().size() / 2),
+        number(i32, fresh)},
        /*withContext=*/false);
   for (auto [i, result] : llvm::enumerate(op.getResults())) {
-    added.registers[i] = LLVM::LoadOp::create(b, lanesOf(b.getF32Type()),
-                                              at(sums, i * 4 * warpSize), 64);
+    added.registers[i] =
+        LLVM::LoadOp::create(b, lanesOf(b.getF32Type()),
+                             at(added.memory, i * 4 * warpSize), 64);
     defineVector(result, added.registers[i]);
   }
 }

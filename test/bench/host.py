@@ -23,7 +23,7 @@ time = r"(\d+\.?\d*(e-\d+)? \(\d+\.?\d*(e-\d+)?\))"
 policies = "kvec", "criticalkv", "ems", "knorm"
 text = run("--policies", ",".join(policies), "--tokens", "200", "--types", "f32")
 for policy in policies:
-    line = rf"\| {policy} \| f32 \| 200 \| {time} \| {time} \| ({time}|no torch) \| {time} \| [\d.]* \| [\d.]+ \|"
+    line = rf"\| {policy} \| f32 \| 200 \| {time} \| {time} \| ({time}|) \| ({time}|no torch) \| {time} \| [\d.]* \| [\d.]+ \| [\d.]* \|"
     assert re.search(line, text), (policy, text)
 # A commit, a load, and what is not there.
 assert re.search(r"load \d.*NumPy \d.* with .*commit \w+", text) and ("torch 2" in text or "no torch" in text), text

@@ -2,6 +2,7 @@
 
 #include "emulator/Functions.h"
 #include "emulator/Mma.h"
+#include "emulator/WarpProduct.h"
 #include "kvc/artifact.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +66,8 @@ TEST(Warps, AskForAProcessor) {
 TEST(Warps, MultiplyAsThreadsDo) {
   std::mt19937 random(7);
   for (uint32_t bf16 : {0u, 1u})
-    for (uint32_t steps : {1u, 5u, 8u, 16u}) {
+    for (auto [steps, fresh] : std::initializer_list<std::pair<uint32_t, uint32_t>>{
+             {1, 0}, {5, 1}, {8, 0}, {8, 1}, {16, 0}}) {
       std::vector<uint32_t> a(128 * steps), b(64 * steps);
       std::vector<float> c(128);
       // Numbers from 2^-7 to 2^8, either sign.
@@ -89,13 +91,16 @@ TEST(Warps, MultiplyAsThreadsDo) {
         for (uint32_t r = 0; r < 2 * steps; ++r)
           rights[lane * 2 * steps + r] = b[r * 32 + lane];
         for (uint32_t r = 0; r < 4; ++r)
-          sums[lane * 4 + r] = c[r * 32 + lane];
+          sums[lane * 4 + r] = fresh ? 0 : c[r * 32 + lane];
         left[lane] = &lefts[lane * 4 * steps];
         right[lane] = &rights[lane * 2 * steps];
         sum[lane] = &sums[lane * 4];
       }
       warpMma(left, right, sum, steps, bf16 != 0);
-      multiplyWarp(a.data(), b.data(), c.data(), steps, bf16);
+      std::vector<float> wideLeft(256 * steps), wideRight(128 * steps);
+      widenLeft(a.data(), wideLeft.data(), steps, bf16);
+      widenRight(b.data(), wideRight.data(), steps, bf16);
+      multiplyWide(wideLeft.data(), wideRight.data(), c.data(), steps, fresh);
       for (uint32_t lane = 0; lane < 32; ++lane)
         for (uint32_t r = 0; r < 4; ++r)
           EXPECT_EQ(c[r * 32 + lane], sums[lane * 4 + r])

@@ -13,7 +13,7 @@
 #include "kvc/simt.h"
 
 #define KVC_ARTIFACT_MAGIC "kvc-art"
-#define KVC_ARTIFACT_VERSION 3u
+#define KVC_ARTIFACT_VERSION 4u
 
 /* Kernels keep a word of block memory for each KV head in places. */
 #define KVC_MAX_KV_HEADS 1024

@@ -34,9 +34,15 @@ typedef struct kvc_simt_ops {
               float *c, uint32_t steps, uint32_t bf16);
   float (*exp2)(float);
   float (*log2)(float);
-  /* The same of a whole warp: register r of lane l is at [r * 32 + l]. */
-  void (*warp_mma)(const uint32_t *a, const uint32_t *b, float *c,
-                   uint32_t steps, uint32_t bf16);
+  /* The same of a whole warp, whose operands are widened once for several products:
+   * left[16 * steps][16] of `a`, right[8][16 * steps] of `b`, where register r of lane l is
+   * at [r * 32 + l]; c += left * right, or c = left * right where `fresh`. */
+  void (*warp_left)(const uint32_t *a, float *left, uint32_t steps,
+                    uint32_t bf16);
+  void (*warp_right)(const uint32_t *b, float *right, uint32_t steps,
+                     uint32_t bf16);
+  void (*warp_product)(const float *left, const float *right, float *c,
+                       uint32_t steps, uint32_t fresh);
 } kvc_simt_ops;
 
 typedef struct kvc_simt_thread {
