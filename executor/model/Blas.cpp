@@ -1,4 +1,4 @@
-//===- Blas.cpp - memory for OpenBLAS -------------------------------------===//
+//===- Blas.cpp - memory and threads of OpenBLAS --------------------------===//
 
 #include "executor/model/Blas.h"
 
@@ -16,6 +16,14 @@ using namespace kvc::rt;
 bool kvc::rt::isAddressSpaceLimited() {
   rlimit limit;
   return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// What OpenBLAS does itself before a fork; one without threads has it not.
+extern "C" __attribute__((weak)) int blas_thread_shutdown_(void);
+
+void kvc::rt::restBlasThreads() {
+  if (blas_thread_shutdown_)
+    blas_thread_shutdown_();
 }
 
 void kvc::rt::claimBlasMemory() {

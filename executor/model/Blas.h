@@ -1,4 +1,4 @@
-//===- Blas.h - memory for OpenBLAS ---------------------------------------===//
+//===- Blas.h - memory and threads of OpenBLAS ----------------------------===//
 
 #ifndef KVC_EXECUTOR_MODEL_BLAS_H
 #define KVC_EXECUTOR_MODEL_BLAS_H
@@ -9,6 +9,11 @@ namespace kvc::rt {
 /// that it works in, it tries again for ever; this throws Failure instead. Does
 /// nothing where the address space is not limited.
 void claimBlasMemory();
+
+/// To be called first in main: ends the threads that OpenBLAS has begun when it was
+/// loaded, which look for work for a while, on cores that kernels have use for. The first
+/// product begins them again.
+void restBlasThreads();
 
 /// True where the end of the program may wait for a thread of OpenBLAS that
 /// still tries to get memory.

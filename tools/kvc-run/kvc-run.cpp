@@ -60,6 +60,7 @@ static int runCommand(int argc, char **argv) {
 static int guardedMain(int argc, char **argv) {
   kvc::reserveStandardDescriptors();
   kvc::ignoreFileSizeSignal();
+  kvc::rt::restBlasThreads();
   try {
     std::cout.exceptions(std::ios::badbit);
     int status = runCommand(argc, argv);
