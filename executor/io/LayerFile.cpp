@@ -2,6 +2,7 @@
 
 #include "executor/io/LayerFile.h"
 
+#include "executor/io/FindNaN.h"
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 

@@ -53,8 +53,6 @@ public:
   size_t cacheBytes() const;
 
 private:
-  /// Index of the first NaN, or -1.
-  static int64_t findNaN(const TensorView &tensor, kvc_dtype dtype);
   void readLayer(size_t index);
   /// Counts and positions of a layer's rows; `length` is T if the file says so.
   void readRows(size_t index, LayerTensors &layer,

@@ -2,43 +2,12 @@
 
 #include "executor/io/LayerFile.h"
 
+#include "executor/io/FindNaN.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 using namespace kvc::rt;
-
-/// The first element whose bits, but for the sign, are above those of `infinity`.
-template <typename Bits>
-static int64_t firstAbove(const std::byte *data, size_t all, Bits infinity) {
-  auto isAbove = [&](size_t i) {
-    Bits bits;
-    std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
-    return Bits((bits & std::numeric_limits<Bits>::max()) > infinity);
-  };
-  // A part at a time, as a rule without any: a loop that never ends early is one over
-  // vectors, and reads as fast as memory goes.
-  constexpr size_t part = 4096;
-  for (size_t first = 0; first < all; first += part) {
-    size_t end = std::min(first + part, all);
-    Bits any = 0;
-    for (size_t i = first; i < end; ++i)
-      any |= isAbove(i);
-    for (size_t i = first; any && i < end; ++i)
-      if (isAbove(i))
-        return int64_t(i);
-  }
-  return -1;
-}
-
-int64_t LayerFile::findNaN(const TensorView &tensor, kvc_dtype dtype) {
-  if (dtype == KVC_F32)
-    return firstAbove<int32_t>(tensor.data, tensor.elements(), 0x7f800000);
-  return firstAbove<int16_t>(tensor.data, tensor.elements(),
-                             dtype == KVC_F16 ? 0x7c00 : 0x7f80);
-}
 
 const TensorView &LayerFile::integers(size_t layer, const char *name) {
   std::string full = formatted("layers.{}.{}", layer, name);

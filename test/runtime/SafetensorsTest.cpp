@@ -1,9 +1,10 @@
-#include "executor/io/Safetensors.h"
+#include "executor/io/FindNaN.h"
 
 #include "runtime/base/Failure.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -23,6 +24,22 @@ TEST(Safetensors, ReadsWhatItWrites) {
   EXPECT_EQ(file.at("empty").bytes, 0u);
   EXPECT_EQ(file.find("b"), nullptr);
   EXPECT_THROW(file.at("b"), Failure);
+}
+
+TEST(FindNaN, FirstOfAll) {
+  // Enough for several threads.
+  std::vector<float> values(size_t(5) << 20, 1.0f);
+  TensorView tensor{"F32",
+                    {values.size()},
+                    reinterpret_cast<const std::byte *>(values.data()),
+                    values.size() * sizeof(float)};
+  EXPECT_EQ(findNaN(tensor, KVC_F32), -1);
+  for (size_t at : {values.size() - 1, values.size() / 2 + 7, size_t(0)}) {
+    values[at] = NAN; // those behind it stay
+    EXPECT_EQ(findNaN(tensor, KVC_F32), int64_t(at));
+  }
+  TensorView none{"BF16", {0, 64}, nullptr, 0};
+  EXPECT_EQ(findNaN(none, KVC_BF16), -1);
 }
 
 TEST(Safetensors, WritesAllFilesOrNone) {
