@@ -52,10 +52,10 @@ int64_t ColumnsBuilder::bytesPerWarp() const {
 }
 
 void ColumnsBuilder::planSharedMemory() {
-  bool stages =
+  bool rounds =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
-  inRegisters = stages && attends && rowsArePointwise();
-  if (!stages) {
+  inRegisters = rounds && attends && rowsArePointwise();
+  if (!rounds) {
     warps = warpsThatFit(bytesPerWarp(), usualWarps);
     return;
   }
@@ -65,7 +65,12 @@ void ColumnsBuilder::planSharedMemory() {
     if (stagedRows || warps == 1)
       break;
   }
-  assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
+  assert((stagedRows || !inRegisters) && "sums of members and a round fit");
+}
+
+bool ColumnsBuilder::queriesMissing() {
+  auto policy = kernel->getParentOfType<PolicyOp>();
+  return !readsAll && policy.getPlanAttr().readsAllQueries();
 }
 
 void ColumnsBuilder::build() {
@@ -121,7 +126,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->storeProducts();
   Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();
   Expr first = blockFirst + k.warp() * tokensPerWarp();
-  // Warps that share stages go the same way.
+  // Warps that share rounds go the same way.
   Expr some = (staged ? blockFirst : first) < s.past;
   k.when(hasWork(k, s, kernel) & some, [&] {
     tileStart = halo ? first - halo : first;
@@ -155,11 +160,6 @@ void ColumnsBuilder::run(KernelBuilder &k) {
         });
     runAllHeads(k, s, heads, sums, safeToken, exists);
   });
-}
-
-int64_t ColumnsBuilder::windowOf(ReduceOp reduce) {
-  auto type = cast<RankedTensorType>(reduce.getValue().getType());
-  return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
 }
 
 ColumnsBuilder::Values
@@ -218,25 +218,6 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
   }
   return next;
-}
-
-void ColumnsBuilder::forMembers(KernelBuilder &k, Value value,
-                                llvm::function_ref<void(int)> body) {
-  if (headsOf(value.getType()) != Axis::QueryHeads)
-    return body(-1);
-  for (int j = 0; j < k.shape.group; ++j)
-    body(j);
-}
-
-std::optional<Expr> ColumnsBuilder::readColumn(KernelBuilder &k,
-                                               const SequenceScalars &s,
-                                               Value value, const Point &p) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return readInput(k, s, site, value, p);
-  if (auto it = finished.find({op, p.member}); it != finished.end())
-    return it->second;
-  return std::nullopt;
 }
 
 void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
