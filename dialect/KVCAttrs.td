@@ -158,6 +158,7 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
     | `scores` | buffer of what the last selection ranked, and its heads |
     | `states` | names of what rows carry, in the order of their memory; absent for nothing |
     | `least_queries` | beside the new queries, how many of the last are read at least; absent where these are not read |
+    | `skipped_with_lse` | numbers of the kernels that make the log-sum-exp and nothing else: a call that gives it leaves them out; absent for none |
     | `phases` | one for each kernel: `score`, `select` (the one that lists the kept tokens), `compact` |
     | `buffers` | scratch: first and last kernel that needs it; `per_block` where each block of a kernel has its own, `model` where elements are in the model's type; the tensor |
 
@@ -175,6 +176,7 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
                         "::kvc::Axis":$score_heads,
                         "std::optional<int64_t>":$least_queries,
                         ArrayRefParameter<"::mlir::StringAttr">:$states,
+                        ArrayRefParameter<"unsigned">:$skipped_with_lse,
                         ArrayRefParameter<"::kvc::Phase">:$phases,
                         ArrayRefParameter<"::kvc::PlannedBuffer">:$buffers);
   let hasCustomAssemblyFormat = 1;
