@@ -4,7 +4,7 @@
 // What is written here holds together: it passes the checks of level fused, and
 // every kernel but the last has its buffers numbered.
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(kvc.policy(kvc-check-kernels,kvc-plan-scratch,kvc-write-plan))" | FileCheck %s --check-prefix=PLAN
-// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 8 of kv_heads, phases = [score, score, score, score, score, score, score, score, score, score, score, score, select, compact],
+// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 8 of kv_heads, skipped_with_lse = [0, 1], phases = [score, score, score, score, score, score, score, score, score, score, score, score, select, compact],
 
 !partial = tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
 !lse     = tensor<?x32xf32, #kvc.axes<query_heads, query>>
@@ -15,8 +15,8 @@
 !sums    = tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>
 !qscore  = tensor<?x?xf32, #kvc.axes<query_heads, past>>
 !score   = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-!scores  = tensor<?x?xf32, #kvc.axes<one_head, past>>
-!marks   = tensor<?x?xi1, #kvc.axes<one_head, past>>
+!scores  = tensor<1x?xf32, #kvc.axes<one_head, past>>
+!marks   = tensor<1x?xi1, #kvc.axes<one_head, past>>
 !mask    = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
 !tokens  = tensor<?x?xi32, #kvc.axes<kv_heads, past>>
 !list    = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
@@ -153,8 +153,8 @@ kvc.policy @every_op {
 }
 
 // The gather in place of a merge, scratch of a kernel's own, and a plan.
-// CHECK-LABEL: kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, phases = [score, select, compact], buffers = [0 to 2 : tensor<?x?xf32, #kvc.axes<one_head, past>>, 1 to 1 per_block model : tensor<?xi32, #kvc.axes<kv_heads>>]>} {
-kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, phases = [score, select, compact], buffers = [0 to 2 : !scores, 1 to 1 per_block model : !count]>} {
+// CHECK-LABEL: kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, skipped_with_lse = [0, 2], phases = [score, select, compact], buffers = [0 to 2 : tensor<1x?xf32, #kvc.axes<one_head, past>>, 1 to 1 per_block model : tensor<?xi32, #kvc.axes<kv_heads>>]>} {
+kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, skipped_with_lse = [0, 2], phases = [score, select, compact], buffers = [0 to 2 : !scores, 1 to 1 per_block model : !count]>} {
   // CHECK: kvc.kernel columns "columns0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} :
   %0 = kvc.kernel columns "columns0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} : () -> !scores {
     %k = kvc.norm l2 key : !score
