@@ -35,10 +35,10 @@
 
 namespace kvc {
 
-/// In five files, each of which calls those behind it: Columns.cpp has the walk and what
-/// it stores, ColumnsRows.cpp attention rows, ColumnsProducts.cpp those that stay in
-/// registers, ColumnsNorms.cpp norms behind the output projection, ColumnsValues.cpp
-/// what a formula reads at a point: weights, logits, sums that are there.
+/// In five files, each of which calls those behind it: ColumnsWalk.cpp has the walk and
+/// what it stores, ColumnsRows.cpp attention rows, ColumnsProducts.cpp those that stay in
+/// registers, ColumnsNorms.cpp norms behind the output projection, Columns.cpp what a
+/// formula reads at a point: weights, logits, sums that are there.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;

@@ -1,362 +1,185 @@
-//===- WarpKernel.cpp - the function, op by op -----------------------------===//
+//===- WarpKernel.cpp - values of a warp ------------------------------------===//
 
 #include "codegen/lower/WarpKernel.h"
-
-#include "kvc/simt.h"
-
-#include "llvm/ADT/ScopeExit.h"
-
-#include <cstddef>
 
 using namespace mlir;
 using namespace kvc;
 
-LogicalResult WarpKernel::build(StringRef name) {
-  func =
-      func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer}, {}));
-  func.setPrivate();
-  Block *entry = func.addEntryBlock();
-  b.setInsertionPointToStart(entry);
-  context = entry->getArgument(0);
-  unsigned arguments = kernel.getFunctionType().getNumInputs();
-  for (unsigned i = 0; i < arguments; ++i) {
-    BlockArgument value = kernel.getBody().getArgument(i);
-    Value slot = argument(entry->getArgument(1), i, value.getType());
-    if (isa<MemRefType>(value.getType()))
-      addresses[value] = slot;
-    else
-      defineScalar(value, slot);
-  }
-  shared = field(pointer, offsetof(kvc_simt_thread, shared));
-  placeShared(kernel.getWorkgroupAttributions(),
-              [&](BlockArgument memory, int64_t offset) {
-                addresses[memory] = at(shared, offset);
-              });
-  if (failed(translate(kernel.getBody().front())))
-    return failure();
-  func::ReturnOp::create(b);
-  func->setAttr("kvc.warp_of", b.getStringAttr(kernel.getName()));
-  if (barriers)
-    func->setAttr("kvc.barriers", b.getUnitAttr());
-  return success();
+//===----------------------------------------------------------------------===//
+// Types and constants
+//===----------------------------------------------------------------------===//
+
+/// Addresses and sizes are 64 bits.
+Type WarpKernel::scalarOf(Type type) {
+  return type.isIndex() ? Type(b.getI64Type()) : type;
 }
 
-LogicalResult WarpKernel::translate(Block &block) {
-  // What another block leaves in the memory of fragments, nobody knows.
-  llvm::scope_exit forget([&] { fragments.clear(); });
-  fragments.clear();
-  for (Operation &op : block) {
-    if (isa<gpu::ReturnOp, scf::YieldOp>(op))
-      continue;
-    b.setLoc(op.getLoc());
-    if (failed(translate(op)))
-      return failure();
-  }
-  return success();
+/// 16-bit floats are kept as their bits: LLVM would round what goes from block to block
+/// by functions of a library.
+Type WarpKernel::elementOf(Type type) {
+  return type.isF16() || type.isBF16() ? Type(b.getI16Type()) : scalarOf(type);
 }
 
-LogicalResult WarpKernel::translate(Operation &op) {
-  bool together = isa<gpu::BarrierOp, gpu::ShuffleOp, simt::BallotOp,
-                      simt::MmaOp, simt::SyncWarpOp>(op);
-  if (together && maskVector)
-    return fail(&op, "is reached by some lanes only");
-  if (auto branch = dyn_cast<scf::IfOp>(op))
-    return this->branch(branch);
-  if (auto loop = dyn_cast<scf::ForOp>(op))
-    return this->loop(loop);
-  if (auto id = dyn_cast<gpu::ThreadIdOp>(op)) {
-    if (id.getDimension() != gpu::Dimension::x)
-      return fail(&op, "has one dimension on the host");
-    Value first = field(b.getI32Type(), offsetof(kvc_simt_thread, thread));
-    defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), first));
-  } else if (auto id = dyn_cast<gpu::BlockIdOp>(op)) {
-    Value number = field(b.getI32Type(), offsetof(kvc_simt_thread, block) +
-                                             4 * int64_t(id.getDimension()));
-    defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), number));
-  } else if (isa<gpu::BarrierOp>(op)) {
-    barriers = true;
-    call(offsetof(kvc_simt_ops, barrier), {}, {});
-  } else if (isa<simt::SyncWarpOp, simt::AsyncCommitOp, simt::AsyncWaitOp>(
-                 op)) {
-    // The lanes are in step, and copies are there at once.
-  } else if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op)) {
-    return this->shuffle(shuffle);
-  } else if (auto ballot = dyn_cast<simt::BallotOp>(op)) {
-    defineScalar(ballot, bitsOf(vector(ballot.getBit())));
-  } else if (isa<simt::Exp2Op>(op)) {
-    function(op, offsetof(kvc_simt_ops, exp2));
-  } else if (isa<simt::Log2Op>(op)) {
-    function(op, offsetof(kvc_simt_ops, log2));
-  } else if (auto mma = dyn_cast<simt::MmaOp>(op)) {
-    multiply(mma);
-  } else if (auto copy = dyn_cast<simt::AsyncCopyOp>(op)) {
-    this->copy(copy);
-  } else if (auto view = dyn_cast<memref::ReinterpretCastOp>(op)) {
-    if (llvm::any_of(view.getStaticOffsets(),
-                     [](int64_t offset) { return offset != 0; }) ||
-        llvm::any_of(view.getStaticStrides(),
-                     [](int64_t stride) { return stride != 1; }))
-      return fail(&op, "must be the whole memory");
-    addresses[view] = addresses.lookup(view.getSource());
-  } else if (auto view = dyn_cast<memref::CastOp>(op)) {
-    addresses[view] = addresses.lookup(view.getSource());
-  } else if (auto memory = dyn_cast<memref::AllocaOp>(op)) {
-    return allocate(memory);
-  } else if (auto load = dyn_cast<memref::LoadOp>(op)) {
-    if (load.getMemRef().getDefiningOp<memref::AllocaOp>())
-      return loadOwn(load);
-    this->load(load);
-  } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
-    if (store.getMemRef().getDefiningOp<memref::AllocaOp>())
-      return storeOwn(store);
-    this->store(store);
-  } else if (auto load = dyn_cast<vector::LoadOp>(op)) {
-    this->load(load);
-  } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
-    this->store(store);
-  } else if (auto prefetch = dyn_cast<memref::PrefetchOp>(op)) {
-    this->prefetch(prefetch);
-  } else if (auto atomic = dyn_cast<memref::AtomicRMWOp>(op)) {
-    return this->atomic(atomic);
-  } else if (isa<arith::ArithDialect, math::MathDialect, vector::VectorDialect>(
-                 op.getDialect())) {
-    return elementwise(op);
-  } else {
-    return fail(&op, "is not known");
-  }
-  return success();
+VectorType WarpKernel::lanesOf(Type type) {
+  return VectorType::get({warpSize}, elementOf(type));
+}
+
+Value WarpKernel::number(Type type, int64_t n) {
+  return arith::ConstantOp::create(
+      b, isa<FloatType>(type) ? TypedAttr(b.getFloatAttr(type, double(n)))
+                              : TypedAttr(b.getIntegerAttr(type, n)));
+}
+
+Value WarpKernel::zeros(VectorType type) {
+  return arith::ConstantOp::create(b, b.getZeroAttr(type));
+}
+
+Value WarpKernel::iota(Type element, int64_t stride) {
+  SmallVector<Attribute> numbers;
+  for (int64_t lane = 0; lane < warpSize; ++lane)
+    numbers.push_back(b.getIntegerAttr(
+        element, APInt(element.getIntOrFloatBitWidth(), uint64_t(lane * stride),
+                       /*isSigned=*/true, /*implicitTrunc=*/true)));
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(VectorType::get({warpSize}, element), numbers));
+}
+
+Value WarpKernel::splat(Value scalar) {
+  if (scalar.getType().isF16() || scalar.getType().isBF16())
+    scalar = arith::BitcastOp::create(b, b.getI16Type(), scalar);
+  return vector::BroadcastOp::create(
+      b, VectorType::get({warpSize}, scalar.getType()), scalar);
 }
 
 //===----------------------------------------------------------------------===//
-// Branches and loops
+// Values
 //===----------------------------------------------------------------------===//
 
-/// What control flow hands on of values: scalars of those that are uniform or linear in
-/// `like`, 32 lanes of the others.
-SmallVector<Value> WarpKernel::pack(ValueRange values, ValueRange like) {
-  SmallVector<Value> parts;
-  for (auto [value, form] : llvm::zip(values, like))
-    if (forms.of(form).kind != LaneForm::Varying)
-      parts.push_back(base(value));
-    else if (isa<VectorType>(value.getType()))
-      parts.append(wordsOf(value));
-    else
-      parts.push_back(vector(value));
-  return parts;
+void WarpKernel::define(Value value, Lanes lanes) {
+  lanes.block = b.getInsertionBlock();
+  Block::iterator at = b.getInsertionPoint();
+  lanes.after = at == lanes.block->begin() ? nullptr : &*std::prev(at);
+  LaneForm::Kind kind = forms.of(value).kind;
+  ++(kind == LaneForm::Uniform  ? counts.uniform
+     : kind == LaneForm::Linear ? counts.linear
+                                : counts.varying);
+  values[value] = std::move(lanes);
 }
 
-void WarpKernel::unpack(ValueRange values, ValueRange parts) {
-  for (Value value : values) {
-    auto type = dyn_cast<VectorType>(value.getType());
-    if (forms.of(value).kind != LaneForm::Varying) {
-      defineScalar(value, parts.front());
-      parts = parts.drop_front();
-    } else if (type) {
-      size_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;
-      Lanes lanes;
-      lanes.words.assign(parts.begin(), parts.begin() + count);
-      define(value, std::move(lanes));
-      parts = parts.drop_front(count);
-    } else {
-      defineVector(value, parts.front());
-      parts = parts.drop_front();
-    }
-  }
+void WarpKernel::defineScalar(Value value, Value scalar) {
+  Lanes lanes;
+  lanes.base = scalar;
+  lanes.stride = forms.of(value).stride;
+  define(value, std::move(lanes));
 }
 
-LogicalResult WarpKernel::branch(scf::IfOp op) {
-  if (forms.diverges(op))
-    return divergent(op);
-  // The types of the results are known when the branches are.
-  auto draft = scf::IfOp::create(b, TypeRange(), base(op.getCondition()),
-                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
-  SmallVector<Value> yields[2];
-  for (bool otherwise : {false, true}) {
-    Block *from = otherwise ? op.elseBlock() : op.thenBlock();
-    Block *to = otherwise ? draft.elseBlock() : draft.thenBlock();
+void WarpKernel::defineVector(Value value, Value vector) {
+  Lanes lanes;
+  lanes.vector = lanes.full = vector;
+  define(value, std::move(lanes));
+}
+
+void WarpKernel::insertWhereKnown(const Lanes &lanes) {
+  if (lanes.after)
+    b.setInsertionPointAfter(lanes.after);
+  else
+    b.setInsertionPointToStart(lanes.block);
+}
+
+Value WarpKernel::baseOf(Lanes &lanes, Type type) {
+  if (!lanes.base) {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(to);
-    if (from) {
-      if (failed(translate(*from)))
-        return failure();
-      yields[otherwise] =
-          pack(from->getTerminator()->getOperands(), op.getResults());
-    }
-    scf::YieldOp::create(b, yields[otherwise]);
+    insertWhereKnown(lanes);
+    lanes.base = number(scalarOf(type), 0);
   }
-  auto made = scf::IfOp::create(b, ValueRange(yields[0]).getTypes(),
-                                draft.getCondition(), /*addThenBlock=*/false,
-                                /*addElseBlock=*/false);
-  made.getThenRegion().takeBody(draft.getThenRegion());
-  if (op.elseBlock())
-    made.getElseRegion().takeBody(draft.getElseRegion());
-  draft.erase();
-  unpack(op.getResults(), made.getResults());
-  return success();
+  return lanes.base;
 }
 
-/// True for a few ops that all lanes may compute, whether or not they are to.
-static bool isCheap(Block *block) {
-  unsigned count = 0;
-  for (Operation &op : block->without_terminator())
-    if (!isa<arith::ArithDialect, math::MathDialect>(op.getDialect()) ||
-        isa<arith::DivUIOp, arith::RemUIOp, arith::DivSIOp, arith::RemSIOp>(
-            op) ||
-        ++count > 8)
-      return false;
-  return true;
+Value WarpKernel::base(Value value) {
+  return baseOf(values[value], value.getType());
 }
 
-/// Both branches one after the other, each if any lane takes it.
-LogicalResult WarpKernel::divergent(scf::IfOp op) {
-  ++counts.masked;
-  Value condition = vector(op.getCondition());
-  SmallVector<Value> results[2];
-  Value outerVector = maskVector, outerBits = maskBits;
-  for (bool otherwise : {false, true}) {
-    Block *block = otherwise ? op.elseBlock() : op.thenBlock();
-    if (!block)
-      continue;
-    ValueRange yields = block->getTerminator()->getOperands();
-    if (block->without_terminator().empty() || isCheap(block)) {
-      if (failed(translate(*block)))
-        return failure();
-      results[otherwise] = pack(yields, op.getResults());
-      continue;
-    }
-    Value takes = condition;
-    if (otherwise)
-      takes =
-          arith::XOrIOp::create(b, condition, splat(number(b.getI1Type(), 1)));
-    Value mask = masked(takes), bits = bitsOf(mask);
-    Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
-                                      number(b.getI32Type(), 0));
-    auto draft = scf::IfOp::create(b, TypeRange(), any, true, true);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToEnd(draft.thenBlock());
-      maskVector = mask;
-      maskBits = bits;
-      if (failed(translate(*block)))
-        return failure();
-      results[otherwise] = pack(yields, op.getResults());
-      scf::YieldOp::create(b, results[otherwise]);
-      maskVector = outerVector;
-      maskBits = outerBits;
-      b.setInsertionPointToEnd(draft.elseBlock());
-      SmallVector<Value> nothing;
-      for (Value value : results[otherwise])
-        nothing.push_back(zeros(cast<VectorType>(value.getType())));
-      scf::YieldOp::create(b, nothing);
-    }
-    auto made = scf::IfOp::create(b, ValueRange(results[otherwise]).getTypes(),
-                                  any, false, false);
-    made.getThenRegion().takeBody(draft.getThenRegion());
-    if (!results[otherwise].empty())
-      made.getElseRegion().takeBody(draft.getElseRegion());
-    draft.erase();
-    results[otherwise].assign(made.result_begin(), made.result_end());
-  }
-  SmallVector<Value> chosen;
-  for (auto [yes, no] : llvm::zip(results[0], results[1]))
-    chosen.push_back(arith::SelectOp::create(b, condition, yes, no));
-  unpack(op.getResults(), chosen);
-  return success();
+Value WarpKernel::vector(Value value) {
+  return vectorOf(values[value], value.getType());
 }
 
-LogicalResult WarpKernel::loop(scf::ForOp op) {
-  if (op.getUnsignedCmp())
-    return fail(op, "must compare signed numbers");
-  if (forms.diverges(op))
-    return divergent(op);
-  auto made = scf::ForOp::create(
-      b, base(op.getLowerBound()), base(op.getUpperBound()), base(op.getStep()),
-      pack(op.getInitArgs(), op.getRegionIterArgs()));
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Block *body = made.getBody();
-    if (!body->empty())
-      body->back().erase();
-    b.setInsertionPointToStart(body);
-    defineScalar(op.getInductionVar(), made.getInductionVar());
-    unpack(op.getRegionIterArgs(), made.getRegionIterArgs());
-    if (failed(translate(*op.getBody())))
-      return failure();
-    scf::YieldOp::create(b,
-                         pack(op.getYieldedValues(), op.getRegionIterArgs()));
-  }
-  unpack(op.getResults(), made.getResults());
-  return success();
+Value WarpKernel::vectorOf(Lanes &lanes, Type type) {
+  if (lanes.full)
+    return lanes.full;
+  OpBuilder::InsertionGuard guard(b);
+  insertWhereKnown(lanes);
+  Value sum = lanes.vector;
+  auto add = [&](Value part) {
+    sum = sum ? arith::AddIOp::create(b, sum, part).getResult() : part;
+  };
+  if (lanes.isLimited())
+    add(limited(lanes, scalarOf(type)));
+  else if (lanes.stride)
+    add(iota(scalarOf(type), lanes.stride));
+  if (lanes.base)
+    add(splat(lanes.base));
+  return lanes.full = sum ? sum : zeros(lanesOf(type));
 }
 
-/// Goes on while any lane does. What lanes that have left carry stays.
-LogicalResult WarpKernel::divergent(scf::ForOp op) {
-  ++counts.masked;
-  if (!isUniform(op.getStep()))
-    return fail(op, "must have the same step in all lanes");
-  Value counter = op.getInductionVar();
-  // Where only the base moves, the lanes' distances from it are as they begin.
-  Lanes first = values[op.getLowerBound()];
-  bool byBase = !first.vector;
-  SmallVector<Value> starts{byBase ? base(op.getLowerBound())
-                                   : vector(op.getLowerBound())};
-  starts.append(pack(op.getInitArgs(), op.getRegionIterArgs()));
-  Value step = base(op.getStep());
-  SmallVector<Type> types(ValueRange(starts).getTypes());
-  SmallVector<Type> passed = types;
-  passed.append({VectorType::get({warpSize}, b.getI1Type()), b.getI32Type()});
-  SmallVector<Location> locs(passed.size(), op.getLoc());
-  Value outerVector = maskVector, outerBits = maskBits;
-  auto made = scf::WhileOp::create(b, passed, starts);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Block *before = b.createBlock(&made.getBefore(), {}, types,
-                                  ArrayRef(locs).take_front(types.size()));
-    auto counted = [&](Value value) {
-      Lanes lanes;
-      (byBase ? lanes.base : lanes.vector) = value;
-      if (!byBase)
-        lanes.full = value;
-      lanes.stride = byBase ? first.stride : 0;
-      lanes.low = first.low;
-      lanes.high = first.high;
-      lanes.block = b.getInsertionBlock();
-      return lanes;
-    };
-    Lanes now = counted(before->getArgument(0));
-    Value mask = counter.getType().isIndex()
-                     ? compare(arith::CmpIPredicate::slt, now,
-                               values[op.getUpperBound()])
-                     : Value();
-    if (!mask)
-      mask = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                   vectorOf(now, counter.getType()),
-                                   vector(op.getUpperBound()));
-    mask = masked(mask);
-    Value bits = bitsOf(mask);
-    Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
-                                      number(b.getI32Type(), 0));
-    SmallVector<Value> state(before->getArguments());
-    state.append({mask, bits});
-    scf::ConditionOp::create(b, any, state);
+SmallVector<Value> WarpKernel::wordsOf(Value value) {
+  Lanes &lanes = values[value];
+  if (!lanes.words.empty())
+    return lanes.words;
+  auto type = llvm::cast<VectorType>(value.getType());
+  int64_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;
+  OpBuilder::InsertionGuard guard(b);
+  insertWhereKnown(lanes);
+  Value words = vector::BitCastOp::create(
+      b, VectorType::get({count}, b.getI32Type()), lanes.base);
+  for (int64_t i = 0; i < count; ++i)
+    lanes.words.push_back(splat(vector::ExtractOp::create(b, words, i)));
+  return lanes.words;
+}
 
-    Block *body = b.createBlock(&made.getAfter(), {}, passed, locs);
-    ValueRange carried = body->getArguments().slice(1, types.size() - 1);
-    maskVector = body->getArgument(types.size());
-    maskBits = body->getArgument(types.size() + 1);
-    define(counter, counted(body->getArgument(0)));
-    unpack(op.getRegionIterArgs(), carried);
-    if (failed(translate(*op.getBody())))
-      return failure();
-    SmallVector<Value> next{arith::AddIOp::create(b, body->getArgument(0),
-                                                  byBase ? step : splat(step))};
-    for (auto [value, old] : llvm::zip(
-             pack(op.getYieldedValues(), op.getRegionIterArgs()), carried))
-      next.push_back(arith::SelectOp::create(b, maskVector, value, old));
-    scf::YieldOp::create(b, next);
-    maskVector = outerVector;
-    maskBits = outerBits;
-  }
-  unpack(op.getResults(), made.getResults().slice(1, types.size() - 1));
-  return success();
+Value WarpKernel::laneWords(const Lanes &lanes) {
+  Value words = iota(b.getI32Type(), 1);
+  if (!lanes.isLimited())
+    return words;
+  words = arith::MaxUIOp::create(b, words, splat(lanes.low));
+  return arith::MinUIOp::create(b, words, splat(lanes.high));
+}
+
+Value WarpKernel::limited(const Lanes &lanes, Type element) {
+  return resized(laneWords(lanes), element, /*isSigned=*/false);
+}
+
+Value WarpKernel::resized(Value value, Type type, bool isSigned) {
+  Type from = value.getType(), to = type;
+  if (auto lanes = dyn_cast<VectorType>(from))
+    to = VectorType::get(lanes.getShape(), type);
+  unsigned wide = type.getIntOrFloatBitWidth(),
+           narrow = getElementTypeOrSelf(from).getIntOrFloatBitWidth();
+  if (wide == narrow)
+    return value;
+  if (wide < narrow)
+    return arith::TruncIOp::create(b, to, value);
+  return isSigned ? arith::ExtSIOp::create(b, to, value).getResult()
+                  : arith::ExtUIOp::create(b, to, value).getResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+/// The 32 bits of a mask.
+Value WarpKernel::bitsOf(Value mask) {
+  Value word =
+      vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), mask);
+  return vector::ExtractOp::create(b, word, 0);
+}
+
+/// The active lanes for which `condition` holds.
+Value WarpKernel::masked(Value condition) {
+  return maskVector
+             ? arith::AndIOp::create(b, maskVector, condition).getResult()
+             : condition;
+}
+
+Value WarpKernel::activeBits() {
+  return maskBits ? maskBits : number(b.getI32Type(), -1);
 }

@@ -4,7 +4,7 @@
 // all lanes stays a scalar, the rest is vectors of 32. docs/host.md has the rules.
 //
 //   WarpVectors.cpp     the pass
-//   WarpKernel.cpp      the function, op by op; branches and loops, under masks where
+//   WarpFunction.cpp    the function, op by op; branches and loops, under masks where
 //                       lanes part
 //   WarpArithmetic.cpp  ops on the lanes' values
 //   WarpWide.cpp        those on 64 bits that are called
@@ -12,7 +12,7 @@
 //   WarpMemory.cpp      reads and writes
 //   WarpOwn.cpp         those of memory that each lane has for itself
 //   WarpHelpers.cpp     functions that are called rather than written out
-//   WarpValues.cpp      what the lanes have of a value, and which of them are active
+//   WarpKernel.cpp      what the lanes have of a value, and which of them are active
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,7 +101,7 @@ private:
     return mlir::failure();
   }
 
-  //===--- types and constants (WarpValues.cpp) ---------------------------===//
+  //===--- types and constants (WarpKernel.cpp) ---------------------------===//
   mlir::Type scalarOf(mlir::Type type);
   mlir::Type elementOf(mlir::Type type);
   mlir::VectorType lanesOf(mlir::Type type);
@@ -111,7 +111,7 @@ private:
   mlir::Value iota(mlir::Type element, int64_t stride);
   mlir::Value splat(mlir::Value scalar);
 
-  //===--- values (WarpValues.cpp) ----------------------------------------===//
+  //===--- values (WarpKernel.cpp) ----------------------------------------===//
   void define(mlir::Value value, Lanes lanes);
   void defineScalar(mlir::Value value, mlir::Value scalar);
   void defineVector(mlir::Value value, mlir::Value vector);
@@ -159,7 +159,7 @@ private:
   /// Such an op of 32 lanes and of 32 lanes or a scalar.
   mlir::Value wide(mlir::Operation &op, mlir::Value x, mlir::Value y);
 
-  //===--- the function (WarpKernel.cpp) ----------------------------------===//
+  //===--- the function (WarpFunction.cpp) --------------------------------===//
   mlir::LogicalResult translate(mlir::Block &block);
   mlir::LogicalResult translate(mlir::Operation &op);
   mlir::LogicalResult branch(mlir::scf::IfOp op);
