@@ -510,3 +510,21 @@ kvc.policy @fewer_sums {
   }
   kvc.done
 }
+
+// -----
+
+!score = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+kvc.policy @two_pasts {
+  %0 = kvc.kernel columns "a"() : () -> !score {
+    %w = arith.constant 32 : index
+    %n = kvc.norm l2 key : !score
+    kvc.yield protect_last(%w) %n : !score
+  }
+  %1 = kvc.kernel columns "b"() : () -> !score {
+    %w = arith.constant 16 : index
+    %n = kvc.norm l2 value : !score
+    // expected-error @+1 {{must protect what the kernels in front do, got 16 and 32}}
+    kvc.yield protect_last(%w) %n : !score
+  }
+  kvc.done
+}
