@@ -34,13 +34,15 @@ else()
   target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
 endif()
 
-# kvc_tablegen(target td (gen-flag output)...) runs mlir-tblgen over one file.
+# kvc_tablegen(target td (gen-flags output)...) runs mlir-tblgen over one file; several
+# flags of an output are one text.
 function(kvc_tablegen target td)
   set(LLVM_TARGET_DEFINITIONS ${td})
   set(args ${ARGN})
   while(args)
-    list(POP_FRONT args flag output)
-    mlir_tablegen(${output} ${flag} -I${PROJECT_SOURCE_DIR} -I${MLIR_INCLUDE_DIRS})
+    list(POP_FRONT args flags output)
+    separate_arguments(flags)
+    mlir_tablegen(${output} ${flags} -I${PROJECT_SOURCE_DIR} -I${MLIR_INCLUDE_DIRS})
   endwhile()
   add_public_tablegen_target(${target})
 endfunction()

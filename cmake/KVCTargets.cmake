@@ -1,14 +1,16 @@
 # The only wrapper around add_library: warnings, sanitizers, and which headers a target
 # can include.
 
-# kvc_headers(name scope folder) lets a target and those that link it include the files
-# of one folder by their names from the project's root. The root itself is on nobody's
+# kvc_headers(name scope folders...) lets a target and those that link it include the
+# files of these folders by their names from the project's root. The root itself is on nobody's
 # path: what a target does not link it cannot include, so the link lines are the layers.
-function(kvc_headers name scope folder)
+function(kvc_headers name scope)
   set(room ${PROJECT_BINARY_DIR}/rooms/${name})
-  get_filename_component(parent ${room}/${folder} DIRECTORY)
-  file(MAKE_DIRECTORY ${parent})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${room}/${folder} SYMBOLIC)
+  foreach(folder ${ARGN})
+    get_filename_component(parent ${room}/${folder} DIRECTORY)
+    file(MAKE_DIRECTORY ${parent})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${room}/${folder} SYMBOLIC)
+  endforeach()
   target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${room}>)
 endfunction()
 

@@ -6,6 +6,7 @@
 include "dialect/KVCDialect.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/TensorEncoding.td"
 
 class KVC_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
@@ -111,13 +112,16 @@ def KVC_KernelKind : KVC_Enum<"KernelKind", "the builder of a kernel", [
 ]>;
 def KVC_KernelKindAttr : EnumAttr<KVC_Dialect, KVC_KernelKind, "kernel_kind">;
 
-def KVC_AxesAttr : AttrDef<KVC_Dialect, "Axes"> {
+def KVC_AxesAttr : AttrDef<KVC_Dialect, "Axes",
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let mnemonic = "axes";
   let summary = "the axes of a tensor, as its type's encoding";
   let description = [{
     Written by `kvc-infer-axes`, read by everything behind it. Tensors of one
     rank whose axes differ have different types, so the verifiers of `arith`
-    and `math` then also check that axes agree.
+    and `math` then also check that axes agree. An axis says the extent as well: 1 of
+    `one_head`, 2 of `pair`, 2048 of `bin`, that of the last queries or `?` of `query`,
+    `?` of all others.
 
     Example: `tensor<?x?xf32, #kvc.axes<kv_heads, past>>`
   }];
@@ -158,6 +162,7 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
     | `scores` | buffer of what the last selection ranked, and its heads |
     | `states` | names of what rows carry, in the order of their memory; absent for nothing |
     | `least_queries` | beside the new queries, how many of the last are read at least; absent where these are not read |
+    | `skipped_with_lse` | numbers of the kernels that make the log-sum-exp and nothing else: a call that gives it leaves them out; absent for none |
     | `phases` | one for each kernel: `score`, `select` (the one that lists the kept tokens), `compact` |
     | `buffers` | scratch: first and last kernel that needs it; `per_block` where each block of a kernel has its own, `model` where elements are in the model's type; the tensor |
 
@@ -175,6 +180,7 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
                         "::kvc::Axis":$score_heads,
                         "std::optional<int64_t>":$least_queries,
                         ArrayRefParameter<"::mlir::StringAttr">:$states,
+                        ArrayRefParameter<"unsigned">:$skipped_with_lse,
                         ArrayRefParameter<"::kvc::Phase">:$phases,
                         ArrayRefParameter<"::kvc::PlannedBuffer">:$buffers);
   let hasCustomAssemblyFormat = 1;

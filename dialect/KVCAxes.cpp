@@ -24,17 +24,43 @@ Axis kvc::headsOf(Type type) {
   return axes.empty() ? Axis::OneHead : axes.front();
 }
 
+/// What is known of an axis everywhere; of queries nothing is.
+static int64_t extentOf(Axis axis) {
+  return axis == Axis::Pair      ? 2
+         : axis == Axis::Bin     ? digitBins
+         : axis == Axis::OneHead ? 1
+                                 : ShapedType::kDynamic;
+}
+
 RankedTensorType kvc::withAxes(RankedTensorType type, ArrayRef<Axis> axes,
                                int64_t window) {
   SmallVector<int64_t> shape;
   for (Axis axis : axes)
-    shape.push_back(axis == Axis::Pair              ? 2
-                    : axis == Axis::Bin             ? digitBins
-                    : axis == Axis::Query && window ? window
-                    : axis == Axis::OneHead         ? 1
-                                                    : ShapedType::kDynamic);
+    shape.push_back(axis == Axis::Query && window ? window : extentOf(axis));
   return RankedTensorType::get(shape, type.getElementType(),
                                AxesAttr::get(type.getContext(), axes));
+}
+
+/// Scratch has the extents of its type, and kernels index it by those of its axes.
+LogicalResult AxesAttr::verifyEncoding(
+    ArrayRef<int64_t> shape, Type,
+    llvm::function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != getAxes().size())
+    return emitError() << "a tensor must have an axis for each of its "
+                       << shape.size() << " dimensions, got " << *this;
+  auto text = [](int64_t extent) {
+    return ShapedType::isDynamic(extent) ? "?" : std::to_string(extent);
+  };
+  for (auto [extent, axis] : llvm::zip(shape, getAxes())) {
+    bool isKnown = axis == Axis::Query ? extent != 0 : extent == extentOf(axis);
+    if (!isKnown)
+      return emitError() << "axis " << stringifyAxis(axis)
+                         << " must have the extent "
+                         << (axis == Axis::Query ? "1 or more, or ?"
+                                                 : text(extentOf(axis)))
+                         << ", got " << text(extent);
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

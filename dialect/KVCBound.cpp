@@ -53,6 +53,10 @@ LogicalResult AttentionOp::verifyBound() {
   return checkRange(*this, "last", getLast(), maxQueries); // C1
 }
 
+LogicalResult RowStatisticsOp::verifyBound() {
+  return checkRange(*this, "last", getLast(), maxQueries);
+}
+
 LogicalResult SegmentOp::verifyBound() {
   return checkRange(*this, "length", getLength(), maxSegment); // C2
 }

@@ -29,7 +29,30 @@ static LogicalResult readsInputs(Operation *op, ValueRange operands) {
   return success();
 }
 
+/// The extent of the queries, which are the second axis.
+static int64_t queriesOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(1);
+}
+
+LogicalResult RowStatisticsOp::verifyFused() {
+  if (queriesOf(getResult()) != constantOf(getLast()))
+    return emitOpError("rows must have the extent of 'last', got ")
+           << getType();
+  return success();
+}
+
+LogicalResult RowLogSumExpOp::verifyFused() {
+  if (!ShapedType::isDynamic(queriesOf(getResult())))
+    return emitOpError("has a row for every query, whose extent is ?, got ")
+           << getType();
+  return success();
+}
+
 LogicalResult CombineStatisticsOp::verifyFused() {
+  if (queriesOf(getResult()) != queriesOf(getPartial()))
+    return emitOpError("rows must have the extent of what they are computed "
+                       "from, got ")
+           << getType();
   return readsInputs(*this, getPartial());
 }
 
@@ -111,6 +134,13 @@ LogicalResult AttentionOp::verifyFused() {
   if (getLogits() ? bool(getLse()) : !made)
     return emitOpError("weights, and only they, need the log-sum-exp as "
                        "'lse' of the kernel");
+  if (!made || ShapedType::isDynamic(queriesOf(getLse())))
+    return success();
+  if (ShapedType::isDynamic(queriesOf(getResult())) ||
+      queriesOf(getLse()) < queriesOf(getResult()))
+    return emitOpError("the log-sum-exp must be that of its queries or more, "
+                       "got ")
+           << getLse().getType();
   return success();
 }
 

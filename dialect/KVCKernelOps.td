@@ -117,7 +117,8 @@ def KVC_YieldOp : KVC_FrameOp<"yield", [AttrSizedOperandSegments, Terminator,
   }];
 }
 
-def KVC_RowStatisticsOp : KVC_FusedOp<"row_statistics", [Pure]> {
+def KVC_RowStatisticsOp : KVC_FusedOp<"row_statistics", [Pure],
+                                      ["verifyBound", "verifyFused"]> {
   let summary = "compute partial softmax statistics of the last queries";
   let description = [{
     For each query row and each split of the tokens: the maximum logit and the
@@ -130,7 +131,7 @@ def KVC_RowStatisticsOp : KVC_FusedOp<"row_statistics", [Pure]> {
   let assemblyFormat = "`last` `(` $last `)` attr-dict `:` type($result)";
 }
 
-def KVC_RowLogSumExpOp : KVC_FusedOp<"row_log_sum_exp", [Pure]> {
+def KVC_RowLogSumExpOp : KVC_FusedOp<"row_log_sum_exp", [Pure], ["verifyFused"]> {
   let summary = "compute the log-sum-exp of every query, or of the last ones, base 2";
   let description = [{
     One warp walks all tokens that its queries see: for all queries there are

@@ -56,6 +56,7 @@ static ParseResult parseBuffer(AsmParser &parser, PlannedBuffer &buffer) {
 Attribute PlanAttr::parse(AsmParser &parser, Type) {
   std::optional<int64_t> queries, protectLast, leastQueries;
   SmallVector<StringAttr> states;
+  SmallVector<unsigned> skipped;
   std::optional<unsigned> lse, scores;
   Axis heads = Axis::KVHeads;
   SmallVector<Phase> phases;
@@ -70,7 +71,7 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
       (parser.parseKeyword("of") || parseWord(parser, symbolizeAxis, heads)))
     return {};
   using Delimiter = AsmParser::Delimiter;
-  // Two fields may be absent; behind each comes another.
+  // Three fields may be absent; behind each comes another.
   if (parser.parseComma())
     return {};
   if (succeeded(parser.parseOptionalKeyword("least_queries"))) {
@@ -86,6 +87,12 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
         parser.parseCommaSeparatedList(Delimiter::Square, state) ||
         parser.parseComma())
       return {};
+  auto kernel = [&] { return parser.parseInteger(skipped.emplace_back()); };
+  if (succeeded(parser.parseOptionalKeyword("skipped_with_lse")))
+    if (parser.parseEqual() ||
+        parser.parseCommaSeparatedList(Delimiter::Square, kernel) ||
+        parser.parseComma())
+      return {};
   auto phase = [&] {
     return parseWord(parser, symbolizePhase, phases.emplace_back());
   };
@@ -98,7 +105,8 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
     return {};
   return PlanAttr::get(parser.getContext(),
                        queries.value_or(ShapedType::kDynamic), protectLast, lse,
-                       scores, heads, leastQueries, states, phases, buffers);
+                       scores, heads, leastQueries, states, skipped, phases,
+                       buffers);
 }
 
 void PlanAttr::print(AsmPrinter &printer) const {
@@ -126,6 +134,11 @@ void PlanAttr::print(AsmPrinter &printer) const {
   if (!getStates().empty()) {
     printer << ", states = [";
     llvm::interleaveComma(getStates(), printer);
+    printer << ']';
+  }
+  if (!getSkippedWithLse().empty()) {
+    printer << ", skipped_with_lse = [";
+    llvm::interleaveComma(getSkippedWithLse(), printer);
     printer << ']';
   }
   printer << ", phases = [";

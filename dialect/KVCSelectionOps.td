@@ -181,7 +181,7 @@ def KVC_TopkOp : KVC_TensorOp<"topk", [],
     `M[g, t]` is true for exactly `min(count[g], T - w')` tokens: those with the
     largest score. Exact; of equal scores the smaller token wins; -0 equals +0;
     NaN ranks below -inf. A mask can be combined with others (`arith.ori`) or
-    force tokens in a later stage (`arith.select` of +inf).
+    force tokens in a later selection (`arith.select` of +inf).
 
     At level `fused` the counts of first digits and the lists of candidates are
     operands, made by other kernels (`kvc.count_digits`, `kvc.list_candidates`).

@@ -11,6 +11,7 @@
 #include "passes/Passes.h"
 #include "passes/Stages.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace kvc {
@@ -271,6 +272,29 @@ LogicalResult checkEnd(PolicyOp policy) {
   return success();
 }
 
+/// The past is the same tokens for every kernel.
+LogicalResult checkProtected(PolicyOp policy) {
+  auto text = [](Value protect) {
+    return protect.getDefiningOp<arith::ConstantOp>()
+               ? std::to_string(constantOf(protect))
+               : "a value that is known at launch only";
+  };
+  Value first;
+  for (auto kernel : policy.getOps<KernelOp>()) {
+    auto yield = cast<YieldOp>(kernel.getBody().front().back());
+    Value protect = yield.getProtectLast();
+    if (!protect)
+      continue;
+    if (!first)
+      first = protect;
+    if (text(protect) != text(first))
+      return yield.emitOpError(
+                 "must protect what the kernels in front do, got ")
+             << text(protect) << " and " << text(first);
+  }
+  return success();
+}
+
 LogicalResult checkGraph(PolicyOp policy) {
   llvm::StringSet<> names;
   for (Operation &op : policy.getBody().front()) {
@@ -285,7 +309,8 @@ LogicalResult checkGraph(PolicyOp policy) {
     if (failed(checkKernel(kernel)))
       return failure();
   }
-  return checkEnd(policy);
+  return success(succeeded(checkProtected(policy)) &&
+                 succeeded(checkEnd(policy)));
 }
 
 struct CheckKernelsPass : public kvc::impl::CheckKernelsBase<CheckKernelsPass> {

@@ -139,9 +139,9 @@ def WritePlan : Pass<"kvc-write-plan", "::kvc::PolicyOp"> {
   let summary = "write what a runtime must know into the policy";
   let description = [{
     Runs after `kvc-plan-scratch`. A fused policy gets a `#kvc.plan`: queries,
-    protected tokens, the buffers of the log-sum-exp and of the scores, the phase
-    of each kernel, and every buffer with its life and its elements. Whatever
-    plan there was goes.
+    protected tokens, the buffers of the log-sum-exp and of the scores, which kernels
+    a given log-sum-exp makes needless, the phase of each kernel, and every buffer with
+    its life and its elements. Whatever plan there was goes.
 
     Example: test/passes/kvc-write-plan.mlir
   }];

@@ -30,6 +30,7 @@ public:
         return failure();
       readKernel(kernel);
     }
+    listSkipped();
     Axis heads = Axis::KVHeads;
     std::optional<unsigned> scores;
     if (Value ranked = rankedScores(policy)) {
@@ -41,8 +42,8 @@ public:
     policy.setPlanAttr(PlanAttr::get(
         policy.getContext(), readsAll ? ShapedType::kDynamic : queries,
         protectLast, lse, scores, heads,
-        readsNew ? std::optional(queries) : std::nullopt, states, phases,
-        buffers));
+        readsNew ? std::optional(queries) : std::nullopt, states, skipped,
+        phases, buffers));
     return success();
   }
 
@@ -53,6 +54,7 @@ private:
   std::optional<int64_t> protectLast = 0;
   std::optional<unsigned> lse;
   SmallVector<StringAttr> states;
+  SmallVector<unsigned> skipped;
   SmallVector<Phase> phases;
   SmallVector<PlannedBuffer> buffers;
 
@@ -81,6 +83,27 @@ private:
       if (auto merge = dyn_cast<MergeOp>(*op))
         states = carriedNames(merge.getNamesAttr());
     });
+  }
+
+  /// Kernels whose results are read as log-sum-exps only, or by such kernels.
+  void listSkipped() {
+    auto isLse = [](KernelOp reader, OpOperand &use) {
+      return llvm::any_of(reader.getLseMutable(),
+                          [&](OpOperand &operand) { return &operand == &use; });
+    };
+    auto all = policy.getOps<KernelOp>();
+    SmallVector<KernelOp> kernels(all.begin(), all.end());
+    llvm::DenseSet<Operation *> found;
+    for (KernelOp kernel : llvm::reverse(kernels))
+      if (!kernel->use_empty() &&
+          llvm::all_of(kernel->getUses(), [&](OpOperand &use) {
+            auto reader = dyn_cast<KernelOp>(use.getOwner());
+            return reader && (isLse(reader, use) || found.contains(reader));
+          }))
+        found.insert(kernel);
+    for (unsigned number = 0; number < kernels.size(); ++number)
+      if (found.contains(kernels[number]))
+        skipped.push_back(number);
   }
 
   /// Buffers are numbered in the order in which they are met.

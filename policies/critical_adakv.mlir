@@ -1,4 +1,4 @@
-// CriticalKV on Ada-SnapKV: the heads share by plain scores, then two stages.
+// CriticalKV on Ada-SnapKV: the heads share by plain scores, then two selections.
 // Feng et al., "Identify Critical KV Cache in LLM Inference from an Output
 // Perturbation Perspective", 2025, and Ada-KV (2024).
 //

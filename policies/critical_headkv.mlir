@@ -1,4 +1,4 @@
-// CriticalKV on HeadKV: budgets by the table, then two stages.
+// CriticalKV on HeadKV: budgets by the table, then two selections.
 // Feng et al., "Identify Critical KV Cache in LLM Inference from an Output
 // Perturbation Perspective", 2025, and HeadKV (2024).
 //   S, n[l,g] as headkv; N as criticalkv

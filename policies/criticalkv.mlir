@@ -5,10 +5,10 @@
 //   S[g,t] as snapkv
 //   N[g,t] mean over the query heads h of g of ||V[g,t,:] Wo_h||_1
 //   kept   the alpha * b best tokens by S (rounded down), then by (S + epsilon) * N
-//          up to b = B - w; the window is outside both stages
+//          up to b = B - w; the window is outside both
 //
 // window w; width of the max-pool
-// alpha   share of the first stage (the text's and experiments' value)
+// alpha   share of the first selection (the text's and experiments' value)
 // epsilon keeps tokens of no weight comparable
 !rows   = tensor<?x?x?xf32>
 !scores = tensor<?x?xf32>

@@ -62,22 +62,20 @@ static json::Value describeScores(PlanAttr plan) {
 }
 
 static json::Object describeKernel(KernelOp kernel, Phase phase,
-                                   gpu::GPUFuncOp func) {
+                                   bool skippedWithLse, gpu::GPUFuncOp func) {
   auto strings = [](Attribute attr) {
     json::Array result;
     for (Attribute item : cast<ArrayAttr>(attr))
       result.push_back(cast<StringAttr>(item).getValue());
     return result;
   };
-  bool forLse = kernel.getKind() == KernelKind::Statistics ||
-                kernel.getKind() == KernelKind::Combine;
   return json::Object{{"name", func.getName()},
                       {"kind", stringifyKernelKind(kernel.getKind()).str()},
                       {"phase", stringifyPhase(phase).str()},
                       {"block", (*func.getKnownBlockSize())[0]},
                       {"grid", strings(func->getAttr("kvc.grid"))},
                       {"args", strings(func->getAttr("kvc.args"))},
-                      {"skipped_with_lse", forLse}};
+                      {"skipped_with_lse", skippedWithLse}};
 }
 
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
@@ -114,11 +112,12 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
   json::Array variants;
   for (const Shape &shape : shapes) {
     json::Array kernels;
-    for (auto [kernel, phase] :
-         llvm::zip(policy.getOps<KernelOp>(), plan.getPhases())) {
+    for (auto [number, kernel, phase] :
+         llvm::enumerate(policy.getOps<KernelOp>(), plan.getPhases())) {
+      bool skipped = llvm::is_contained(plan.getSkippedWithLse(), number);
       auto add = [&](const std::string &name) {
         kernels.push_back(describeKernel(
-            kernel, phase, module.lookupSymbol<gpu::GPUFuncOp>(name)));
+            kernel, phase, skipped, module.lookupSymbol<gpu::GPUFuncOp>(name)));
       };
       add(kernelName(policy, kernel, shape));
       if (placesMerged(kernel, shape))

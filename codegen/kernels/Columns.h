@@ -7,7 +7,7 @@
 // itself: grid (.., 1, batch), in a cache of rows over true positions.
 //
 //   for each KV head:
-//     for each stage of 16 to 64 query rows (all queries: from the block's first
+//     for each round of 16 to 64 query rows (all queries: from the block's first
 //     token on, since older ones do not see it), copied ahead by the block:
 //       for each step of 16 rows:          a warp's products with its tokens, then
 //         rows that ask for one point      the policy's formula at each product,
@@ -15,12 +15,12 @@
 //         others                           logits through the warp's part of
 //                                          shared memory, lane = token
 //     rows without a step count once, with weights of 0
-//     for each stage of outputs of the projection: norms behind it
+//     for each round of outputs of the projection: norms behind it
 //     the rest of the formula on the accumulated columns, lane = token; store
 //   what has one row for all heads; store
 //
-// Shared memory: two stages (StagedRows.h), and by warp a logit tile or the sums of
-// the group's members; one barrier a stage. fp32 has no stages: each warp reads the
+// Shared memory: two rounds (StagedRows.h), and by warp a logit tile or the sums of
+// the group's members; one barrier a round. fp32 has no rounds: each warp reads the
 // rows for itself, and no barrier stands anywhere. Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
 // kernels read. The order of each sum is fixed by the shape.
@@ -35,9 +35,10 @@
 
 namespace kvc {
 
-/// In four files: Columns.cpp has the walk and what it stores, ColumnsRows.cpp
-/// attention rows, ColumnsProducts.cpp those that stay in registers,
-/// ColumnsNorms.cpp norms behind the output projection.
+/// In five files, each of which calls those behind it: ColumnsWalk.cpp has the walk and
+/// what it stores, ColumnsRows.cpp attention rows, ColumnsProducts.cpp those that stay in
+/// registers, ColumnsNorms.cpp norms behind the output projection, Columns.cpp what a
+/// formula reads at a point: weights, logits, sums that are there.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -55,7 +56,7 @@ private:
 
   /// Shared memory that a warp needs for itself.
   int64_t bytesPerWarp() const;
-  /// Chooses as many warps as fit, and then rows of a stage.
+  /// Chooses as many warps as fit, and then rows of a round.
   void planSharedMemory();
 
   KernelOp kernel;
@@ -145,7 +146,7 @@ private:
   /// Walks all rows in steps of 16 from step `from` on, staged:
   /// body(step, place of its rows, carried).
   Values
-  walkStages(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+  walkRounds(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
              Expr from, llvm::ArrayRef<Expr> carried,
              llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
 
@@ -213,6 +214,15 @@ private:
   /// they are stored, once for all lanes that read them.
   bool storesShifted() const { return readsLse && !readsLogits; }
 
+  /// Given log-sum-exps, and where the one of a query lies.
+  static Buffer lseBuffer(KernelBuilder &k);
+  static llvm::SmallVector<Expr> lseAddress(const LogitTile &tile,
+                                            const SequenceScalars &s, Expr head,
+                                            Expr query);
+  /// Times log2(e).
+  static Expr logSumExp(KernelBuilder &k, const LogitTile &tile,
+                        const SequenceScalars &s, Expr head, Expr query);
+
   /// A tile's logits and the scale of products are those of powers of two: times
   /// this they are natural.
   static constexpr double logitsInBase2 = 0.6931471805599453;
@@ -229,6 +239,7 @@ private:
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
               const Point &p, AttentionOp op, Expr query, int64_t local);
 
+  /// Inputs, and what has been reduced already.
   std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
                                  mlir::Value value, const Point &p);
 

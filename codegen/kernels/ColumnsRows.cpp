@@ -24,35 +24,6 @@ static bool isNoneWithoutWeight(Value value) {
   return none;
 }
 
-static Buffer lseBuffer(KernelBuilder &k) {
-  return k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
-}
-
-static SmallVector<Expr> lseAddress(const LogitTile &tile,
-                                    const SequenceScalars &s, Expr head,
-                                    Expr query) {
-  return {s.sequence, head, tile.givenRow("lse_rows", query)};
-}
-
-/// Times log2(e).
-static Expr logSumExp(KernelBuilder &k, const LogitTile &tile,
-                      const SequenceScalars &s, Expr head, Expr query) {
-  return k.load(lseBuffer(k), lseAddress(tile, s, head, query)) *
-         k.arg("lse_scale");
-}
-
-bool ColumnsBuilder::queriesMissing() {
-  auto policy = kernel->getParentOfType<PolicyOp>();
-  return !readsAll && policy.getPlanAttr().readsAllQueries();
-}
-
-Expr ColumnsBuilder::guarded(KernelBuilder &k, Expr query, int64_t window,
-                             bool partial, Expr old, Expr updated) {
-  if (isSmaller(window))
-    updated = (query >= queries - extentOf(k, window)).select(updated, old);
-  return partial ? (query < queries).select(updated, old) : updated;
-}
-
 Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
                                  Expr skipped) {
   int64_t window = windowOf(reduce);
@@ -99,7 +70,7 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
   return starts;
 }
 
-ColumnsBuilder::Values ColumnsBuilder::walkStages(
+ColumnsBuilder::Values ColumnsBuilder::walkRounds(
     KernelBuilder &k, LogitTile &tile, const SequenceScalars &s, Expr from,
     ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
@@ -137,7 +108,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
   Values sums;
   if (inRegisters) {
-    sums = walkStages(k, tile, s, from, startProducts(k),
+    sums = walkRounds(k, tile, s, from, startProducts(k),
                       [&](Expr step, Expr place, ArrayRef<Expr> carried) {
                         return accumulateProducts(k, tile, s, point, step,
                                                   place, carried);
@@ -158,7 +129,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
       return logSumExp(k, tile, s, head, query);
     };
     if (staged)
-      sums = walkStages(
+      sums = walkRounds(
           k, tile, s, from, starts,
           [&](Expr step, Expr place, ArrayRef<Expr> carried) {
             auto shift = [&](Expr row) {
@@ -250,42 +221,4 @@ void ColumnsBuilder::startRowHeads(KernelBuilder &k) {
       k.store(reductionStart(k, reduce.getKind()), rowHeadSums[reduce],
               {k.warp(), row, k.lane()});
     });
-}
-
-Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
-                            const SequenceScalars &s, const Point &p,
-                            AttentionOp op, Expr query, int64_t local) {
-  // As where products stay in registers, to the last bit: the policy has one value.
-  Expr logit =
-      tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
-  if (op.getLogits())
-    return finishLogit(k, s, query,
-                       logit * (tile.logitScale() * k.f32(logitsInBase2)));
-  Expr row = query.min(queries - 1);
-  if (!storesShifted())
-    logit = logit.multiplyAdd(
-        tile.logitScale(),
-        logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
-            k.f32(-1));
-  // For all queries and members: the lane's token is one, and there.
-  HeadRows rows(k, s.sequence, p.kvHead, s.length);
-  Expr seen = sees(s, row, rows.positionOnce(p.token));
-  return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
-}
-
-Expr ColumnsBuilder::sees(const SequenceScalars &s, Expr query,
-                          Expr position) const {
-  return (position - (s.length - queries)).toI32() <= query.toI32();
-}
-
-Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
-                                 Expr query, Expr logit) {
-  if (readsAll)
-    return logit;
-  return (s.length - queries + query >= 0).select(logit, k.f32(0));
-}
-
-Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
-                                  Expr value) {
-  return op.getRounded() ? k.narrow(value).widen() : value;
 }

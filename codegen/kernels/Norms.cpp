@@ -3,7 +3,7 @@
 // grid (ceildiv(T, 32 * warps), Hq, batch): a block has the values of 32 tokens of a
 // list for each warp, and one query head. They stay in registers while the head's
 // slice of the projection goes by, staged by the block (StagedRows.h); fp32 has no
-// stages, and each warp reads the slice for itself. A block behind the end of the list
+// rounds, and each warp reads the slice for itself. A block behind the end of the list
 // has nothing to do but its tokens' 0. Sums are those of a columns kernel, bit for bit.
 //
 //===----------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ class NormsBuilder : PolicyKernel {
   static constexpr int64_t warps = 4;
   static constexpr int64_t bytesPerWarp = WarpProduct::columns * 4;
 
-  /// With as many rows of a stage as are left room for; 0 without stages.
+  /// With as many rows of a round as are left room for; 0 without rounds.
   static int64_t stagedRows(const Shape &shape) {
     if (!StagedRows::suits(shape))
       return 0;
@@ -75,7 +75,7 @@ private:
     });
     Expr count = valueAt(op.getList()[1], head, k.index(0)).toIndex();
     Expr own = first + k.warp() * warpSize;
-    // Warps that share stages go the same way.
+    // Warps that share rounds go the same way.
     k.when((staged ? first : own) < count, [&] {
       auto tokenOf = [&](Expr column) {
         return valueAt(op.getList()[0], head, (own + column).min(count - 1))

@@ -398,7 +398,7 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member) {
 
 Values PointEval::channels(Value value, Expr first, int64_t width, int member,
                            Outside around) {
-  llvm::SmallDenseMap<CacheSide, Expr, 2> chunks;
+  llvm::SmallDenseMap<CacheSide, Expr, 2> loads;
   Values values;
   for (int64_t e = 0; e < width; ++e) {
     Point at = point;
@@ -413,11 +413,11 @@ Values PointEval::channels(Value value, Expr first, int64_t width, int member,
           Value(p.kvHead) != Value(point.kvHead) ||
           Value(p.channel) != Value(at.channel))
         return known;
-      Expr &chunk = chunks[vectors.getSide()];
-      if (!chunk.valid())
-        chunk = k.loadVector(sideBuffer(k, vectors.getSide()),
-                             {s.sequence, p.kvHead, p.token, first}, width);
-      return std::optional(k.element(chunk, e).widen());
+      Expr &loaded = loads[vectors.getSide()];
+      if (!loaded.valid())
+        loaded = k.loadVector(sideBuffer(k, vectors.getSide()),
+                              {s.sequence, p.kvHead, p.token, first}, width);
+      return std::optional(k.element(loaded, e).widen());
     };
     PointEval eval(*this, reader, at, around);
     values.push_back(eval(value, member));
@@ -484,11 +484,11 @@ Expr PointEval::norm(NormOp op) {
   int64_t width = k.shape.vectorWidth();
   Expr sum =
       k.fold(0, k.shape.headDim, width, k.f32(0), [&](Expr dim, Expr acc) {
-        Expr chunk = k.loadVector(
+        Expr loaded = k.loadVector(
             rows, {s.sequence, point.kvHead, point.token, dim}, width);
         Expr total = acc;
         for (int64_t e = 0; e < width; ++e) {
-          Expr x = k.element(chunk, e).widen();
+          Expr x = k.element(loaded, e).widen();
           total =
               l2 ? x.multiplyAdd(x, total) : total + x.unary<math::AbsFOp>();
         }

@@ -1,4 +1,4 @@
-//===- RowLists.cpp - lists of tokens, and what rows represent ------------===//
+//===- RowLists.cpp - lists of tokens --------------------------------------===//
 
 #include "codegen/kernels/RowLists.h"
 
@@ -20,24 +20,18 @@ static bool carriesState(KernelOp kernel) {
   return result.wasInterrupted();
 }
 
-void RowLists::addArgs(KernelOp kernel, const Shape &shape,
-                       std::vector<std::string> &args) {
-  auto add = [&](std::initializer_list<const char *> names) {
-    for (const char *name : names)
+void RowLists::addArgs(KernelOp kernel, std::vector<std::string> &args) {
+  if (kernel.getBody().getOps<ListKeptOp>().empty())
+    return;
+  for (const char *name : {"indices", "counts", "past", "index_capacity"})
+    addArg(args, name);
+  if (carriesState(kernel))
+    for (const char *name : {"layer", "layers", "state", "state_rows"})
       addArg(args, name);
-  };
-  bool lists = !kernel.getBody().getOps<ListKeptOp>().empty();
-  if (lists)
-    add({"indices", "counts", "past", "index_capacity"});
-  if (!kernel.getBody().getOps<ListMembersOp>().empty())
-    add({"member_rows", "member_positions", "member_counts",
-         "member_capacity"});
-  if (hasTable(kernel, shape)) {
-    addArg(args, "member_norms");
-    MemberTable::addArgs(args);
-  }
-  if (lists && carriesState(kernel))
-    add({"layer", "layers", "state", "state_rows"});
+}
+
+Buffer RowLists::rowsOfTokens(ListMembersOp op) {
+  return scratchBuffer(k, scratchName(op.getBufferAttr()), op.getType());
 }
 
 /// How many of the rows `from` to `to` `isMember` holds for. These may be all of the
@@ -56,9 +50,6 @@ Expr RowLists::countInFront(Expr from, Expr to,
   return asks ? HeadRows::eitherKind(k, ofPositions, count)[0] : count()[0];
 }
 
-/// Calls `write(row, token)` for each token of the block up to `end` that
-/// `isMember` holds for, rows ascending; returns how many there are up to there.
-/// `all`: how many the past has, where that is known.
 Expr RowLists::listWhere(Expr end, Expr all,
                          llvm::function_ref<Expr(Expr)> isMember,
                          llvm::function_ref<void(Expr, Expr)> write) {
@@ -83,8 +74,6 @@ Expr RowLists::listWhere(Expr end, Expr all,
   return (front + total).toIndex();
 }
 
-/// A token of the past is kept where the mask marks it, whatever that is made of; but
-/// nothing is where the window takes the whole budget.
 Expr RowLists::isSelected(Value mask, Expr token) {
   return r.at(token)(mask) & s.budget.above(s.window);
 }
@@ -114,30 +103,32 @@ void RowLists::listMarked(ListOp op) {
       [&](Expr row, Expr token) {
         k.store(token.toI32(), indices, {s.sequence, r.head, row});
       });
-  k.when((k.thread() == 0) & isLast,
-         [&] { k.store(count.toI32(), counts, {s.sequence, r.head}); });
+  k.when((k.thread() == 0) & isLast, [&] {
+    k.store(count.toI32(), counts, {s.sequence, r.head});
+  });
 }
 
 void RowLists::listAll(Expr begin, Expr end) {
-  if (!has<ListKeptOp>())
+  if (r.kernel.getBody().getOps<ListKeptOp>().empty())
     return;
   k.loop(begin + k.thread(), end, RowBlock::threads,
          [&](Expr token) { writeIndex(token, token); });
   k.when(r.span == 0, [&] { writeCount(s.rows); });
-  for (auto op : r.kernel.getBody().getOps<ListMembersOp>())
-    listAllMembers(op);
 }
 
 void RowLists::writeIndex(Expr row, Expr token) {
   Expr capacity = k.arg("index_capacity");
   Buffer indices =
       k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
-  k.when(row < capacity,
-         [&] { k.store(token.toI32(), indices, {s.sequence, r.head, row}); });
+  k.when(row < capacity, [&] {
+    k.store(token.toI32(), indices, {s.sequence, r.head, row});
+  });
   if (carriesState(r.kernel))
     countKept(k, s, r.head, token);
-  if (has<ListMembersOp>())
-    k.store(row.toI32(), rankBuffer(), {s.sequence, r.head, token});
+  auto members = r.kernel.getBody().getOps<ListMembersOp>();
+  if (!members.empty())
+    k.store(row.toI32(), rowsOfTokens(*members.begin()),
+            {s.sequence, r.head, token});
 }
 
 void RowLists::writeCount(Expr count) {

@@ -1,4 +1,4 @@
-//===- RowLists.h - lists of tokens, and what rows represent --------------===//
+//===- RowLists.h - lists of tokens ----------------------------------------===//
 //
 // Ascending lists by two passes over a mask and a prefix sum. Where a head has
 // several blocks, each counts what is marked in front of its span (or, where it is
@@ -18,8 +18,7 @@ namespace kvc {
 class RowLists {
 public:
   /// Adds the arguments that the kernel's lists write.
-  static void addArgs(KernelOp kernel, const Shape &shape,
-                      std::vector<std::string> &args);
+  static void addArgs(KernelOp kernel, std::vector<std::string> &args);
 
   /// How many tokens of the past a mask marks, i32, where that is known beforehand.
   llvm::DenseMap<mlir::Value, Expr> totals;
@@ -31,11 +30,20 @@ public:
   void listKept(ListKeptOp list);
   /// The tokens that a mask marks, for another kernel.
   void listMarked(ListOp op);
-  /// The table of what kept rows represent; behind listKept.
-  void listMembers(ListMembersOp op);
-  /// All of these for a sequence that keeps every token, of which the block has
+  /// The kept tokens of a sequence that keeps every token, of which the block has
   /// those from `begin` to `end`.
   void listAll(Expr begin, Expr end);
+
+  /// A token of the past is kept where the mask marks it, whatever that is made of;
+  /// but nothing is where the window takes the whole budget.
+  Expr isSelected(mlir::Value mask, Expr token);
+  /// Calls `write(row, token)` for each token of the block up to `end` that
+  /// `isMember` holds for, rows ascending; returns how many there are up to there.
+  /// `all`: how many the past has, where that is known.
+  Expr listWhere(Expr end, Expr all, llvm::function_ref<Expr(Expr)> isMember,
+                 llvm::function_ref<void(Expr, Expr)> write);
+  /// Where the row of each kept token is noted, for its members.
+  Buffer rowsOfTokens(ListMembersOp op);
 
 private:
   RowBlock &r;
@@ -43,28 +51,10 @@ private:
   const SequenceScalars &s;
   Expr isLast;
 
-  template <typename Op> bool has() {
-    return !r.kernel.getBody().getOps<Op>().empty();
-  }
-  /// True where the kernel lists members of a cache that has some already.
-  static bool hasTable(KernelOp kernel, const Shape &shape);
-  Expr isSelected(mlir::Value mask, Expr token);
   Expr countInFront(Expr from, Expr to,
                     llvm::function_ref<Expr(Expr)> isMember);
-  Expr listWhere(Expr end, Expr all, llvm::function_ref<Expr(Expr)> isMember,
-                 llvm::function_ref<void(Expr, Expr)> write);
-  Buffer rankBuffer();
   void writeIndex(Expr row, Expr token);
   void writeCount(Expr count);
-  void writeMember(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to);
-  void writeMemberCount(Expr count);
-  /// What a head represents that keeps all its rows.
-  void listAllMembers(ListMembersOp op);
-  /// Looks at the table that a merged cache came with.
-  void tellMembers(const MemberTable &table, Expr count);
-  /// Of a merged cache: notes the row that each row goes to, or -1, then lists what is
-  /// left of the table that it came with.
-  void listLeft(ListMembersOp op, llvm::function_ref<Expr(Expr row)> newRow);
 };
 
 } // namespace kvc

@@ -5,34 +5,41 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/kernels/RowLists.h"
+#include "codegen/kernels/RowMembers.h"
 
 #include "kvc/artifact.h"
 
 using namespace mlir;
 using namespace kvc;
 
-bool RowLists::hasTable(KernelOp kernel, const Shape &shape) {
+/// True where the kernel lists members of a cache that has some already.
+static bool hasTable(KernelOp kernel, const Shape &shape) {
   return shape.isMerged() && !kernel.getBody().getOps<ListMembersOp>().empty();
 }
 
-/// Where each kept token's row is noted, for its members.
-Buffer RowLists::rankBuffer() {
-  ListMembersOp op = *r.kernel.getBody().getOps<ListMembersOp>().begin();
-  return scratchBuffer(k, scratchName(op.getBufferAttr()), op.getType());
+void RowMembers::addArgs(KernelOp kernel, const Shape &shape,
+                         std::vector<std::string> &args) {
+  if (kernel.getBody().getOps<ListMembersOp>().empty())
+    return;
+  for (const char *name :
+       {"member_rows", "member_positions", "member_counts", "member_capacity"})
+    addArg(args, name);
+  if (!hasTable(kernel, shape))
+    return;
+  addArg(args, "member_norms");
+  MemberTable::addArgs(args);
 }
 
-/// Writes the table of what the kept rows represent: kept tokens, and tokens
-/// that have a kept one as their destination.
-void RowLists::listMembers(ListMembersOp op) {
-  Buffer rank = rankBuffer();
+/// Kept tokens, and tokens that have a kept one as their destination.
+void RowMembers::list(ListMembersOp op) {
+  Buffer rank = lists.rowsOfTokens(op);
   k.barrier(); // every kept token's row is known
   auto destination = [&](Expr token) {
     return r.at(token)(op.getDestination()).toIndex();
   };
   auto isKept = [&](Expr token) {
     Expr past = token.min((s.past - 1).max(k.index(0)));
-    return (token >= s.past) | isSelected(op.getMask(), past);
+    return (token >= s.past) | lists.isSelected(op.getMask(), past);
   };
   /// The kept token that represents a token, below 0 for none.
   auto owner = [&](Expr token) {
@@ -40,7 +47,7 @@ void RowLists::listMembers(ListMembersOp op) {
     Expr to = destination(past);
     Expr valid = (to >= k.index(0)) & (to < s.past);
     Expr safe = valid.select(to, k.index(0));
-    Expr merged = valid & isSelected(op.getMask(), safe);
+    Expr merged = valid & lists.isSelected(op.getMask(), safe);
     return isKept(token).select(token, merged.select(to, k.index(-1)));
   };
   if (hasTable(r.kernel, k.shape))
@@ -49,18 +56,17 @@ void RowLists::listMembers(ListMembersOp op) {
       return (to >= k.index(0))
           .select(k.load(rank, {s.sequence, r.head, safe}), k.i32(-1));
     });
-  Expr count = listWhere(
+  Expr count = lists.listWhere(
       s.rows, Expr(), [&](Expr token) { return owner(token) >= k.index(0); },
       [&](Expr entry, Expr token) {
         Expr to = owner(token);
         Expr row = k.load(rank, {s.sequence, r.head, to});
-        writeMember(op, entry, token, row, to);
+        write(op, entry, token, row, to);
       });
-  writeMemberCount(count);
+  writeCount(count);
 }
 
-/// Sets KVC_DATA_CACHE where a member has no row, or positions do not ascend below T.
-void RowLists::tellMembers(const MemberTable &table, Expr count) {
+void RowMembers::tellMembers(const MemberTable &table, Expr count) {
   k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
     Expr row = table.row(member), own = table.position(member);
     Expr before =
@@ -72,12 +78,12 @@ void RowLists::tellMembers(const MemberTable &table, Expr count) {
   });
 }
 
-void RowLists::listLeft(ListMembersOp op,
-                        llvm::function_ref<Expr(Expr)> newRow) {
+void RowMembers::listLeft(ListMembersOp op,
+                          llvm::function_ref<Expr(Expr)> newRow) {
   MemberTable table(k, s.sequence, r.head);
   SmallVector<Expr> head{s.sequence, r.head};
   auto at = [&](Expr i) { return SmallVector<Expr>{s.sequence, r.head, i}; };
-  Buffer rows = r.outputOf(op.getTokens()), last = rankBuffer();
+  Buffer rows = r.outputOf(op.getTokens()), last = lists.rowsOfTokens(op);
   k.loop(k.thread(), s.rows, RowBlock::threads,
          [&](Expr row) { k.store(newRow(row), rows, at(row)); });
   k.barrier(); // ranks have been read
@@ -118,7 +124,7 @@ void RowLists::listLeft(ListMembersOp op,
       k.store((tooMany > 0).select(count, k.index(-1)).toI32(), note, head);
     });
     k.barrier();
-    listWhere(count, Expr(), canGo, [&](Expr number, Expr member) {
+    lists.listWhere(count, Expr(), canGo, [&](Expr number, Expr member) {
       k.when(number == tooMany - 1,
              [&] { k.store(member.toI32(), note, head); });
     });
@@ -128,7 +134,7 @@ void RowLists::listLeft(ListMembersOp op,
   }
   Expr capacity = k.arg("member_capacity");
   SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
-  Expr listed = listWhere(
+  Expr listed = lists.listWhere(
       count, Expr(),
       [&](Expr member) {
         Expr goes = (member <= limit) & canGo(member);
@@ -144,11 +150,11 @@ void RowLists::listLeft(ListMembersOp op,
           put("member_norms", table.norm(member));
         });
       });
-  writeMemberCount(listed);
+  writeCount(listed);
 }
 
-void RowLists::writeMember(ListMembersOp op, Expr entry, Expr token, Expr row,
-                           Expr to) {
+void RowMembers::write(ListMembersOp op, Expr entry, Expr token, Expr row,
+                       Expr to) {
   Expr capacity = k.arg("member_capacity");
   SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
   SmallVector<Expr> at{s.sequence, r.head, entry};
@@ -160,7 +166,7 @@ void RowLists::writeMember(ListMembersOp op, Expr entry, Expr token, Expr row,
   });
 }
 
-void RowLists::writeMemberCount(Expr count) {
+void RowMembers::writeCount(Expr count) {
   Expr capacity = k.arg("member_capacity");
   k.when(k.thread() == 0, [&] {
     k.store(count.min(capacity).toI32(),
@@ -170,11 +176,10 @@ void RowLists::writeMemberCount(Expr count) {
   });
 }
 
-void RowLists::listAllMembers(ListMembersOp op) {
+void RowMembers::listAll(ListMembersOp op) {
   if (hasTable(r.kernel, k.shape))
     return listLeft(op, [](Expr row) { return row.toI32(); });
-  k.loop(k.thread(), s.rows, RowBlock::threads, [&](Expr token) {
-    writeMember(op, token, token, token.toI32(), token);
-  });
-  writeMemberCount(s.rows);
+  k.loop(k.thread(), s.rows, RowBlock::threads,
+         [&](Expr token) { write(op, token, token, token.toI32(), token); });
+  writeCount(s.rows);
 }

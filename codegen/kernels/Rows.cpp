@@ -22,7 +22,7 @@
 
 #include "codegen/kernels/Candidates.h"
 #include "codegen/kernels/PolicyKernel.h"
-#include "codegen/kernels/RowLists.h"
+#include "codegen/kernels/RowMembers.h"
 #include "codegen/kernels/TokenReductions.h"
 
 #include "kvc/artifact.h"
@@ -38,7 +38,8 @@ class RowsBuilder : PolicyKernel {
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
     addArg(spec.args, "status");
-    RowLists::addArgs(kernel, site.shape, spec.args);
+    RowLists::addArgs(kernel, spec.args);
+    RowMembers::addArgs(kernel, site.shape, spec.args);
     spec.blockSize = threads;
     bool spans = kernel.getKind() == KernelKind::Spans;
     spec.grid = {spans ? "ceildiv(tokens," +
@@ -71,6 +72,7 @@ public:
     row.emplace(RowBlock{k, block, kernel, s, head, reader, begin, end});
     row->span = span;
     lists.emplace(*row, ofSpan ? behind >= s.past : k.boolean(true));
+    members.emplace(*row, *lists);
     // What others may read of a head is made where it keeps all its rows, too.
     bool listsKept = !kernel.getBody().getOps<ListKeptOp>().empty();
     Expr keepAll = listsKept
@@ -82,6 +84,8 @@ public:
         keepAll,
         [&] {
           lists->listAll(first, ofSpan ? behind.min(s.rows) : s.rows);
+          for (auto op : kernel.getBody().getOps<ListMembersOp>())
+            members->listAll(op);
           return KernelBuilder::Values{};
         },
         [&] {
@@ -103,6 +107,7 @@ private:
   Buffer channelRuns;
   std::optional<RowBlock> row;
   std::optional<RowLists> lists;
+  std::optional<RowMembers> members;
   /// Statistics over tokens, per op and member.
   llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
   llvm::DenseMap<Operation *, SelectedScores> selections;
@@ -166,8 +171,8 @@ private:
       return lists->listKept(list);
     if (auto list = dyn_cast<ListOp>(op))
       return lists->listMarked(list);
-    if (auto members = dyn_cast<ListMembersOp>(op))
-      return lists->listMembers(members);
+    if (auto table = dyn_cast<ListMembersOp>(op))
+      return members->list(table);
     if (auto select = dyn_cast<SelectHeadsOp>(op))
       return note(select, -1, isSelectedHead(*row, select));
     if (auto count = dyn_cast<CountMassOp>(op))

@@ -91,10 +91,10 @@ void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
   }
 }
 
-StagedRows::Values StagedRows::walkStages(
+StagedRows::Values StagedRows::walkRounds(
     const RowSource &source, Expr from, ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
-  // Whole stages need no care at the end, and their addresses are apart by
+  // Whole rounds need no care at the end, and their addresses are apart by
   // constants.
   auto begin = [&](Expr first) {
     Expr whole = first + rows <= source.count;
@@ -103,12 +103,12 @@ StagedRows::Values StagedRows::walkStages(
            [&] { copy(source, first, false); });
     k.commitCopies();
   };
-  k.barrier(); // an earlier walk has read its stages
+  k.barrier(); // an earlier walk has read its rounds
   begin(from);
   return k.loop(from, source.count, rows, carried,
                 [&](Expr first, ArrayRef<Expr> values) {
                   k.waitForCopies(0);
-                  // The stage is there for all, and the last one is read.
+                  // The round is there for all, and the last one is read.
                   k.barrier();
                   begin(first + rows);
                   return body(first, placeOf(first), values);
@@ -118,7 +118,7 @@ StagedRows::Values StagedRows::walkStages(
 StagedRows::Values
 StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                  llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
-  return walkStages(source, from, carried,
+  return walkRounds(source, from, carried,
                     [&](Expr first, Expr place, ArrayRef<Expr> values) {
                       Expr count = (source.count - first).min(k.index(rows));
                       return k.loop(0, count, WarpProduct::rows, values,
@@ -144,7 +144,7 @@ StagedRows::Values StagedRows::walkTogether(
                     return next;
                   });
   };
-  return walkStages(
+  return walkRounds(
       source, from, carried,
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
         Expr count = source.count - first;
@@ -166,12 +166,12 @@ StagedRows::Values StagedRows::walkKnown(
       copy(source, k.index(first), first + rows <= count);
     k.commitCopies();
   };
-  k.barrier(); // an earlier walk has read its stages
+  k.barrier(); // an earlier walk has read its rounds
   begin(0);
   Values running(carried);
   for (int64_t first = 0; first < count; first += rows) {
     k.waitForCopies(0);
-    // The stage is there for all, and the last one is read.
+    // The round is there for all, and the last one is read.
     k.barrier();
     begin(first + rows);
     Expr place = placeOf(k.index(first));

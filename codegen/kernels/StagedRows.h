@@ -2,8 +2,8 @@
 //
 // Vectors of head_dim elements that every warp of a block multiplies with what it
 // has in registers: queries, rows of the output projection. The block copies a
-// stage of them while it works on the last one (cp.async, two stages, one barrier
-// a stage), so that each row leaves L2 once a block and nobody waits for it. With
+// round of them while it works on the last one (cp.async, two rounds, one barrier
+// a round), so that each row leaves L2 once a block and nobody waits for it. With
 // a row goes one number, its log-sum-exp for instance.
 //
 // 16 bytes of the rows of one matrix fragment lie in different banks: rows begin
@@ -37,25 +37,25 @@ public:
 
   /// Rows are staged where tensor cores multiply them.
   static bool suits(const Shape &shape) { return shape.usesTensorCores(); }
-  /// Shared memory of both stages.
+  /// Shared memory of both rounds.
   static int64_t bytesFor(const Shape &shape, int64_t rows) {
     return 2 * rows * (pitch(shape) * shape.bytesPerElement() + 4);
   }
-  /// The most rows a stage, 16 at least, for which that is `bytes` at most; 0
+  /// The most rows a round, 16 at least, for which that is `bytes` at most; 0
   /// where not even those fit.
   static int64_t rowsThatFit(const Shape &shape, int64_t bytes);
 
-  /// At the top of a kernel: takes shared memory for two stages of `rows`.
+  /// At the top of a kernel: takes shared memory for two rounds of `rows`.
   StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
 
-  /// Walks the source's rows from `from` on, a multiple of the stage, 16 at a
+  /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
   /// time: all threads of the block, with the same bounds. body(first, place,
   /// carried) has row first + i at place + i.
   Values
   walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
            body);
-  /// The same, four steps in straight code where a stage is whole: the products of one
+  /// The same, four steps in straight code where a round is whole: the products of one
   /// run while those of another are waited for. The body is told whether all rows exist.
   Values
   walkTogether(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
@@ -71,16 +71,16 @@ public:
                                              llvm::ArrayRef<Expr>)>
                        body);
 
-  /// Rows of the stages, [place][head_dim].
+  /// Rows of the rounds, [place][head_dim].
   Buffer memory;
   Expr number(Expr place) { return k.load(numbers, {place}); }
-  const int64_t rows; // of a stage
+  const int64_t rows; // of a round
 
 private:
   static int64_t pitch(const Shape &shape);
-  /// Walks stages: body(first, place, carried) has the rows of one.
+  /// Walks rounds: body(first, place, carried) has the rows of one.
   Values
-  walkStages(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
+  walkRounds(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
              llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
   /// The rows from `first` on; `whole`: none of them is behind the last one.
   void copy(const RowSource &source, Expr first, bool whole);

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace kvc;
 
-SmallVector<std::pair<int64_t, int64_t>> WarpProduct::chunks() const {
+SmallVector<std::pair<int64_t, int64_t>> WarpProduct::accesses() const {
   // Each of the four lanes of a quad takes `width` elements in a row. The order
   // of the products within a dot product is free, so rows and columns only have
   // to agree on it, and both are read 16 bytes at a time where possible.
@@ -61,7 +61,7 @@ SmallVector<Expr> WarpProduct::rightFragment(const Buffer &memory,
                                              Address address, int64_t first) {
   Expr lane = k.lane(), quad = lane % 4;
   SmallVector<Expr> at = address(lane / 4 + first), registers;
-  for (auto [dim, width] : chunks())
+  for (auto [dim, width] : accesses())
     registers.append(
         k.registers(loadPart(memory, at, quad * width + dim, width)));
   return registers;

@@ -126,7 +126,7 @@ private:
   Expr loadPart(const Buffer &memory, llvm::SmallVector<Expr> at, Expr dim,
                 int64_t width);
   /// Elements of one vector access along head_dim, and where they begin.
-  llvm::SmallVector<std::pair<int64_t, int64_t>> chunks() const;
+  llvm::SmallVector<std::pair<int64_t, int64_t>> accesses() const;
 };
 
 } // namespace kvc

@@ -92,18 +92,6 @@ Value WarpKernel::clamped(Value number, int64_t low, int64_t high) {
   return arith::TruncIOp::create(b, b.getI32Type(), number);
 }
 
-Value WarpKernel::laneWords(const Lanes &lanes) {
-  Value words = iota(b.getI32Type(), 1);
-  if (!lanes.isLimited())
-    return words;
-  words = arith::MaxUIOp::create(b, words, splat(lanes.low));
-  return arith::MinUIOp::create(b, words, splat(lanes.high));
-}
-
-Value WarpKernel::limited(const Lanes &lanes, Type element) {
-  return resized(laneWords(lanes), element, /*isSigned=*/false);
-}
-
 /// base + lane against what is uniform or the same, both indices, which do not wrap:
 /// words of lanes are compared instead of 64 bits.
 Value WarpKernel::compare(arith::CmpIPredicate predicate, Lanes &x, Lanes &y) {
@@ -189,20 +177,6 @@ bool WarpKernel::quotient(Operation &op) {
   }
   define(op.getResult(0), std::move(lanes));
   return true;
-}
-
-Value WarpKernel::resized(Value value, Type type, bool isSigned) {
-  Type from = value.getType(), to = type;
-  if (auto lanes = dyn_cast<VectorType>(from))
-    to = VectorType::get(lanes.getShape(), type);
-  unsigned wide = type.getIntOrFloatBitWidth(),
-           narrow = getElementTypeOrSelf(from).getIntOrFloatBitWidth();
-  if (wide == narrow)
-    return value;
-  if (wide < narrow)
-    return arith::TruncIOp::create(b, to, value);
-  return isSigned ? arith::ExtSIOp::create(b, to, value).getResult()
-                  : arith::ExtUIOp::create(b, to, value).getResult();
 }
 
 /// Casts of integers, index among them. Narrowing keeps the parts.

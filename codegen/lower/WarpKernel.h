@@ -4,14 +4,15 @@
 // all lanes stays a scalar, the rest is vectors of 32. docs/host.md has the rules.
 //
 //   WarpVectors.cpp     the pass
-//   WarpKernel.cpp      the function, op by op
+//   WarpFunction.cpp    the function, op by op; branches and loops, under masks where
+//                       lanes part
 //   WarpArithmetic.cpp  ops on the lanes' values
 //   WarpWide.cpp        those on 64 bits that are called
-//   WarpControl.cpp     branches and loops, under masks where lanes part
+//   WarpTogether.cpp    what the lanes do together
 //   WarpMemory.cpp      reads and writes
 //   WarpOwn.cpp         those of memory that each lane has for itself
-//   WarpTogether.cpp    what the lanes do together
 //   WarpHelpers.cpp     functions that are called rather than written out
+//   WarpKernel.cpp      what the lanes have of a value, and which of them are active
 //
 //===----------------------------------------------------------------------===//
 
@@ -135,10 +136,16 @@ private:
   mlir::Value vectorOf(Lanes &lanes, mlir::Type type);
   llvm::SmallVector<mlir::Value> wordsOf(mlir::Value value);
   void insertWhereKnown(const Lanes &lanes);
+  /// The lanes' numbers within their limits, as words.
+  mlir::Value laneWords(const Lanes &lanes);
+  /// The lanes' numbers within their limits.
+  mlir::Value limited(const Lanes &lanes, mlir::Type element);
+  mlir::Value resized(mlir::Value value, mlir::Type type, bool isSigned);
+  mlir::Value bitsOf(mlir::Value mask);
+  mlir::Value masked(mlir::Value condition);
+  mlir::Value activeBits();
 
-  //===--- ops (WarpKernel.cpp, WarpArithmetic.cpp) ------------------------===//
-  mlir::LogicalResult translate(mlir::Block &block);
-  mlir::LogicalResult translate(mlir::Operation &op);
+  //===--- ops (WarpArithmetic.cpp) ----------------------------------------===//
   mlir::LogicalResult elementwise(mlir::Operation &op);
   bool sum(mlir::Operation &op);
   bool compare(mlir::arith::CmpIOp op);
@@ -146,10 +153,6 @@ private:
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, Lanes &x, Lanes &y);
   bool clamp(mlir::Operation &op);
   mlir::Value clamped(mlir::Value number, int64_t low, int64_t high);
-  /// The lanes' numbers within their limits, as words.
-  mlir::Value laneWords(const Lanes &lanes);
-  /// The lanes' numbers within their limits.
-  mlir::Value limited(const Lanes &lanes, mlir::Type element);
   /// True for a base and the lane's number, within limits or not.
   static bool isBaseAndLane(const Lanes &lanes) {
     return !lanes.vector && lanes.stride == 1;
@@ -161,13 +164,14 @@ private:
   bool quotient(mlir::Operation &op);
   void cast(mlir::Operation &op);
   void element(mlir::vector::ExtractOp op);
-  mlir::Value resized(mlir::Value value, mlir::Type type, bool isSigned);
   /// True for ops that are calls of functions (WarpWide.cpp).
   bool isWide(mlir::Operation &op);
   /// Such an op of 32 lanes and of 32 lanes or a scalar.
   mlir::Value wide(mlir::Operation &op, mlir::Value x, mlir::Value y);
 
-  //===--- control (WarpControl.cpp) --------------------------------------===//
+  //===--- the function (WarpFunction.cpp) --------------------------------===//
+  mlir::LogicalResult translate(mlir::Block &block);
+  mlir::LogicalResult translate(mlir::Operation &op);
   mlir::LogicalResult branch(mlir::scf::IfOp op);
   mlir::LogicalResult divergent(mlir::scf::IfOp op);
   mlir::LogicalResult loop(mlir::scf::ForOp op);
@@ -175,9 +179,6 @@ private:
   llvm::SmallVector<mlir::Value> pack(mlir::ValueRange values,
                                       mlir::ValueRange like);
   void unpack(mlir::ValueRange values, mlir::ValueRange parts);
-  mlir::Value bitsOf(mlir::Value mask);
-  mlir::Value masked(mlir::Value condition);
-  mlir::Value activeBits();
 
   //===--- memory (WarpMemory.cpp) ----------------------------------------===//
   mlir::Value element(mlir::Value memref, mlir::Value index);

@@ -119,12 +119,7 @@ void GpuCacheCompressor::settle() {
   pending.reset();
   uint32_t heads = config.kvHeads;
   const int32_t *values = policy.wait();
-  KeptRows kept = {};
-  kept.k = kOut.data();
-  kept.v = vOut.data();
-  kept.counts = policy.result(GpuPolicy::Counts);
-  kept.offsets = policy.result(GpuPolicy::Offsets);
-  kept.hostCounts.assign(values, values + heads);
+  KeptRows kept = policy.keptRows(kOut, vOut, values);
   kept.positions = positionsOut.as<int32_t>();
   kept.positionsAt = {.at = policy.result(GpuPolicy::Offsets)};
   size_t before = now.cache->allRows(now.layer), after = 0;

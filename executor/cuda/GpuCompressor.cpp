@@ -104,14 +104,8 @@ void GpuCompressor::settle() {
     return;
   Pending now = *pending;
   pending.reset();
-  uint32_t heads = config.kvHeads;
   const int32_t *values = policy.wait();
-  KeptRows kept = {};
-  kept.k = kOut.data();
-  kept.v = vOut.data();
-  kept.counts = policy.result(GpuPolicy::Counts);
-  kept.offsets = policy.result(GpuPolicy::Offsets);
-  kept.hostCounts.assign(values, values + heads);
+  KeptRows kept = policy.keptRows(kOut, vOut, values);
   kept.positions = indices.as<int32_t>();
   kept.positionsAt = {.stride = policy.tokens};
   kept.addPosition = int32_t(now.position);

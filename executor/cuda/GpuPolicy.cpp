@@ -49,6 +49,17 @@ void GpuPolicy::makeStates(size_t rows) {
   statesRows = rows;
 }
 
+KeptRows GpuPolicy::keptRows(const Buffer &k, const Buffer &v,
+                             const int32_t *lists) const {
+  KeptRows kept = {};
+  kept.k = k.data();
+  kept.v = v.data();
+  kept.counts = result(Counts);
+  kept.offsets = result(Offsets);
+  kept.hostCounts.assign(lists, lists + config.kvHeads);
+  return kept;
+}
+
 void GpuPolicy::addStates(KeptRows &kept, size_t outRows) const {
   kept.states = states.as<float>();
   kept.statesRows = outRows;

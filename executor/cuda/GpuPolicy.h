@@ -46,6 +46,10 @@ public:
   /// other. Throws Failure where a status bit says so.
   const int32_t *wait();
 
+  /// What that layer kept, whose rows are in `k` and `v`, by the lists that came back.
+  /// Where the positions are and what the rows carry is added by the caller.
+  KeptRows keptRows(const Buffer &k, const Buffer &v, const int32_t *lists) const;
+
   int32_t *length() const { return limits.as<int32_t>(); }
   /// Room for what so many rows carry.
   void makeStates(size_t rows);

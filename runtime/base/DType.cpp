@@ -54,16 +54,16 @@ void kvc::rt::widen(float *to, const std::byte *from, size_t count,
 
 std::vector<float> kvc::rt::widened(const std::byte *from, size_t count,
                                     kvc_dtype dtype) {
-  std::vector<float> values(count);
-  widen(values.data(), from, count, dtype);
-  return values;
+  std::vector<float> floats(count);
+  widen(floats.data(), from, count, dtype);
+  return floats;
 }
 
 std::vector<double> kvc::rt::toDouble(const std::byte *from, size_t count,
                                       kvc_dtype dtype) {
-  std::vector<double> values(count);
-  read(from, count, dtype, [&](size_t i, float value) { values[i] = value; });
-  return values;
+  std::vector<double> doubles(count);
+  read(from, count, dtype, [&](size_t i, float value) { doubles[i] = value; });
+  return doubles;
 }
 
 void kvc::rt::narrow(std::byte *to, const float *values, size_t count,
@@ -88,7 +88,7 @@ void kvc::rt::narrow(std::byte *to, const float *values, size_t count,
 
 std::vector<std::byte> kvc::rt::narrow(const float *values, size_t count,
                                        kvc_dtype dtype) {
-  std::vector<std::byte> bytes(count * dtypeBytes(dtype));
-  narrow(bytes.data(), values, count, dtype);
-  return bytes;
+  std::vector<std::byte> narrowed(count * dtypeBytes(dtype));
+  narrow(narrowed.data(), values, count, dtype);
+  return narrowed;
 }

@@ -195,3 +195,24 @@ kvc.policy @empty_kernel {
 kvc.policy @plan attributes {plan = #kvc.plan<queries = 0, protect_last = 0, lse = none, scores = none, phases = [never], buffers = []>} {
   kvc.done
 }
+
+// -----
+
+// An axis says its extent.
+// expected-error @+1 {{axis kv_heads must have the extent ?, got 3}}
+func.func private @heads(tensor<3x?xf32, #kvc.axes<kv_heads, past>>)
+
+// -----
+
+// expected-error @+1 {{axis bin must have the extent 2048, got 2047}}
+func.func private @bins(tensor<?x2047xi32, #kvc.axes<kv_heads, bin>>)
+
+// -----
+
+// expected-error @+1 {{axis query must have the extent 1 or more, or ?, got 0}}
+func.func private @queries(tensor<?x0xf32, #kvc.axes<query_heads, query>>)
+
+// -----
+
+// expected-error @+1 {{a tensor must have an axis for each of its 2 dimensions, got #kvc.axes<past>}}
+func.func private @dimensions(tensor<1x?xf32, #kvc.axes<past>>)

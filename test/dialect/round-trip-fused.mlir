@@ -1,22 +1,26 @@
 // RUN: kvc-opt %s | kvc-opt | FileCheck %s
+// Every op's example of its description is among them.
+// RUN: kvc-opt %s -o %t.mlir
+// RUN: %python %inputs/examples.py %S/../../dialect/KVCKernelOps.td %t.mlir
 // RUN: kvc-opt %s --mlir-print-op-generic | kvc-opt | FileCheck %s
 
 // What is written here holds together: it passes the checks of level fused, and
 // every kernel but the last has its buffers numbered.
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(kvc.policy(kvc-check-kernels,kvc-plan-scratch,kvc-write-plan))" | FileCheck %s --check-prefix=PLAN
-// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 8 of kv_heads, phases = [score, score, score, score, score, score, score, score, score, score, score, score, select, compact],
+// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 10 of kv_heads, skipped_with_lse = [0, 1], phases = [score, score, score, score, score, score, score, score, score, score, score, score, score, score, select, compact],
 
 !partial = tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
 !lse     = tensor<?x32xf32, #kvc.axes<query_heads, query>>
 !lses    = tensor<?x?xf32, #kvc.axes<query_heads, query>>
 !rows    = tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
 !allrows = tensor<?x?x?xf32, #kvc.axes<query_heads, query, past>>
+!keys    = tensor<?x?x?xf32, #kvc.axes<kv_heads, member, channel>>
 !matrix  = tensor<?x?x?xf32, #kvc.axes<query_heads, channel, channel>>
 !sums    = tensor<?x?x2xf32, #kvc.axes<query_heads, channel, pair>>
 !qscore  = tensor<?x?xf32, #kvc.axes<query_heads, past>>
 !score   = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
-!scores  = tensor<?x?xf32, #kvc.axes<one_head, past>>
-!marks   = tensor<?x?xi1, #kvc.axes<one_head, past>>
+!scores  = tensor<1x?xf32, #kvc.axes<one_head, past>>
+!marks   = tensor<1x?xi1, #kvc.axes<one_head, past>>
 !mask    = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
 !tokens  = tensor<?x?xi32, #kvc.axes<kv_heads, past>>
 !list    = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
@@ -42,7 +46,14 @@ kvc.policy @every_op {
     kvc.yield %l : !lse
   }
   // CHECK: kvc.kernel columns "columns0"() lse(%[[LSE]]) : (tensor<?x32xf32, #kvc.axes<query_heads, query>>) ->
-  %2 = kvc.kernel columns "columns0"() lse(%1) : (!lse) -> !score {
+  %sums = kvc.kernel columns "columns0"() lse(%1) : (!lse) -> !qscore {
+  ^bb0(%l: !lse):
+    %w = arith.constant 32 : index
+    %a = kvc.attention last(%w) lse(%l : !lse) : !rows
+    %q = kvc.reduce sum queries %a : !rows -> !qscore
+    kvc.yield protect_last(%w) %q : !qscore
+  }
+  %2 = kvc.kernel columns "columns2"() lse(%1) : (!lse) -> !score {
   ^bb0(%l: !lse):
     %w = arith.constant 32 : index
     // CHECK: kvc.attention last(%{{.*}}) lse(%{{.*}} : tensor<?x32xf32, #kvc.axes<query_heads, query>>) :
@@ -57,6 +68,13 @@ kvc.policy @every_op {
     %l = kvc.row_log_sum_exp : !lses
     %w = arith.constant 32 : index
     kvc.yield protect_last(%w) %l : !lses
+  }
+  // CHECK: kvc.kernel keys "keys"()
+  %keys = kvc.kernel keys "keys"() : () -> !keys {
+    // CHECK: kvc.member_keys : tensor<?x?x?xf32, #kvc.axes<kv_heads, member, channel>>
+    %k = kvc.member_keys : !keys
+    %w = arith.constant 32 : index
+    kvc.yield protect_last(%w) %k : !keys
   }
   // CHECK: %[[GRAM:.*]]:2 = kvc.kernel gram "gram"()
   %4:2 = kvc.kernel gram "gram"() : () -> (!matrix, !sums) {
@@ -117,6 +135,8 @@ kvc.policy @every_op {
     %c = kvc.allocate uniform : !count
     // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x2048xi32, {{.*}}>) :
     %m = kvc.topk %x, %c candidates(%d, %n, %e, %t, %k : !bins, !count, !bins, !list, !list) : !score, !count -> !mask
+    // CHECK: kvc.store %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+    %s = kvc.store %x : !score
     // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>
     %i, %o = kvc.list %m : !mask -> !list, !count
     %j, %q = kvc.list %m : !mask -> !list, !count
@@ -153,8 +173,8 @@ kvc.policy @every_op {
 }
 
 // The gather in place of a merge, scratch of a kernel's own, and a plan.
-// CHECK-LABEL: kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, phases = [score, select, compact], buffers = [0 to 2 : tensor<?x?xf32, #kvc.axes<one_head, past>>, 1 to 1 per_block model : tensor<?xi32, #kvc.axes<kv_heads>>]>} {
-kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, phases = [score, select, compact], buffers = [0 to 2 : !scores, 1 to 1 per_block model : !count]>} {
+// CHECK-LABEL: kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, skipped_with_lse = [0, 2], phases = [score, select, compact], buffers = [0 to 2 : tensor<1x?xf32, #kvc.axes<one_head, past>>, 1 to 1 per_block model : tensor<?xi32, #kvc.axes<kv_heads>>]>} {
+kvc.policy @gather attributes {plan = #kvc.plan<queries = 0, protect_last = unknown, lse = none, scores = 0 of one_head, skipped_with_lse = [0, 2], phases = [score, select, compact], buffers = [0 to 2 : !scores, 1 to 1 per_block model : !count]>} {
   // CHECK: kvc.kernel columns "columns0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} :
   %0 = kvc.kernel columns "columns0"() attributes {buffers = [#kvc.buffer<0, live = 0 to 2>]} : () -> !scores {
     %k = kvc.norm l2 key : !score

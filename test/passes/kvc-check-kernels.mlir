@@ -424,3 +424,107 @@ kvc.policy @carried_without_names {
   }
   kvc.done
 }
+
+// -----
+
+// What scratch has room for is in the types: extents of queries agree.
+!partial = tensor<?x16x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
+kvc.policy @statistics_of_others {
+  %0 = kvc.kernel statistics "a"() : () -> !partial {
+    %w = arith.constant 32 : index
+    // expected-error @+1 {{rows must have the extent of 'last', got 'tensor<?x16x?x2xf32}}
+    %p = kvc.row_statistics last(%w) : !partial
+    kvc.yield protect_last(%w) %p : !partial
+  }
+  kvc.done
+}
+
+// -----
+
+!partial = tensor<?x2000x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
+kvc.policy @statistics_of_too_many {
+  %0 = kvc.kernel statistics "a"() : () -> !partial {
+    %w = arith.constant 2000 : index
+    // expected-error @+1 {{last must be a constant of 1 to 1024 after parameters are bound, got 2000}}
+    %p = kvc.row_statistics last(%w) : !partial
+    kvc.yield protect_last(%w) %p : !partial
+  }
+  kvc.done
+}
+
+// -----
+
+!lse = tensor<?x16xf32, #kvc.axes<query_heads, query>>
+kvc.policy @every_query {
+  %0 = kvc.kernel statistics "a"() : () -> !lse {
+    // expected-error @+1 {{has a row for every query, whose extent is ?, got 'tensor<?x16xf32}}
+    %l = kvc.row_log_sum_exp : !lse
+    kvc.yield %l : !lse
+  }
+  kvc.done
+}
+
+// -----
+
+!partial = tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
+!lse = tensor<?x16xf32, #kvc.axes<query_heads, query>>
+kvc.policy @combined {
+  %0 = kvc.kernel statistics "a"() : () -> !partial {
+    %w = arith.constant 32 : index
+    %p = kvc.row_statistics last(%w) : !partial
+    kvc.yield protect_last(%w) %p : !partial
+  }
+  %1 = kvc.kernel combine "b"(%0) : (!partial) -> !lse {
+  ^bb0(%p: !partial):
+    // expected-error @+1 {{rows must have the extent of what they are computed from, got 'tensor<?x16xf32}}
+    %l = kvc.combine_statistics %p : !partial -> !lse
+    kvc.yield %l : !lse
+  }
+  kvc.done
+}
+
+// -----
+
+!partial = tensor<?x16x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
+!lse = tensor<?x16xf32, #kvc.axes<query_heads, query>>
+!rows = tensor<?x32x?xf32, #kvc.axes<query_heads, query, past>>
+!score = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+kvc.policy @fewer_sums {
+  %0 = kvc.kernel statistics "a"() : () -> !partial {
+    %w = arith.constant 16 : index
+    %p = kvc.row_statistics last(%w) : !partial
+    kvc.yield protect_last(%w) %p : !partial
+  }
+  %1 = kvc.kernel combine "b"(%0) : (!partial) -> !lse {
+  ^bb0(%p: !partial):
+    %l = kvc.combine_statistics %p : !partial -> !lse
+    kvc.yield %l : !lse
+  }
+  %2 = kvc.kernel columns "c"() lse(%1) : (!lse) -> !score {
+  ^bb0(%l: !lse):
+    %w = arith.constant 32 : index
+    // expected-error @+1 {{the log-sum-exp must be that of its queries or more, got 'tensor<?x16xf32}}
+    %r = kvc.attention last(%w) lse(%l : !lse) : !rows
+    %s = kvc.reduce mean queries %r : !rows -> !score
+    kvc.yield protect_last(%w) %s : !score
+  }
+  kvc.done
+}
+
+// -----
+
+!score = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+kvc.policy @two_pasts {
+  %0 = kvc.kernel columns "a"() : () -> !score {
+    %w = arith.constant 32 : index
+    %n = kvc.norm l2 key : !score
+    kvc.yield protect_last(%w) %n : !score
+  }
+  %1 = kvc.kernel columns "b"() : () -> !score {
+    %w = arith.constant 16 : index
+    %n = kvc.norm l2 value : !score
+    // expected-error @+1 {{must protect what the kernels in front do, got 16 and 32}}
+    kvc.yield protect_last(%w) %n : !score
+  }
+  kvc.done
+}

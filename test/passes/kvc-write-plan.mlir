@@ -16,8 +16,14 @@
 // STALE: error: the plan must be written first (kvc-write-plan)
 // UNNUMBERED: error: 'kvc.kernel' op scratch must be numbered first (kvc-plan-scratch)
 
+// A kernel is needed with a log-sum-exp, too, where others read what it makes.
+// RUN: sed '/"spans0"/{s/(%2)/(%2, %1)/; s/ : (\([^)]*\)) ->/ : (\1, tensor<?x32xf32, #kvc.axes<query_heads, query>>) ->/; n; s/):/, %lse: tensor<?x32xf32, #kvc.axes<query_heads, query>>):/}' %t.mlir > %t.read.mlir
+// RUN: kvc-opt %t.read.mlir --emit=fused | FileCheck %s --check-prefix=READ
+// READ: scores = 3 of kv_heads, phases =
+
 // Ranked scores live to the end, what blocks add to from the kernel in front on.
 // CHECK: plan = #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 3 of kv_heads,
+// CHECK-SAME: skipped_with_lse = [0, 1],
 // CHECK-SAME: phases = [score, score, score, score, score, select, compact],
 // CHECK-SAME: buffers = [0 to 1 : tensor<?x32x?x2xf32,
 // CHECK-SAME: 3 to 6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>,

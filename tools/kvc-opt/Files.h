@@ -15,7 +15,7 @@ namespace kvc {
 
 /// Says `error: ...` on stderr; the exit status. An error ends the run, so the
 /// first is the only one: what follows from it (a second opinion of the parser,
-/// the stage that could not go on) says nothing new.
+/// the pass that could not go on) says nothing new.
 int fail(const llvm::Twine &message, int status = 1);
 
 /// Says one line: where, how bad, what. An error is said as by fail; warnings

@@ -1,27 +1,139 @@
-//===- WarpControl.cpp - branches and loops of a warp ----------------------===//
+//===- WarpFunction.cpp - the function, op by op ---------------------------===//
 
 #include "codegen/lower/WarpKernel.h"
+
+#include "kvc/simt.h"
+
+#include "llvm/ADT/ScopeExit.h"
+
+#include <cstddef>
 
 using namespace mlir;
 using namespace kvc;
 
-/// The 32 bits of a mask.
-Value WarpKernel::bitsOf(Value mask) {
-  Value word =
-      vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), mask);
-  return vector::ExtractOp::create(b, word, 0);
+LogicalResult WarpKernel::build(StringRef name) {
+  func =
+      func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer}, {}));
+  func.setPrivate();
+  Block *entry = func.addEntryBlock();
+  b.setInsertionPointToStart(entry);
+  context = entry->getArgument(0);
+  unsigned arguments = kernel.getFunctionType().getNumInputs();
+  for (unsigned i = 0; i < arguments; ++i) {
+    BlockArgument value = kernel.getBody().getArgument(i);
+    Value slot = argument(entry->getArgument(1), i, value.getType());
+    if (isa<MemRefType>(value.getType()))
+      addresses[value] = slot;
+    else
+      defineScalar(value, slot);
+  }
+  shared = field(pointer, offsetof(kvc_simt_thread, shared));
+  placeShared(kernel.getWorkgroupAttributions(),
+              [&](BlockArgument memory, int64_t offset) {
+                addresses[memory] = at(shared, offset);
+              });
+  if (failed(translate(kernel.getBody().front())))
+    return failure();
+  func::ReturnOp::create(b);
+  func->setAttr("kvc.warp_of", b.getStringAttr(kernel.getName()));
+  if (barriers)
+    func->setAttr("kvc.barriers", b.getUnitAttr());
+  return success();
 }
 
-/// The active lanes for which `condition` holds.
-Value WarpKernel::masked(Value condition) {
-  return maskVector
-             ? arith::AndIOp::create(b, maskVector, condition).getResult()
-             : condition;
+LogicalResult WarpKernel::translate(Block &block) {
+  // What another block leaves in the memory of products, nobody knows.
+  auto forget = [&] {
+    for (SmallVector<Fragment> *own : {&sums, &lefts.own, &rights.own})
+      own->clear();
+  };
+  forget();
+  llvm::scope_exit atEnd(forget);
+  for (Operation &op : block) {
+    if (isa<gpu::ReturnOp, scf::YieldOp>(op))
+      continue;
+    b.setLoc(op.getLoc());
+    if (failed(translate(op)))
+      return failure();
+  }
+  return success();
 }
 
-Value WarpKernel::activeBits() {
-  return maskBits ? maskBits : number(b.getI32Type(), -1);
+LogicalResult WarpKernel::translate(Operation &op) {
+  bool together = isa<gpu::BarrierOp, gpu::ShuffleOp, simt::BallotOp,
+                      simt::MmaOp, simt::SyncWarpOp>(op);
+  if (together && maskVector)
+    return fail(&op, "is reached by some lanes only");
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return this->branch(branch);
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return this->loop(loop);
+  if (auto id = dyn_cast<gpu::ThreadIdOp>(op)) {
+    if (id.getDimension() != gpu::Dimension::x)
+      return fail(&op, "has one dimension on the host");
+    Value first = field(b.getI32Type(), offsetof(kvc_simt_thread, thread));
+    defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), first));
+  } else if (auto id = dyn_cast<gpu::BlockIdOp>(op)) {
+    Value number = field(b.getI32Type(), offsetof(kvc_simt_thread, block) +
+                                             4 * int64_t(id.getDimension()));
+    defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), number));
+  } else if (isa<gpu::BarrierOp>(op)) {
+    barriers = true;
+    call(offsetof(kvc_simt_ops, barrier), {}, {});
+  } else if (isa<simt::SyncWarpOp, simt::AsyncCommitOp, simt::AsyncWaitOp>(
+                 op)) {
+    // The lanes are in step, and copies are there at once.
+  } else if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op)) {
+    return this->shuffle(shuffle);
+  } else if (auto ballot = dyn_cast<simt::BallotOp>(op)) {
+    defineScalar(ballot, bitsOf(vector(ballot.getBit())));
+  } else if (isa<simt::Exp2Op>(op)) {
+    function(op, offsetof(kvc_simt_ops, exp2));
+  } else if (isa<simt::Log2Op>(op)) {
+    function(op, offsetof(kvc_simt_ops, log2));
+  } else if (auto mma = dyn_cast<simt::MmaOp>(op)) {
+    multiply(mma);
+  } else if (auto copy = dyn_cast<simt::AsyncCopyOp>(op)) {
+    this->copy(copy);
+  } else if (auto view = dyn_cast<memref::ReinterpretCastOp>(op)) {
+    if (llvm::any_of(view.getStaticOffsets(),
+                     [](int64_t offset) { return offset != 0; }) ||
+        llvm::any_of(view.getStaticStrides(),
+                     [](int64_t stride) { return stride != 1; }))
+      return fail(&op, "must be the whole memory");
+    addresses[view] = addresses.lookup(view.getSource());
+  } else if (auto view = dyn_cast<memref::CastOp>(op)) {
+    addresses[view] = addresses.lookup(view.getSource());
+  } else if (auto memory = dyn_cast<memref::AllocaOp>(op)) {
+    return allocate(memory);
+  } else if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    if (load.getMemRef().getDefiningOp<memref::AllocaOp>())
+      return loadOwn(load);
+    this->load(load);
+  } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
+    if (store.getMemRef().getDefiningOp<memref::AllocaOp>())
+      return storeOwn(store);
+    this->store(store);
+  } else if (auto load = dyn_cast<vector::LoadOp>(op)) {
+    this->load(load);
+  } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
+    this->store(store);
+  } else if (auto prefetch = dyn_cast<memref::PrefetchOp>(op)) {
+    this->prefetch(prefetch);
+  } else if (auto atomic = dyn_cast<memref::AtomicRMWOp>(op)) {
+    return this->atomic(atomic);
+  } else if (isa<arith::ArithDialect, math::MathDialect, vector::VectorDialect>(
+                 op.getDialect())) {
+    return elementwise(op);
+  } else {
+    return fail(&op, "is not known");
+  }
+  return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Branches and loops
+//===----------------------------------------------------------------------===//
 
 /// What control flow hands on of values: scalars of those that are uniform or linear in
 /// `like`, 32 lanes of the others.
