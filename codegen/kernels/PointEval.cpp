@@ -314,8 +314,10 @@ Expr PointEval::compute(Value value, int member) {
   if (auto norms = dyn_cast<NormOp>(op))
     return norm(norms);
   if (auto position = dyn_cast<PositionOp>(op)) {
-    Expr own = positionOf(k, s, point);
-    return (position.getFromEnd() ? s.length - 1 - own : own).toI32();
+    bool row = position.getRow();
+    Expr own = row ? point.token : positionOf(k, s, point);
+    Expr all = row ? s.rows : s.length;
+    return (position.getFromEnd() ? all - 1 - own : own).toI32();
   }
   if (auto kept = dyn_cast<KeptLayersOp>(op)) {
     Expr token = positionOf(k, s, point);
@@ -326,8 +328,8 @@ Expr PointEval::compute(Value value, int member) {
     return readRowState(k, s, state, point.kvHead, point.token);
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
-  if (isa<CountRowsOp>(op))
-    return s.past.toI32();
+  if (auto count = dyn_cast<CountRowsOp>(op))
+    return (count.getAll() ? s.rows : s.past).toI32();
   if (isa<AllocateLayersOp>(op)) {
     Expr share = s.shares.lookup(op);
     return k.shape.hasRows() ? share + s.unused.toI32() : share;

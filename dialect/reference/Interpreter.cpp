@@ -296,10 +296,12 @@ private:
                              norm.getKind() == NormKind::L2);
     if (auto vectors = dyn_cast<VectorsOp>(op))
       return reference::vectors(layer, rowsOf(vectors.getSide()), window.past);
-    if (isa<CountRowsOp>(op)) {
+    if (auto count = dyn_cast<CountRowsOp>(op)) {
       Tensor result{{Axis::KVHeads}, {layer.kvHeads}, {}};
       for (int64_t g = 0; g < layer.kvHeads; ++g)
-        result.data.push_back(double(llvm::count(window.isPast[g], true)));
+        result.data.push_back(
+            double(count.getAll() ? layer.countRows(g, layer.tokens)
+                                  : llvm::count(window.isPast[g], true)));
       return result;
     }
     if (auto count = dyn_cast<CountMassOp>(op)) {
@@ -327,8 +329,12 @@ private:
       return result;
     }
     if (auto position = dyn_cast<PositionOp>(op))
-      return reference::position(window.past,
-                                 position.getFromEnd() ? layer.tokens : 0);
+      return position.getRow()
+                 ? reference::rowNumbers(layer, window.past,
+                                         position.getFromEnd())
+                 : reference::position(window.past,
+                                       position.getFromEnd() ? layer.tokens
+                                                             : 0);
     if (auto fill = dyn_cast<FillOp>(op)) {
       Tensor number = scalar(fill.getValue().convertToFloat());
       return computeRepeated(fill, number);
