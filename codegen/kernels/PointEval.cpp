@@ -168,7 +168,7 @@ Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
     byLayers |= isa<AllocateLayersOp, AllocateTableOp>(op);
     byHeads |= isa<AllocateHeadsOp>(op);
   });
-  if (byLayers || (byHeads && !k.shape.hasRows()))
+  if (byHeads ? !k.shape.hasRows() : byLayers)
     return s.length <= s.budget;
   if (!byHeads)
     return s.rows <= s.budget;
@@ -178,7 +178,11 @@ Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
       return sum + HeadRows(k, s.sequence, head, s.length).count();
     });
   });
-  return rows <= s.budget * heads;
+  if (!byLayers)
+    return rows <= s.budget * heads;
+  // A layer has its window and its share. Where that is nothing this decides; with any
+  // share all heads take part, and get all rows where these are no more.
+  return (s.length <= s.budget) | (rows <= (s.window + s.unused) * heads);
 }
 
 /// Narrows the window and the past to those of a head's rows.

@@ -176,21 +176,21 @@ private:
   }
 
   /// A head with at most B rows keeps them. Where heads share the budget, they do
-  /// so together; where layers do, only few tokens say so.
+  /// so together; where layers do, only few tokens say so, where both do, either.
   bool keepsAll(int64_t g) const {
     bool ofLayers = false, ofHeads = false;
     policy->walk([&](Operation *op) {
       ofLayers |= isa<AllocateLayersOp, AllocateTableOp>(op);
       ofHeads |= isa<AllocateHeadsOp>(op);
     });
-    if (ofLayers)
-      return false;
     if (!ofHeads)
-      return rowsOf(g) <= layer.budget;
+      return !ofLayers && rowsOf(g) <= layer.budget;
     int64_t rows = 0;
     for (int64_t h = 0; h < layer.kvHeads; ++h)
       rows += rowsOf(h);
-    return rows <= layer.budget * layer.kvHeads;
+    // A layer that has no share of its own has the window's; with one all heads take
+    // part.
+    return rows <= (ofLayers ? window.whole : layer.budget) * layer.kvHeads;
   }
 
   /// Counts that every KV head has but for window rows that it lacks.
