@@ -94,7 +94,7 @@ LogicalResult VectorsOp::inferAxes(ArrayRef<AxisList>,
 
 LogicalResult PositionOp::inferAxes(ArrayRef<AxisList>,
                                     MutableArrayRef<AxisList> results) {
-  results[0] = {Axis::OneHead, Axis::Past};
+  results[0] = {getRow() ? Axis::KVHeads : Axis::OneHead, Axis::Past};
   return success();
 }
 

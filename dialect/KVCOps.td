@@ -314,11 +314,22 @@ def KVC_PositionOp : KVC_TensorOp<"position"> {
   let description = [{
     One row for all heads. With `from_end` the tokens that follow it, `T - 1 - t`.
 
-    Example: `%p = kvc.position : tensor<?x?xi32>`
+    With `row` the number of the token's row in its head, one row for each KV head:
+    `t` of a prompt; of a cache of rows how many rows of the head lie in front, and
+    with `from_end` how many follow it, the window's too. What walks rows (pools,
+    segments) counts them so.
+
+    Examples:
+    ```mlir
+    %p = kvc.position : tensor<?x?xi32>
+    %behind = kvc.position row from_end : tensor<?x?xi32>
+    ```
   }];
-  let arguments = (ins UnitAttr:$from_end);
+  let arguments = (ins UnitAttr:$row, UnitAttr:$from_end);
   let results = (outs TensorRankOf<[I32], [2]>:$result);
-  let assemblyFormat = "(`from_end` $from_end^)? attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    (`row` $row^)? (`from_end` $from_end^)? attr-dict `:` type($result)
+  }];
 }
 
 def KVC_KeptLayersOp : KVC_TensorOp<"kept_layers"> {

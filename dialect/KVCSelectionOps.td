@@ -116,12 +116,18 @@ def KVC_CountRowsOp : KVC_TensorOp<"count_rows"> {
   let summary = "count the rows in the past of each KV head";
   let description = [{
     `T - w'` of a prompt; of a cache of rows as many as the head has there. Less the
-    budget it is how many are too many.
+    budget it is how many are too many. With `all` the window's are counted too: `T`
+    of a prompt.
 
-    Example: `%n = kvc.count_rows : tensor<?xi32>`
+    Examples:
+    ```mlir
+    %past = kvc.count_rows : tensor<?xi32>
+    %n = kvc.count_rows all : tensor<?xi32>
+    ```
   }];
+  let arguments = (ins UnitAttr:$all);
   let results = (outs KVC_Counts:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "(`all` $all^)? attr-dict `:` type($result)";
 }
 
 def KVC_ScaleCountOp : KVC_TensorOp<"scale_count",

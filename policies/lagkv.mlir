@@ -1,10 +1,8 @@
-// LagKV: what stands out against the tokens that follow it.
-// Liang et al., "LagKV: Lag-Relative Information of the KV Cache Tells Which Tokens Are
-// Important", 2025. Behind `sinks` tokens the past is cut into segments of `lag`.
-//   u      (x - min) / (max - min), x a key after RoPE or a value, per channel; min and
-//          max over the next segment; s = softmax over the own segment of std_c(u)
-//   S[g,t] rank of s(key) + s(value) in its segment. The sinks come first, then the last
-//          whole segment and what lies behind it, the latest tokens first, then the rest
+// LagKV: what stands out against what follows it. Liang et al., "LagKV: Lag-Relative Information of the
+// KV Cache Tells Which Tokens Are Important", 2025. Behind `sinks` rows the past is cut in segments of `lag`.
+//   S[g,t] rank of s(key) + s(value) in its segment, s the softmax over it of std_c(u), u = (x - min) /
+//          (max - min) of a key after RoPE or a value, min and max over the next segment. The sinks come
+//          first, then the last whole segment and what lies behind it, the latest first, then the rest
 !vectors = tensor<?x?x?xf32>
 !scores  = tensor<?x?xf32>
 kvc.policy @lagkv {
@@ -20,17 +18,19 @@ kvc.policy @lagkv {
   %vs    = kvc.segment softmax %vstd length(%lag) from(%sinks) : !scores
   %both  = arith.addf %ks, %vs : !scores
   %rank  = kvc.segment rank %both length(%lag) from(%sinks) : !scores
-  %T     = kvc.length
-  %past  = arith.subi %T, %sinks : index
-  %rest  = arith.remui %past, %lag : index
-  %tail  = arith.addi %rest, %lag : index
-  %n     = kvc.broadcast %tail : index to tensor<?x?xi32>
-  %end   = kvc.position from_end : tensor<?x?xi32>
-  %late  = arith.cmpi ult, %end, %n : tensor<?x?xi32>
-  %pos   = kvc.position : tensor<?x?xi32>
-  %t     = arith.uitofp %pos : tensor<?x?xi32> to !scores
+  %n     = kvc.count_rows all : tensor<?xi32>
+  %first = kvc.broadcast %sinks : index to tensor<?xi32>
+  %lags  = kvc.broadcast %lag : index to tensor<?xi32>
+  %past  = arith.subi %n, %first : tensor<?xi32>
+  %rest  = arith.remui %past, %lags : tensor<?xi32>
+  %tail  = arith.addi %rest, %lags : tensor<?xi32>
+  %ends  = kvc.broadcast %tail : tensor<?xi32> to tensor<?x?xi32>
+  %end   = kvc.position row from_end : tensor<?x?xi32>
+  %late  = arith.cmpi ult, %end, %ends : tensor<?x?xi32>
+  %row   = kvc.position row : tensor<?x?xi32>
+  %t     = arith.uitofp %row : tensor<?x?xi32> to !scores
   %front = kvc.broadcast %sinks : index to tensor<?x?xi32>
-  %sink  = arith.cmpi ult, %pos, %front : tensor<?x?xi32>
+  %sink  = arith.cmpi ult, %row, %front : tensor<?x?xi32>
   %inf   = kvc.fill 0x7F800000 : !scores
   %tails = arith.select %late, %t, %rank : tensor<?x?xi1>, !scores
   %score = arith.select %sink, %inf, %tails : tensor<?x?xi1>, !scores

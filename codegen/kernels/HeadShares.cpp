@@ -57,9 +57,14 @@ HeadDivision::Open HeadDivision::open(const HeadShares &shares,
   return {sums[0], sums[1], sums[2]};
 }
 
-void HeadDivision::divide(const HeadShares &shares,
-                          llvm::function_ref<Expr(Expr)> value,
-                          llvm::function_ref<void(Expr, Expr)> store) {
+void HeadDivision::note(Expr head, Expr floor, Expr remainder) {
+  k.store(floor.toI32(), floors, {head});
+  k.store(k.expr(arith::IndexCastOp::create(k.b, k.b.getI64Type(), remainder)),
+          remainders, {head});
+}
+
+void HeadDivision::cutAndDivide(const HeadShares &shares,
+                                llvm::function_ref<Expr(Expr)> value) {
   Expr heads = k.arg("kv_heads"), thread = k.thread();
   Expr step = k.index(block.threads);
   auto wide = [&](Expr index) {
@@ -107,13 +112,34 @@ void HeadDivision::divide(const HeadShares &shares,
     Expr low = (high - first * by) * digit + part * (now.left % digit);
     Expr second = low / by;
     Expr isCut = k.load(cut, {head}) > 0;
-    k.store(isCut.select(shares.past(head), first * digit + second).toI32(),
-            floors, {head});
     // Behind every other: a head that is cut gets no more.
-    Expr rest = isCut.select(k.index(-1), low - second * by);
-    k.store(k.expr(arith::IndexCastOp::create(k.b, k.b.getI64Type(), rest)),
-            remainders, {head});
+    note(head, isCut.select(shares.past(head), first * digit + second),
+         isCut.select(k.index(-1), low - second * by));
   });
+}
+
+void HeadDivision::divide(const HeadShares &shares,
+                          llvm::function_ref<Expr(Expr)> value, int64_t whole,
+                          llvm::function_ref<void(Expr, Expr)> store) {
+  Expr heads = k.arg("kv_heads"), thread = k.thread();
+  Expr step = k.index(block.threads);
+  Expr some = k.fold(thread, heads, step, k.i32(0), [&](Expr head, Expr acc) {
+    return acc | (value(head) > shares.past(head) * whole).toI32();
+  });
+  // Mostly none is, and a head gets value / whole: they add up to the total.
+  k.choose(
+      block.reduce(ReduceKind::Max, some.toFloat()) <= k.f32(0),
+      [&] {
+        k.loop(thread, heads, step, [&](Expr head) {
+          Expr own = value(head), floor = own / whole;
+          note(head, floor, own - floor * whole);
+        });
+        return Values{};
+      },
+      [&] {
+        cutAndDivide(shares, value);
+        return Values{};
+      });
   k.barrier(); // floors and remainders are known
   k.loop(thread, heads, step, [&](Expr head) {
     Expr own = k.load(remainders, {head});

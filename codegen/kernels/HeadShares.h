@@ -35,11 +35,12 @@ private:
   Expr allItems, allTotal;
 };
 
-/// Shares out a total: `value(head)`, index, is in proportion to what a head gets,
-/// but for what is above `shares.past`: that goes to the others in proportion to
-/// theirs, equally where these are 0. Rounded once by largest remainder, ties to the
-/// smaller head. Exact: compared with 128 bits, divided with 64 in two steps. Made at the top of a kernel: takes 16
-/// KiB of shared memory.
+/// Shares out a total: a head gets `value(head) / whole`, value an index, but for what
+/// is above `shares.past`: that goes to the others in proportion to their values,
+/// equally where these are 0. Rounded once by largest remainder, ties to the smaller
+/// head. Where no value is above, they must add up to `whole` times the total. Exact: of
+/// cut shares compared with 128 bits, divided with 64 in two steps. Made at the top of a
+/// kernel: takes 16 KiB of shared memory.
 class HeadDivision {
 public:
   HeadDivision(KernelBuilder &k, ThreadBlock &block);
@@ -47,7 +48,7 @@ public:
   /// The whole block calls it, which has barriers inside; `store(head, count)` is
   /// called once for each head.
   void divide(const HeadShares &shares, llvm::function_ref<Expr(Expr)> value,
-              llvm::function_ref<void(Expr, Expr)> store);
+              int64_t whole, llvm::function_ref<void(Expr, Expr)> store);
 
 private:
   /// Of the heads that are not cut to their past: what is left of the total, the
@@ -56,6 +57,10 @@ private:
     Expr left, sum, number;
   };
   Open open(const HeadShares &shares, llvm::function_ref<Expr(Expr)> value);
+  void note(Expr head, Expr floor, Expr remainder);
+  /// Where some values are above. Floors and remainders.
+  void cutAndDivide(const HeadShares &shares,
+                    llvm::function_ref<Expr(Expr)> value);
 
   KernelBuilder &k;
   ThreadBlock &block;

@@ -55,18 +55,19 @@ Expr IntoRows::firstOf(Expr h) const {
 Expr IntoRows::endOf(Expr h) const {
   // Heads, or sequences, may lie in the same memory: the next one's rows begin where
   // its first slot says.
-  using Values = KernelBuilder::Values;
-  Expr most = k.arg("into_slots"), zero = k.index(0);
+  Expr most = k.arg("into_slots");
   Expr headsMeet = k.arg("into_heads_meet") > 0;
   Expr sequencesMeet = k.arg("into_sequences_meet") > 0;
   Expr nextHead = headsMeet & (h + 1 < k.arg("kv_heads"));
-  Expr nextSequence = sequencesMeet & (sequence + 1 < k.arg("batch"));
-  Expr ofSequence = nextHead.select(sequence, sequence + 1);
-  Expr ofHead = nextHead.select(h + 1, headsMeet.select(zero, h));
-  return k.choose(
-      nextHead | nextSequence,
-      [&] { return Values{slots.given(ofSequence, ofHead).min(most)}; },
-      [&] { return Values{most}; })[0];
+  Expr nextSequence = (sequencesMeet & (sequence + 1 < k.arg("batch"))) &
+                      (nextHead == k.boolean(false));
+  // What is made once is made whether or not there is a next one: behind the last one
+  // there is no number.
+  Expr ofSequence = nextSequence.select(sequence + 1, sequence);
+  Expr ofHead = nextHead.select(
+      h + 1, (nextSequence & headsMeet).select(k.index(0), h));
+  Expr next = slots.given(ofSequence, ofHead).min(most);
+  return (nextHead | nextSequence).select(next, most);
 }
 
 /// Entries of a list are free where no row of any head that it serves is left in their

@@ -168,7 +168,7 @@ Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
     byLayers |= isa<AllocateLayersOp, AllocateTableOp>(op);
     byHeads |= isa<AllocateHeadsOp>(op);
   });
-  if (byLayers || (byHeads && !k.shape.hasRows()))
+  if (byHeads ? !k.shape.hasRows() : byLayers)
     return s.length <= s.budget;
   if (!byHeads)
     return s.rows <= s.budget;
@@ -178,7 +178,11 @@ Expr kvc::keepsAll(KernelBuilder &k, const SequenceScalars &s,
       return sum + HeadRows(k, s.sequence, head, s.length).count();
     });
   });
-  return rows <= s.budget * heads;
+  if (!byLayers)
+    return rows <= s.budget * heads;
+  // A layer has its window and its share. Where that is nothing this decides; with any
+  // share all heads take part, and get all rows where these are no more.
+  return (s.length <= s.budget) | (rows <= (s.window + s.unused) * heads);
 }
 
 /// Narrows the window and the past to those of a head's rows.
@@ -314,8 +318,10 @@ Expr PointEval::compute(Value value, int member) {
   if (auto norms = dyn_cast<NormOp>(op))
     return norm(norms);
   if (auto position = dyn_cast<PositionOp>(op)) {
-    Expr own = positionOf(k, s, point);
-    return (position.getFromEnd() ? s.length - 1 - own : own).toI32();
+    bool row = position.getRow();
+    Expr own = row ? point.token : positionOf(k, s, point);
+    Expr all = row ? s.rows : s.length;
+    return (position.getFromEnd() ? all - 1 - own : own).toI32();
   }
   if (auto kept = dyn_cast<KeptLayersOp>(op)) {
     Expr token = positionOf(k, s, point);
@@ -326,8 +332,8 @@ Expr PointEval::compute(Value value, int member) {
     return readRowState(k, s, state, point.kvHead, point.token);
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
-  if (isa<CountRowsOp>(op))
-    return s.past.toI32();
+  if (auto count = dyn_cast<CountRowsOp>(op))
+    return (count.getAll() ? s.rows : s.past).toI32();
   if (isa<AllocateLayersOp>(op)) {
     Expr share = s.shares.lookup(op);
     return k.shape.hasRows() ? share + s.unused.toI32() : share;

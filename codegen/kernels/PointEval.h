@@ -119,7 +119,8 @@ private:
 
 /// True where the block's head keeps all its rows, whatever they score: where what
 /// it has is within the budget; where heads share the budget, what all have
-/// together; where layers do, T.
+/// together; where layers do, T; where both do, T or what a layer without a share has
+/// room for.
 Expr keepsAll(KernelBuilder &k, const SequenceScalars &s, PolicyOp policy);
 
 /// Counts the token of a head's row as kept by some head of the running layer. Every

@@ -46,7 +46,8 @@ Expr RowLists::countInFront(Expr from, Expr to,
     llvm::SaveAndRestore known(r.s.rowsArePositions, true);
     return count();
   };
-  bool asks = !r.kernel.getBody().getOps<PositionOp>().empty();
+  bool asks = llvm::any_of(r.kernel.getBody().getOps<PositionOp>(),
+                           [](PositionOp op) { return !op.getRow(); });
   return asks ? HeadRows::eitherKind(k, ofPositions, count)[0] : count()[0];
 }
 

@@ -141,7 +141,7 @@ private:
       k.store(count, result, {s.sequence, head});
     };
     if (hasRows)
-      division->divide(*shares, value, store);
+      division->divide(*shares, value, denominator, store);
     else
       round(value, denominator, total, store);
   }

@@ -176,21 +176,21 @@ private:
   }
 
   /// A head with at most B rows keeps them. Where heads share the budget, they do
-  /// so together; where layers do, only few tokens say so.
+  /// so together; where layers do, only few tokens say so, where both do, either.
   bool keepsAll(int64_t g) const {
     bool ofLayers = false, ofHeads = false;
     policy->walk([&](Operation *op) {
       ofLayers |= isa<AllocateLayersOp, AllocateTableOp>(op);
       ofHeads |= isa<AllocateHeadsOp>(op);
     });
-    if (ofLayers)
-      return false;
     if (!ofHeads)
-      return rowsOf(g) <= layer.budget;
+      return !ofLayers && rowsOf(g) <= layer.budget;
     int64_t rows = 0;
     for (int64_t h = 0; h < layer.kvHeads; ++h)
       rows += rowsOf(h);
-    return rows <= layer.budget * layer.kvHeads;
+    // A layer that has no share of its own has the window's; with one all heads take
+    // part.
+    return rows <= (ofLayers ? window.whole : layer.budget) * layer.kvHeads;
   }
 
   /// Counts that every KV head has but for window rows that it lacks.
@@ -296,10 +296,12 @@ private:
                              norm.getKind() == NormKind::L2);
     if (auto vectors = dyn_cast<VectorsOp>(op))
       return reference::vectors(layer, rowsOf(vectors.getSide()), window.past);
-    if (isa<CountRowsOp>(op)) {
+    if (auto count = dyn_cast<CountRowsOp>(op)) {
       Tensor result{{Axis::KVHeads}, {layer.kvHeads}, {}};
       for (int64_t g = 0; g < layer.kvHeads; ++g)
-        result.data.push_back(double(llvm::count(window.isPast[g], true)));
+        result.data.push_back(
+            double(count.getAll() ? layer.countRows(g, layer.tokens)
+                                  : llvm::count(window.isPast[g], true)));
       return result;
     }
     if (auto count = dyn_cast<CountMassOp>(op)) {
@@ -327,8 +329,12 @@ private:
       return result;
     }
     if (auto position = dyn_cast<PositionOp>(op))
-      return reference::position(window.past,
-                                 position.getFromEnd() ? layer.tokens : 0);
+      return position.getRow()
+                 ? reference::rowNumbers(layer, window.past,
+                                         position.getFromEnd())
+                 : reference::position(window.past,
+                                       position.getFromEnd() ? layer.tokens
+                                                             : 0);
     if (auto fill = dyn_cast<FillOp>(op)) {
       Tensor number = scalar(fill.getValue().convertToFloat());
       return computeRepeated(fill, number);

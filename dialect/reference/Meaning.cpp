@@ -139,6 +139,23 @@ Tensor reference::position(int64_t past, int64_t tokens) {
   return result;
 }
 
+int64_t reference::Layer::countRows(int64_t kvHead, int64_t end) const {
+  int64_t count = 0;
+  for (int64_t t = 0; t < end; ++t)
+    count += hasRow(kvHead, t);
+  return count;
+}
+
+Tensor reference::rowNumbers(const Layer &layer, int64_t past, bool fromEnd) {
+  Tensor result{{Axis::KVHeads, Axis::Past}, {layer.kvHeads, past}, {}};
+  for (int64_t g = 0; g < layer.kvHeads; ++g)
+    for (int64_t t = 0, front = 0; t < past; front += layer.hasRow(g, t), ++t)
+      result.data.push_back(
+          double(fromEnd ? layer.countRows(g, layer.tokens) - 1 - front
+                         : front));
+  return result;
+}
+
 Tensor
 reference::ofMarked(const Tensor &value,
                     const std::vector<std::vector<bool>> &marks,

@@ -59,6 +59,8 @@ struct Layer {
   bool hasRow(int64_t kvHead, int64_t token) const {
     return rows.empty() || rows[kvHead][token];
   }
+  /// The head's rows in front of position `end`.
+  int64_t countRows(int64_t kvHead, int64_t end) const;
   /// Rounds a softmax weight of row `head * queries + query` to the model's type.
   std::function<double(double weight, int64_t row)> round;
 };
@@ -97,6 +99,9 @@ std::vector<int64_t> countMass(const Tensor &score, double rest);
 /// 0, 1, ... past - 1 for one head; with `tokens` counted from the end of
 /// those.
 Tensor position(int64_t past, int64_t tokens = 0);
+/// How many rows of each KV head lie in front of each token's, or with `fromEnd`
+/// behind it.
+Tensor rowNumbers(const Layer &layer, int64_t past, bool fromEnd);
 
 /// What an op makes of each head's tokens that `marks` marks ([Hkv][past]), as if
 /// there were no others: `op` has one head and these tokens. Values of the others

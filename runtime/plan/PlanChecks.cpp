@@ -156,6 +156,12 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   };
   notNull(args.lengths, "lengths");
   notNull(args.budgets, "budgets");
+  if (module.device->onHost())
+    for (uint32_t s = 0; s < args.batch; ++s)
+      if (args.budgets[s] < 1)
+        throw fail(KVC_EXCEEDS_LIMITS,
+                   "sequence {}: the budget must be at least 1, got {}", s,
+                   args.budgets[s]);
   aligned(args.k, "k");
   for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
     if (readsValues[phase])

@@ -71,6 +71,10 @@ kvc.policy @more_ops {
   %n = kvc.allocate_table base(%p) shared(%p) : tensor<?xi32>
   // CHECK: kvc.position from_end : tensor<?x?xi32>
   %age = kvc.position from_end : tensor<?x?xi32>
+  // CHECK: kvc.position row : tensor<?x?xi32>
+  %row = kvc.position row : tensor<?x?xi32>
+  // CHECK: kvc.position row from_end : tensor<?x?xi32>
+  %behind = kvc.position row from_end : tensor<?x?xi32>
   // CHECK: kvc.fill 0x7F800000 : tensor<?x?xf32>
   %inf = kvc.fill 0x7F800000 : tensor<?x?xf32>
   // CHECK: kvc.norm l2 raw_key : tensor<?x?xf32>
@@ -129,6 +133,8 @@ kvc.policy @merged {
   %m = kvc.reduce max members %g : tensor<?x?xf32> -> tensor<?x?xf32>
   // CHECK: kvc.count_rows : tensor<?xi32>
   %c = kvc.count_rows : tensor<?xi32>
+  // CHECK: kvc.count_rows all : tensor<?xi32>
+  %every = kvc.count_rows all : tensor<?xi32>
   %k = kvc.topk %m, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   %tau = arith.constant 0.5 : f32
   %d = kvc.nearest %k in %k of raw_key at_least(%tau) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>

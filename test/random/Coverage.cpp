@@ -47,8 +47,13 @@ static std::string nameOf(Operation *op) {
     if (attention.getRounded())
       add("rounded");
   } else if (auto position = dyn_cast<PositionOp>(op)) {
+    if (position.getRow())
+      add("row");
     if (position.getFromEnd())
       add("from_end");
+  } else if (auto count = dyn_cast<CountRowsOp>(op)) {
+    if (count.getAll())
+      add("all");
   } else if (auto kept = dyn_cast<KeptLayersOp>(op)) {
     if (kept.getShare())
       add("share");
@@ -178,6 +183,8 @@ static std::vector<std::string> expected() {
                            "attention all rounded",
                            "position",
                            "position from_end",
+                           "position row",
+                           "position row from_end",
                            "kept_layers",
                            "kept_layers share",
                            "row_state",
@@ -192,6 +199,8 @@ static std::vector<std::string> expected() {
                            "allocate_heads",
                            "allocate_table",
                            "count_mass",
+                           "count_rows",
+                           "count_rows all",
                            "topk",
                            "budget",
                            "length",

@@ -246,6 +246,12 @@ Value Generator::makeInts(Type type, int spend) {
   if (type.dims == Dims::Heads && type.heads == Axis::KVHeads &&
       random.chance(spend > 2 ? 30 : 100))
     return makeCounts(type, spend);
+  if (type.dims == Dims::Tokens && type.heads == Axis::KVHeads &&
+      random.chance(20))
+    return out.add(rt::formatted("kvc.position row{} : {}",
+                                 random.chance(40) ? " from_end" : "",
+                                 type.text()),
+                   {.type = type, .most = 300});
   if (spend <= 0 || (!perHead && random.chance(25)))
     return perHead ? makeInts(type, 1) : intLeaf(type);
   if (spend > 1 && random.chance(60))

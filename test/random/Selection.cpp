@@ -62,7 +62,8 @@ Value Generator::makeCounts(Type type, int spend) {
     return result;
   };
   bool more = spend > 0;
-  switch (random.weighted({6, 2, 3 * more, 1, 3, 2 * more, 2 * more, more})) {
+  switch (random.weighted(
+      {6, 2, 3 * more, 1, 3, 2 * more, 2 * more, 1, more})) {
   case 0:
     return uniform();
   case 1: {
@@ -126,6 +127,12 @@ Value Generator::makeCounts(Type type, int spend) {
     result.withinPast =
         op != "addi" && op != "remui" && a.withinPast && b.withinPast;
     return result;
+  }
+  case 7: {
+    bool all = random.chance(50);
+    return out.add(rt::formatted("kvc.count_rows{} : {}", all ? " all" : "",
+                                 type.text()),
+                   {.type = type, .most = 300, .withinPast = !all});
   }
   default: {
     Value mask = masks({Element::I1, Dims::Heads, Axis::KVHeads}, spend - 1);

@@ -61,6 +61,15 @@
 // RUN: kvc-opt %t/heads.mlir --interpret --trace --param s=0 --input %t/row-ties.json | FileCheck %s --match-full-lines --check-prefix=TIES
 // TIES:      %n = kvc.allocate_heads: kv_heads 2
 // TIES-NEXT: 1 3
+// Layers share, too: the window of 3 takes B = 2 whole, so a layer's share is nothing. Head 0
+// has three rows in it, head 1 one row: together no more than twice two, so all stay.
+// RUN: kvc-opt %t/layers.mlir --interpret --trace --input %t/few.json | FileCheck %s --match-full-lines --check-prefix=FEW
+// FEW:      kept 0: 2 3 4
+// FEW-NEXT: kept 1: 0
+// Of one row more head 0's window is cut, and takes no part.
+// RUN: kvc-opt %t/layers.mlir --interpret --trace --input %t/more.json | FileCheck %s --match-full-lines --check-prefix=MORE
+// MORE:      kept 0: 3 4
+// MORE-NEXT: kept 1: 0 1
 
 // RUN: not kvc-opt %t/heads.mlir --interpret --input %t/half-a-row.json 2>&1 | FileCheck %s --check-prefix=HALF
 // HALF: half-a-row.json: rows must hold 0 and 1, got 0.50
@@ -78,6 +87,26 @@ kvc.policy @heads {
   %m = kvc.topk %x, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %m protect_last(%w) : tensor<?x?xi1>
 }
+//--- layers.mlir
+!r = tensor<?x?x?xf32>
+!s = tensor<?x?xf32>
+kvc.policy @layers {
+  %w = kvc.param "w" = 3 : index
+  %safe = kvc.param "s" = "0.5" : !kvc.fraction
+  %ratio = kvc.fraction "2"
+  %k = kvc.vectors key : !r
+  %x = kvc.reduce sum channels %k : !r -> !s
+  %b = kvc.allocate_layers ratio(%ratio) : tensor<?xi32>
+  %n = kvc.allocate_heads %x base(%b) safeguard(%safe) : !s, tensor<?xi32>
+  %m = kvc.topk %x, %n : !s, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %m protect_last(%w) : tensor<?x?xi1>
+}
+//--- few.json
+{"k": [[[0], [0], [1], [1], [1]], [[1], [0], [0], [0], [0]]], "budget": 2,
+ "rows": [[0, 0, 1, 1, 1], [1, 0, 0, 0, 0]]}
+//--- more.json
+{"k": [[[0], [0], [1], [1], [1]], [[1], [1], [0], [0], [0]]], "budget": 2,
+ "rows": [[0, 0, 1, 1, 1], [1, 1, 0, 0, 0]]}
 //--- best.json
 {"k": [[[9], [8], [7], [1]], [[6], [2], [2], ["nan"]]], "budget": 2}
 //--- equal.json

@@ -195,6 +195,11 @@ TEST(PlanCache, Rows) {
   refuses(
       KVC_RAGGED, [](Call &call) { call.lengths[0] = 101; }, KVC_EXCEEDS_LIMITS,
       "sequence 0: the length must be 1 to 100 (tokens), got 101");
+  static int32_t none = 0;
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.layer.budgets = &none; },
+      KVC_EXCEEDS_LIMITS,
+      "sequence 0: the budget must be at least 1, got 0");
   refuses(
       KVC_RAGGED, [](Call &call) { call.positions[1] = 0; }, KVC_BAD_ARGUMENT,
       "sequence 0, head 0: positions must ascend from 0 to 99, got 0 behind 0 "
