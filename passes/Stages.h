@@ -12,6 +12,7 @@
 
 #include "dialect/KVCDialect.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace kvc {
@@ -73,6 +74,11 @@ private:
   /// How the past is cut in a segments stage.
   llvm::DenseMap<int, Cut> cutOf;
 
+  /// Norms that whoever reads them makes again from a row that it reads anyway, so
+  /// that no kernel stores them: they are cheap.
+  llvm::DenseSet<mlir::Operation *> remade;
+
+  void findRemade(mlir::Block &body);
   bool computeCheap(mlir::Operation *op) const;
   void assignMembers(mlir::Block &body);
   llvm::LogicalResult assignCarried(mlir::Block &body);

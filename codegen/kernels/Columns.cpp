@@ -203,6 +203,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     projectNorm(k, norm, s, point, [&](Expr column) {
       return clamp(k, tileStart + column, s.past);
     });
+  reduceChannels(k, s, point);
   LeafReader leaf = [&, this](Value value, const Point &p) {
     return readColumn(k, s, value, p);
   };
@@ -236,7 +237,7 @@ std::optional<Expr> ColumnsBuilder::readColumn(KernelBuilder &k,
     return readInput(k, s, site, value, p);
   if (auto it = finished.find({op, p.member}); it != finished.end())
     return it->second;
-  return std::nullopt;
+  return readChannels(value, p);
 }
 
 void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,

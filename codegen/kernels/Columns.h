@@ -16,6 +16,7 @@
 //                                          shared memory, lane = token
 //     rows without a step count once, with weights of 0
 //     for each stage of outputs of the projection: norms behind it
+//     norms and reductions over channels: rows over lanes, read whole (LaneRows.h)
 //     the rest of the formula on the accumulated columns, lane = token; store
 //   what has one row for all heads; store
 //
@@ -31,13 +32,15 @@
 #define KVC_CODEGEN_KERNELS_COLUMNS_H
 
 #include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/LaneRows.h"
 #include "codegen/kernels/LogitTile.h"
 
 namespace kvc {
 
-/// In four files: Columns.cpp has the walk and what it stores, ColumnsRows.cpp
+/// In five files: Columns.cpp has the walk and what it stores, ColumnsRows.cpp
 /// attention rows, ColumnsProducts.cpp those that stay in registers,
-/// ColumnsNorms.cpp norms behind the output projection.
+/// ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what is
+/// reduced over channels.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -93,6 +96,11 @@ private:
   Buffer normSums;
   llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
   llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr> finished;
+
+  /// What lanes make of a tile's vectors together, and at which point a lane has it.
+  std::optional<LaneWalk> lanes;
+  llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr> ofChannels;
+  Point channelsPoint;
 
   bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
   /// In a cache of rows, a warp that walks the heads has 32 positions and not 32
@@ -188,6 +196,13 @@ private:
                                    const SequenceScalars &s, const Point &own,
                                    WarpProduct &product,
                                    llvm::function_ref<Expr(Expr)> tokenOf);
+
+  /// Norms and reductions over channels at the lane's token, which the warp makes
+  /// together: those of them that ask for nothing that a lane has of its own token
+  /// alone.
+  void reduceChannels(KernelBuilder &k, const SequenceScalars &s,
+                      const Point &point);
+  std::optional<Expr> readChannels(mlir::Value value, const Point &p) const;
 
   /// Adds one query's row of each value that is reduced over queries.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,
