@@ -119,6 +119,19 @@ bool widensHeads(Operation *op, Value operand) {
 // Assignment
 //===----------------------------------------------------------------------===//
 
+/// True where a columns kernel behind the first may walk all heads for something else
+/// than norms: it would walk theirs as well, one after the other.
+static bool walksHeads(Block &body) {
+  return llvm::any_of(body.getOps<ReduceOp>(), [](ReduceOp reduce) {
+    bool ofNorms = false;
+    walkBehind(reduce.getValue(), [&](Value behind) {
+      ofNorms |= isa_and_nonnull<ProjectedNormOp>(behind.getDefiningOp());
+      return true;
+    });
+    return reduce.getAxis() == ReduceAxis::Heads && !ofNorms;
+  });
+}
+
 LogicalResult Stages::assign(PolicyOp policy) {
   Block &body = policy.getBody().front();
   if (failed(checkRows(body)) || failed(checkSegments(body)))
@@ -127,6 +140,7 @@ LogicalResult Stages::assign(PolicyOp policy) {
   assignMembers(body);
   if (failed(assignCarried(body)))
     return failure();
+  normsApart = !body.getOps<AttentionOp>().empty() && !walksHeads(body);
   for (Operation &op : body)
     if (!stageOf.count(&op) && !computeCheap(&op))
       stageOf[&op] = joinsCarried(&op) ? int(carried) : place(&op);
@@ -365,6 +379,10 @@ int Stages::place(Operation *op) {
   std::optional<Kind> kind = needsStage(op);
   if (kind == Segments)
     return segmentsStage(stage, op);
+  // What rows carry, and bounds, are made with the rest of their kernel.
+  if (normsApart && isa<ProjectedNormOp>(op) && kind == Columns &&
+      !needsOf(op).prepared)
+    stage = std::max(stage, Columns + 1);
   if (kind)
     return nextStage(stage, *kind);
   // What is pointwise joins its operands, where that kernel has a loop for it.

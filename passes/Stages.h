@@ -78,6 +78,10 @@ private:
   /// that no kernel stores them: they are cheap.
   llvm::DenseSet<mlir::Operation *> remade;
 
+  /// True once norms behind the projection have a columns stage of their own, behind
+  /// that of attention rows: a warp's registers then hold values alone.
+  bool normsApart = false;
+
   void findRemade(mlir::Block &body);
   bool computeCheap(mlir::Operation *op) const;
   void assignMembers(mlir::Block &body);

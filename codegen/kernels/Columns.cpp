@@ -8,87 +8,13 @@
 using namespace mlir;
 using namespace kvc;
 
-ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
-    : kernel(kernel), site(site),
-      yield(cast<YieldOp>(kernel.getBody().front().back())) {
-  for (Operation &op : kernel.getBody().front()) {
-    if (auto attention = dyn_cast<AttentionOp>(op)) {
-      attends = true;
-      readsLse |= !attention.getLogits();
-      readsLogits |= attention.getLogits();
-      readsAll |= attention.readsAll() || attention.readsNew();
-      readsNew |= attention.readsNew();
-      fixedQueries = std::max(fixedQueries, constantOf(attention.getLast()));
-    }
-    if (auto norm = dyn_cast<ProjectedNormOp>(op))
-      projectedNorms.push_back(norm);
-    auto reduce = dyn_cast<ReduceOp>(op);
-    if (!reduce)
-      continue;
-    AxisList axes = axesOf(reduce.getValue().getType());
-    bool oneHead = axes.front() == Axis::OneHead;
-    // Vectors are reduced over heads where somebody asks for them.
-    if (reduce.getAxis() == ReduceAxis::Heads && !oneHead &&
-        axes[1] != Axis::Channel)
-      (axes.size() == 3 ? rowHeads : columnHeads).push_back(reduce);
-    if (reduce.getAxis() == ReduceAxis::Queries)
-      (oneHead ? lateWindows : windows).push_back(reduce);
-  }
-  for (Operation &op : kernel.getBody().front())
-    for (Value result : op.getResults())
-      halo = std::max(halo, pooledBehind(result).reach);
-  planSharedMemory();
-}
-
-int64_t ColumnsBuilder::bytesPerWarp() const {
-  int64_t bytes = 0;
-  if (attends)
-    bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
-                         : LogitTile::bytesPerWarp;
-  bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
-  for (ReduceOp reduce : rowHeads)
-    bytes += windowOf(reduce) * warpSize * 4;
-  return bytes;
-}
-
-void ColumnsBuilder::planSharedMemory() {
-  bool stages =
-      StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
-  inRegisters = stages && attends && rowsArePointwise();
-  if (!stages) {
-    warps = warpsThatFit(bytesPerWarp(), usualWarps);
-    return;
-  }
-  for (warps = maxWarps();; warps /= 2) {
-    stagedRows = StagedRows::rowsThatFit(
-        site.shape, maxSharedBytes - warps * bytesPerWarp());
-    if (stagedRows || warps == 1)
-      break;
-  }
-  assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
-}
-
-void ColumnsBuilder::build() {
-  KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
-  run(k);
-}
-
-LaunchSpec ColumnsBuilder::launch() {
-  LaunchSpec spec = bodyLaunch(kernel, site);
-  addOwnArgs(kernel, site.shape, spec.args);
-  spec.blockSize = warps * warpSize;
-  spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokensPerWarp()) +
-                   ")",
-               walksHeads() ? "1" : "kv_heads", "batch"};
-  return spec;
-}
-
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
   if (stagedRows)
     staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)
-    tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0);
+    tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,
+                 WarpProduct::Stays::Columns, tiles);
   if (inRegisters)
     memberSums =
         k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
@@ -196,6 +122,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
                         const SequenceScalars &s, Expr kvHead, Expr token,
                         Expr exists, ArrayRef<Expr> carried) {
   finished.clear();
+  finishedTiles.assign(tiles, Finished());
   Point point{kvHead, -1, {}, token};
   if (tile)
     accumulateRows(k, *tile, s, point);
@@ -203,22 +130,42 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     projectNorm(k, norm, s, point, [&](Expr column) {
       return clamp(k, tileStart + column, s.past);
     });
-  reduceChannels(k, s, point);
-  LeafReader leaf = [&, this](Value value, const Point &p) {
-    return readColumn(k, s, value, p);
-  };
-  PointEval eval(k, s, leaf, point);
-  storeOutputs(k, s, eval, point, exists, /*oneHead=*/false);
   Values next;
-  for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
-    Expr total = sum;
-    forMembers(k, reduce.getValue(), [&](int j) {
-      total =
-          reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
-    });
-    next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
-  }
+  forTiles(k, s, point, [&](int64_t number, const Point &at) {
+    reduceChannels(k, s, at);
+    LeafReader leaf = [&, this](Value value, const Point &p) {
+      return readColumn(k, s, value, p);
+    };
+    PointEval eval(k, s, leaf, at);
+    Expr there = number ? tileStart + k.lane() < s.past : exists;
+    storeOutputs(k, s, eval, at, there, /*oneHead=*/false);
+    // Who walks the heads has one tile.
+    for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
+      Expr total = sum;
+      forMembers(k, reduce.getValue(), [&](int j) {
+        total =
+            reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
+      });
+      next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
+    }
+  });
   return next;
+}
+
+void ColumnsBuilder::forTiles(
+    KernelBuilder &k, const SequenceScalars &s, const Point &point,
+    llvm::function_ref<void(int64_t, const Point &)> body) {
+  Expr first = tileStart;
+  for (int64_t number = 0; number < tiles; ++number) {
+    Point at = point;
+    if (number) {
+      tileStart = first + number * warpSize;
+      at.token = (tileStart + k.lane()).min(s.past - 1);
+    }
+    finished = finishedTiles[number];
+    body(number, at);
+  }
+  tileStart = first;
 }
 
 void ColumnsBuilder::forMembers(KernelBuilder &k, Value value,

@@ -63,8 +63,8 @@ void ColumnsBuilder::reduceChannels(KernelBuilder &k, const SequenceScalars &s,
       wanted.push_back(op.getResult(0));
   if (wanted.empty())
     return;
-  LaneNeeds all = laneNeeds(kernel, k.shape.group, wanted,
-                            [](Value) { return true; });
+  LaneNeeds all =
+      laneNeeds(kernel, k.shape.group, wanted, [](Value) { return true; });
   LaneNeeds fixed, needs{all.sides, {}};
   for (auto [op, member] : all.reductions)
     (differsByToken(op->getResult(0)) ? needs : fixed)
@@ -85,8 +85,7 @@ void ColumnsBuilder::reduceChannels(KernelBuilder &k, const SequenceScalars &s,
     LaneToken any(lanes->rows, head, point.token);
     any.make(fixed, any.load(fixed));
     for (auto [op, member] : fixed.reductions)
-      ofChannels[{op, member}] =
-          withRoot(k, op, any.beforeRoot(op, member));
+      ofChannels[{op, member}] = withRoot(k, op, any.beforeRoot(op, member));
   }
   constexpr int64_t inFlight = 4;
   Values made = lanes->ofLanes(head, tokenOf, needs, inFlight);

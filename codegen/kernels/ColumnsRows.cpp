@@ -99,10 +99,8 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
   return starts;
 }
 
-ColumnsBuilder::Values ColumnsBuilder::walkStages(
-    KernelBuilder &k, LogitTile &tile, const SequenceScalars &s, Expr from,
-    ArrayRef<Expr> carried,
-    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+RowSource ColumnsBuilder::stagedQueries(KernelBuilder &k, LogitTile &tile,
+                                        const SequenceScalars &s) {
   RowSource source = tile.rowSource();
   if (readsLse) {
     source.numbers = lseBuffer(k);
@@ -111,10 +109,7 @@ ColumnsBuilder::Values ColumnsBuilder::walkStages(
       return lseAddress(tile, s, head, query);
     };
   }
-  return staged->walk(source, from * tile.rows, carried,
-                      [&](Expr first, Expr place, ArrayRef<Expr> values) {
-                        return body(first / tile.rows, place, values);
-                      });
+  return source;
 }
 
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
@@ -134,18 +129,20 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
            tile.queriesPerStep();
   if (staged)
     from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
-  Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
+  auto startsAt = [&](const Point &at) {
+    return startRows(k, s, at, from * tile.queriesPerStep(), slots);
+  };
   Values sums;
   if (inRegisters) {
-    sums = walkStages(k, tile, s, from, startProducts(k),
-                      [&](Expr step, Expr place, ArrayRef<Expr> carried) {
-                        return accumulateProducts(k, tile, s, point, step,
-                                                  place, carried);
-                      });
-    sums = sumsOfMembers(k, tile, sums);
-    for (auto [slot, sum, start] : llvm::zip(slots, sums, starts))
-      sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
+    sums = accumulateProducts(k, tile, s, point, from);
+    forTiles(k, s, point, [&](int64_t number, const Point &at) {
+      Values own = sumsOfMembers(k, tile, number, sums);
+      for (auto [slot, sum, start] : llvm::zip(slots, own, startsAt(at)))
+        sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
+      finishRows(k, number, slots, own);
+    });
   } else {
+    Values starts = startsAt(point);
     auto addTile = [&](Expr step, ArrayRef<Expr> carried) {
       Values next(carried.begin(), carried.end());
       for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
@@ -158,9 +155,9 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
       return logSumExp(k, tile, s, head, query);
     };
     if (staged)
-      sums = walkStages(
-          k, tile, s, from, starts,
-          [&](Expr step, Expr place, ArrayRef<Expr> carried) {
+      sums = staged->walk(
+          stagedQueries(k, tile, s), from * tile.rows, starts,
+          [&](Expr first, Expr place, ArrayRef<Expr> carried) {
             auto shift = [&](Expr row) {
               return staged->number(place + row) * k.arg("lse_scale");
             };
@@ -168,7 +165,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                 staged->memory,
                 [&](Expr row) { return SmallVector<Expr>{place + row}; },
                 storesShifted() ? LogitTile::Shift(shift) : LogitTile::Shift());
-            return addTile(step, carried);
+            return addTile(first / tile.rows, carried);
           });
     else
       sums =
@@ -178,7 +175,13 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                                       : LogitTile::Shift());
                    return addTile(step, carried);
                  });
+    finishRows(k, 0, slots, sums);
   }
+}
+
+void ColumnsBuilder::finishRows(KernelBuilder &k, int64_t tile,
+                                ArrayRef<std::pair<ReduceOp, int>> slots,
+                                ArrayRef<Expr> sums) {
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
     int64_t window = windowOf(reduce);
@@ -187,7 +190,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     if (readsNew && !window)
       total =
           (newQueries > 0).select(total, reductionStart(k, reduce.getKind()));
-    finished[{reduce, slot.second}] =
+    finishedTiles[tile][{reduce, slot.second}] =
         reductionEnd(reduce.getKind(), total, count);
   }
 }

@@ -327,3 +327,30 @@ kvc.policy @scaled {
   %o = kvc.topk %s, %t : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %o : tensor<?x?xi1>
 }
+
+// -----
+
+// Norms behind the projection have a columns kernel without attention rows.
+// CHECK-LABEL: kvc.policy @norms_apart
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.attention
+// CHECK-NOT: kvc.projected_norm
+// CHECK: kvc.kernel columns "columns1"
+// CHECK-NOT: kvc.attention
+// CHECK: kvc.projected_norm l1 :
+// CHECK: kvc.done
+kvc.policy @norms_apart {
+  %w = arith.constant 5 : index
+  // expected-remark @+1 {{fused into columns0}}
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns1}}
+  %n = kvc.projected_norm l1 : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns1}}
+  %p = arith.mulf %m, %n : tensor<?x?xf32>
+  %g = kvc.reduce mean group %p : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) : tensor<?x?xi1>
+}
