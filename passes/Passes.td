@@ -102,6 +102,10 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     (constants, positions, allocations) is cloned into its users' kernels.
     A reduction of vectors over tokens gets a `parts` kernel, parallel over
     splits of the tokens, in front of the rows kernel that combines its parts.
+    A norm that does nothing but scale the very vectors is made again by each
+    kernel that reduces these, which has the row at hand. Norms behind the
+    projection have a columns kernel without attention rows, whose warps have
+    registers for two tiles of values.
     A value that stays inside a kernel is never stored; a remark tells the
     bytes saved. Values with a query or a channel axis have no stage: each
     kernel that reduces them computes them, so rows that wait for something made

@@ -119,17 +119,99 @@ bool widensHeads(Operation *op, Value operand) {
 // Assignment
 //===----------------------------------------------------------------------===//
 
+/// True where a columns kernel behind the first may walk all heads for something else
+/// than norms: it would walk theirs as well, one after the other.
+static bool walksHeads(Block &body) {
+  return llvm::any_of(body.getOps<ReduceOp>(), [](ReduceOp reduce) {
+    bool ofNorms = false;
+    walkBehind(reduce.getValue(), [&](Value behind) {
+      ofNorms |= isa_and_nonnull<ProjectedNormOp>(behind.getDefiningOp());
+      return true;
+    });
+    return reduce.getAxis() == ReduceAxis::Heads && !ofNorms;
+  });
+}
+
 LogicalResult Stages::assign(PolicyOp policy) {
   Block &body = policy.getBody().front();
   if (failed(checkRows(body)) || failed(checkSegments(body)))
     return failure();
+  findRemade(body);
   assignMembers(body);
   if (failed(assignCarried(body)))
     return failure();
+  normsApart = !body.getOps<AttentionOp>().empty() && !walksHeads(body);
   for (Operation &op : body)
     if (!stageOf.count(&op) && !computeCheap(&op))
       stageOf[&op] = joinsCarried(&op) ? int(carried) : place(&op);
   return success();
+}
+
+/// True for what no kernel has to store: constants, whatever their shape.
+static bool isConstant(Value value) {
+  bool constant = true;
+  walkBehind(value, [&](Value behind) {
+    bool tensor = isa<RankedTensorType>(behind.getType());
+    constant &=
+        !tensor || isa_and_nonnull<BroadcastOp, FillOp>(behind.getDefiningOp());
+    return tensor;
+  });
+  return constant;
+}
+
+/// True where `reduce` reads vectors of `side` themselves, and beside them nothing but
+/// what is made from `norms`: whoever has a row then has all of it.
+static bool remakes(ReduceOp reduce, CacheSide side,
+                    const llvm::SetVector<Value> &norms) {
+  bool overTokens = reduce.getAxis() == ReduceAxis::Tokens;
+  if (!(overTokens && folds(reduce.getKind())) &&
+      reduce.getAxis() != ReduceAxis::Channels)
+    return false;
+  bool reads = false, pointwise = true, onlyThat = true;
+  Stages::forVirtual(reduce, [&](Operation *op) {
+    Needs needs = needsOf(op);
+    auto vectors = dyn_cast<VectorsOp>(op);
+    reads |= vectors && vectors.getSide() == side;
+    pointwise &= !needs.otherTokens && !needs.otherHeads && !needs.cut;
+  });
+  Stages::forSources(reduce, [&](Value value, Reach) {
+    onlyThat &= norms.contains(value) || isConstant(value);
+  });
+  // Over channels a token's other values are read where they are.
+  return reads && pointwise && (onlyThat || !overTokens);
+}
+
+/// A norm is stored by a kernel of its own walk over the keys. Where all that it is
+/// used for is to scale the very vectors, their readers have the row at hand: reading
+/// it once less costs less than a sum a row more.
+void Stages::findRemade(Block &body) {
+  for (auto norm : body.getOps<NormOp>()) {
+    llvm::SetVector<Value> norms;
+    norms.insert(norm.getResult());
+    auto isMade = [&](Value value) { return norms.contains(value); };
+    // True where what `op` makes of them is known to whoever has the row.
+    auto follows = [&](Operation *op) {
+      bool only = true;
+      if (isa<BroadcastOp>(op) && isVirtual(op)) {
+        forUsers(op->getResult(0), [&](Operation *reader) {
+          auto reduce = dyn_cast<ReduceOp>(reader);
+          only &= reduce && remakes(reduce, norm.getSide(), norms);
+        });
+        return only;
+      }
+      only = op->hasTrait<OpTrait::Elementwise>() && !isVirtual(op) &&
+             llvm::all_of(op->getOperands(), [&](Value operand) {
+               return isMade(operand) || isConstant(operand);
+             });
+      if (only)
+        norms.insert(op->getResult(0));
+      return only;
+    };
+    if (llvm::all_of(body, [&](Operation &op) {
+          return llvm::none_of(op.getOperands(), isMade) || follows(&op);
+        }))
+      remade.insert(norm);
+  }
 }
 
 static bool hasMembers(Type type) {
@@ -200,6 +282,7 @@ LogicalResult Stages::verify(KernelOp kernel) {
   if (failed(checkRows(body)) || failed(checkSegments(body)))
     return failure();
   Stages stages;
+  stages.findRemade(body);
   for (Operation &op : body.without_terminator()) {
     bool staging = isa<StoreOp>(op);
     if (!staging && stages.computeCheap(&op))
@@ -277,7 +360,7 @@ void Stages::forVirtual(Operation *op,
 }
 
 bool Stages::computeCheap(Operation *op) const {
-  if (isVirtual(op))
+  if (isVirtual(op) || remade.contains(op))
     return true;
   if (needsStage(op))
     return false;
@@ -296,6 +379,10 @@ int Stages::place(Operation *op) {
   std::optional<Kind> kind = needsStage(op);
   if (kind == Segments)
     return segmentsStage(stage, op);
+  // What rows carry, and bounds, are made with the rest of their kernel.
+  if (normsApart && isa<ProjectedNormOp>(op) && kind == Columns &&
+      !needsOf(op).prepared)
+    stage = std::max(stage, Columns + 1);
   if (kind)
     return nextStage(stage, *kind);
   // What is pointwise joins its operands, where that kernel has a loop for it.

@@ -12,6 +12,7 @@
 
 #include "dialect/KVCDialect.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace kvc {
@@ -73,6 +74,15 @@ private:
   /// How the past is cut in a segments stage.
   llvm::DenseMap<int, Cut> cutOf;
 
+  /// Norms that whoever reads them makes again from a row that it reads anyway, so
+  /// that no kernel stores them: they are cheap.
+  llvm::DenseSet<mlir::Operation *> remade;
+
+  /// True once norms behind the projection have a columns stage of their own, behind
+  /// that of attention rows: a warp's registers then hold values alone.
+  bool normsApart = false;
+
+  void findRemade(mlir::Block &body);
   bool computeCheap(mlir::Operation *op) const;
   void assignMembers(mlir::Block &body);
   llvm::LogicalResult assignCarried(mlir::Block &body);

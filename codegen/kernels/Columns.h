@@ -1,13 +1,15 @@
 //===- Columns.h - what is parallel over past tokens ----------------------===//
 //
-// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens; 8 warps where all
-// queries or norms behind the projection are computed, fewer where shared memory
+// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens. Where all queries or norms
+// behind the projection are computed, blocks have 256 tokens: 4 warps have two tiles of
+// 32 each, so that a row is read from shared memory once for 64 tokens, or, where
+// registers do not suffice for that, 8 warps have one. Fewer warps where shared memory
 // does not suffice. Where rows are pooled, the tiles of neighbouring warps overlap
 // by the pool's reach. With a reduction over all heads the warp walks the heads
 // itself: grid (.., 1, batch), in a cache of rows over true positions.
 //
 //   for each KV head:
-//     for each round of 16 to 64 query rows (all queries: from the block's first
+//     for each stage of 16 to 64 query rows (all queries: from the block's first
 //     token on, since older ones do not see it), copied ahead by the block:
 //       for each step of 16 rows:          a warp's products with its tokens, then
 //         rows that ask for one point      the policy's formula at each product,
@@ -15,12 +17,13 @@
 //         others                           logits through the warp's part of
 //                                          shared memory, lane = token
 //     rows without a step count once, with weights of 0
-//     for each round of outputs of the projection: norms behind it
+//     for each stage of outputs of the projection: norms behind it
+//     norms and reductions over channels: rows over lanes, read whole (LaneRows.h)
 //     the rest of the formula on the accumulated columns, lane = token; store
 //   what has one row for all heads; store
 //
-// Shared memory: two rounds (StagedRows.h), and by warp a logit tile or the sums of
-// the group's members; one barrier a round. fp32 has no rounds: each warp reads the
+// Shared memory: two stages (StagedRows.h), and by warp a logit tile or the sums of
+// the group's members; one barrier a stage. fp32 has no stages: each warp reads the
 // rows for itself, and no barrier stands anywhere. Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
 // kernels read. The order of each sum is fixed by the shape.
@@ -31,14 +34,15 @@
 #define KVC_CODEGEN_KERNELS_COLUMNS_H
 
 #include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/LaneRows.h"
 #include "codegen/kernels/LogitTile.h"
 
 namespace kvc {
 
-/// In five files, each of which calls those behind it: ColumnsWalk.cpp has the walk and
-/// what it stores, ColumnsRows.cpp attention rows, ColumnsProducts.cpp those that stay in
-/// registers, ColumnsNorms.cpp norms behind the output projection, Columns.cpp what a
-/// formula reads at a point: weights, logits, sums that are there.
+/// In six files: ColumnsPlan.cpp has the launch and what fits, Columns.cpp the walk and
+/// what it stores, ColumnsRows.cpp attention rows, ColumnsProducts.cpp those that stay
+/// in registers, ColumnsNorms.cpp norms behind the output projection,
+/// ColumnsChannels.cpp what is reduced over channels.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -49,14 +53,19 @@ public:
 
 private:
   static constexpr int64_t usualWarps = 4;
-  /// More share what is staged where that is much more than the block's own.
+  /// Where what is staged is much more than the block's own tokens, more of these share
+  /// it.
+  bool staysLong() const { return readsAll || !projectedNorms.empty(); }
   int64_t maxWarps() const {
-    return readsAll || !projectedNorms.empty() ? 2 * usualWarps : usualWarps;
+    return staysLong() && tiles == 1 ? 2 * usualWarps : usualWarps;
   }
+  /// How many tiles of 32 tokens a warp has.
+  int64_t tiles = 1;
+  bool hasRegistersForTiles() const;
 
   /// Shared memory that a warp needs for itself.
   int64_t bytesPerWarp() const;
-  /// Chooses as many warps as fit, and then rows of a round.
+  /// Chooses as many warps as fit, and then rows of a stage.
   void planSharedMemory();
 
   KernelOp kernel;
@@ -69,9 +78,9 @@ private:
   bool readsAll = false, readsNew = false;
   /// Tokens at either end of a warp's tile that only its neighbours store.
   int64_t halo = 0;
-  int64_t tokensPerWarp() const { return warpSize - 2 * halo; }
-  /// First token of the warp's tile, below 0 in front of the sequence; of the
-  /// block's first one.
+  int64_t tokensPerWarp() const { return tiles * warpSize - 2 * halo; }
+  /// First token of the warp's first tile, or of the one that is finished; below 0 in
+  /// front of the sequence. Of the block's first one.
   Expr tileStart, blockStart;
   /// Rows that all warps multiply pass through shared memory, so many at a time;
   /// 0: each warp reads them for itself.
@@ -93,7 +102,15 @@ private:
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
   llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
-  llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr> finished;
+  using Finished = llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr>;
+  /// What a lane has at its tokens, by tile; of the tile whose columns are computed.
+  llvm::SmallVector<Finished, 2> finishedTiles;
+  Finished finished;
+
+  /// What lanes make of a tile's vectors together, and at which point a lane has it.
+  std::optional<LaneWalk> lanes;
+  llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr> ofChannels;
+  Point channelsPoint;
 
   bool walksHeads() const { return !rowHeads.empty() || !columnHeads.empty(); }
   /// In a cache of rows, a warp that walks the heads has 32 positions and not 32
@@ -143,26 +160,27 @@ private:
                    Expr skipped,
                    llvm::ArrayRef<std::pair<ReduceOp, int>> slots);
 
-  /// Walks all rows in steps of 16 from step `from` on, staged:
-  /// body(step, place of its rows, carried).
-  Values
-  walkRounds(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-             Expr from, llvm::ArrayRef<Expr> carried,
-             llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
+  /// All query rows, and with each its log-sum-exp where that is read.
+  RowSource stagedQueries(KernelBuilder &k, LogitTile &tile,
+                          const SequenceScalars &s);
 
   /// Accumulators in registers: one per window reduction, column of the lane and
   /// member of the group that a lane has.
   Values startProducts(KernelBuilder &k);
   Values accumulateProducts(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
-                            Expr step, Expr place, llvm::ArrayRef<Expr> sums);
+                            Expr from);
   /// `whole`: all its rows exist, see all tokens, and are in no smaller window.
   Values addProducts(KernelBuilder &k, LogitTile &tile,
                      const SequenceScalars &s, const Point &point, Expr step,
                      Expr place, llvm::ArrayRef<Expr> sums, bool whole);
-  /// By window reduction and member: sums of the lane's token.
-  Values sumsOfMembers(KernelBuilder &k, LogitTile &tile,
+  /// By window reduction and member: sums of the lane's token in tile `number`.
+  Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,
                        llvm::ArrayRef<Expr> sums);
+  /// Sums become what the reductions of the window are at a tile's tokens.
+  void finishRows(KernelBuilder &k, int64_t tile,
+                  llvm::ArrayRef<std::pair<ReduceOp, int>> slots,
+                  llvm::ArrayRef<Expr> sums);
   /// True for windows that not all rows of the walk are in.
   bool isSmaller(int64_t window) const {
     return window ? readsAll || window < fixedQueries : isMixed();
@@ -179,16 +197,27 @@ private:
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
                       const SequenceScalars &s, Point point);
 
-  /// Norms of 32 values behind the output projection, head by head of the
+  /// Norms of the tiles' values behind the output projection, head by head of the
   /// group: products leave the registers as sums only. `tokenOf` gives a
   /// column's token.
   void projectNorm(KernelBuilder &k, ProjectedNormOp op,
                    const SequenceScalars &s, const Point &point,
                    llvm::function_ref<Expr(Expr)> tokenOf);
+  /// Calls body(number, point) for each tile, tileStart and `finished` being its, from
+  /// the lane's point in the first.
+  void forTiles(KernelBuilder &k, const SequenceScalars &s, const Point &point,
+                llvm::function_ref<void(int64_t, const Point &)> body);
   KernelBuilder::Values boundNorms(KernelBuilder &k, ProjectedNormOp op,
                                    const SequenceScalars &s, const Point &own,
                                    WarpProduct &product,
                                    llvm::function_ref<Expr(Expr)> tokenOf);
+
+  /// Norms and reductions over channels at the lane's token, which the warp makes
+  /// together: those of them that ask for nothing that a lane has of its own token
+  /// alone.
+  void reduceChannels(KernelBuilder &k, const SequenceScalars &s,
+                      const Point &point);
+  std::optional<Expr> readChannels(mlir::Value value, const Point &p) const;
 
   /// Adds one query's row of each value that is reduced over queries.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,
@@ -214,15 +243,6 @@ private:
   /// they are stored, once for all lanes that read them.
   bool storesShifted() const { return readsLse && !readsLogits; }
 
-  /// Given log-sum-exps, and where the one of a query lies.
-  static Buffer lseBuffer(KernelBuilder &k);
-  static llvm::SmallVector<Expr> lseAddress(const LogitTile &tile,
-                                            const SequenceScalars &s, Expr head,
-                                            Expr query);
-  /// Times log2(e).
-  static Expr logSumExp(KernelBuilder &k, const LogitTile &tile,
-                        const SequenceScalars &s, Expr head, Expr query);
-
   /// A tile's logits and the scale of products are those of powers of two: times
   /// this they are natural.
   static constexpr double logitsInBase2 = 0.6931471805599453;
@@ -239,7 +259,6 @@ private:
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
               const Point &p, AttentionOp op, Expr query, int64_t local);
 
-  /// Inputs, and what has been reduced already.
   std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
                                  mlir::Value value, const Point &p);
 

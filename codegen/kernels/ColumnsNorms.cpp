@@ -11,7 +11,8 @@ using namespace kvc;
 void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
                                  const SequenceScalars &s, const Point &point,
                                  llvm::function_ref<Expr(Expr)> tokenOf) {
-  WarpProduct product(k, /*spare=*/projectedNorms.size() > 1 || halo > 0);
+  WarpProduct product(k, /*spare=*/projectedNorms.size() > 1 || halo > 0,
+                      WarpProduct::Stays::Columns, tiles);
   Point own = point;
   if (hasRow.valid()) // the lane's column is another's token
     own.token = tokenOf(k.lane());
@@ -21,25 +22,29 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
   KernelBuilder::Values bounds = boundNorms(k, op, s, own, product, tokenOf);
   for (int j = 0; j < k.shape.group; ++j) {
     Expr head = point.kvHead * k.shape.group + j;
-    Expr norm = op.getBound() ? bounds[j]
-                              : projectedNorm(k, op, s, product, head, normSums,
-                                              staged ? &*staged : nullptr);
+    KernelBuilder::Values norms =
+        op.getBound() ? KernelBuilder::Values{bounds[j]}
+                      : projectedNorm(k, op, s, product, head, normSums,
+                                      staged ? &*staged : nullptr);
     if (hasRow.valid()) {
       k.syncWarp(); // earlier sums have been read
-      k.store(norm, normSums, {k.warp(), k.lane()});
+      k.store(norms[0], normSums, {k.warp(), k.lane()});
       k.syncWarp();
-      norm = k.load(normSums, {k.warp(), columnOf(k, point)});
+      norms[0] = k.load(normSums, {k.warp(), columnOf(k, point)});
     }
-    if (op.getWhere()) {
-      PointEval eval(
-          k, s,
-          [&, this](Value value, const Point &p) {
-            return readColumn(k, s, value, p);
-          },
-          point);
-      norm = eval(op.getWhere(), j).select(norm, k.f32(0));
-    }
-    finished[{op, j}] = norm;
+    forTiles(k, s, point, [&](int64_t number, const Point &at) {
+      Expr norm = norms[number];
+      if (op.getWhere()) {
+        PointEval eval(
+            k, s,
+            [&, this](Value value, const Point &p) {
+              return readColumn(k, s, value, p);
+            },
+            at);
+        norm = eval(op.getWhere(), j).select(norm, k.f32(0));
+      }
+      finishedTiles[number][{op, j}] = norm;
+    });
   }
 }
 

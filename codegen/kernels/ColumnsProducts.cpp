@@ -54,33 +54,40 @@ Values ColumnsBuilder::startProducts(KernelBuilder &k) {
   int64_t group = LogitTile::paddedGroupOf(k.shape);
   Values starts;
   for (ReduceOp reduce : windows)
-    starts.append(WarpProduct::columns / 8 * classesOf(group),
+    starts.append(tiles * WarpProduct::columns / 8 * classesOf(group),
                   reductionStart(k, reduce.getKind()));
   return starts;
 }
 
 Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                                           const SequenceScalars &s,
-                                          const Point &point, Expr step,
-                                          Expr place, ArrayRef<Expr> sums) {
-  // Where a smaller window begins is known only at launch.
-  if (isMixed())
-    return addProducts(k, tile, s, point, step, place, sums, false);
+                                          const Point &point, Expr from) {
   int64_t smaller = 0;
   for (ReduceOp reduce : windows)
     if (int64_t window = windowOf(reduce); isSmaller(window))
       smaller = std::max(smaller, window);
-  Expr first = step * tile.queriesPerStep();
-  Expr end = first + tile.queriesPerStep();
-  Expr newest = tileStart + (warpSize - 1);
+  Expr newest = tileStart + (tiles * warpSize - 1);
   if (k.shape.hasRows())
     newest = positionOf(k, s, point.kvHead, clamp(k, newest, s.past));
-  Expr whole = (newest <= s.length - queries + first) &
-               (end <= (smaller ? queries - smaller : queries));
-  return k.choose(
-      whole,
-      [&] { return addProducts(k, tile, s, point, step, place, sums, true); },
-      [&] { return addProducts(k, tile, s, point, step, place, sums, false); });
+  auto add = [&](Expr first, Expr place, ArrayRef<Expr> sums, bool whole) {
+    return addProducts(k, tile, s, point, first / tile.rows, place, sums,
+                       whole);
+  };
+  RowSource source = stagedQueries(k, tile, s);
+  // Where a smaller window begins is known only at launch.
+  if (isMixed())
+    return staged->walk(source, from * tile.rows, startProducts(k),
+                        [&](Expr first, Expr place, ArrayRef<Expr> sums) {
+                          return add(first, place, sums, false);
+                        });
+  return staged->walkEither(
+      source, from * tile.rows, startProducts(k),
+      [&](Expr first, Expr end) {
+        Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
+        return (newest <= s.length - queries + query) &
+               (last <= (smaller ? queries - smaller : queries));
+      },
+      add);
 }
 
 Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
@@ -143,9 +150,10 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
 }
 
 Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
-                                     ArrayRef<Expr> sums) {
+                                     int64_t number, ArrayRef<Expr> sums) {
   int64_t group = tile.paddedGroup;
-  int classes = classesOf(group), slots = tile.products().slots();
+  int classes = classesOf(group), all = tile.products().slots(),
+      slots = tile.products().slotsOfTile();
   Expr quad = k.lane() % 4;
   // Lanes of a quad that are apart by this have the same members.
   int64_t apart = std::min<int64_t>(std::max<int64_t>(group / 2, 1), 4);
@@ -155,7 +163,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
     k.syncWarp(); // earlier sums have been read
     for (int slot = 0; slot < slots; ++slot)
       for (int c = 0; c < classes; ++c) {
-        Expr sum = sums[(i * slots + slot) * classes + c];
+        Expr sum = sums[(i * all + number * slots + slot) * classes + c];
         for (int64_t mask = apart; mask < 4; mask *= 2)
           sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
         Expr row = quad * 2 + (c / 2 * 8 + c % 2);

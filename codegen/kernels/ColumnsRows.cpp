@@ -24,6 +24,35 @@ static bool isNoneWithoutWeight(Value value) {
   return none;
 }
 
+static Buffer lseBuffer(KernelBuilder &k) {
+  return k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
+}
+
+static SmallVector<Expr> lseAddress(const LogitTile &tile,
+                                    const SequenceScalars &s, Expr head,
+                                    Expr query) {
+  return {s.sequence, head, tile.givenRow("lse_rows", query)};
+}
+
+/// Times log2(e).
+static Expr logSumExp(KernelBuilder &k, const LogitTile &tile,
+                      const SequenceScalars &s, Expr head, Expr query) {
+  return k.load(lseBuffer(k), lseAddress(tile, s, head, query)) *
+         k.arg("lse_scale");
+}
+
+bool ColumnsBuilder::queriesMissing() {
+  auto policy = kernel->getParentOfType<PolicyOp>();
+  return !readsAll && policy.getPlanAttr().readsAllQueries();
+}
+
+Expr ColumnsBuilder::guarded(KernelBuilder &k, Expr query, int64_t window,
+                             bool partial, Expr old, Expr updated) {
+  if (isSmaller(window))
+    updated = (query >= queries - extentOf(k, window)).select(updated, old);
+  return partial ? (query < queries).select(updated, old) : updated;
+}
+
 Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
                                  Expr skipped) {
   int64_t window = windowOf(reduce);
@@ -70,10 +99,8 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
   return starts;
 }
 
-ColumnsBuilder::Values ColumnsBuilder::walkRounds(
-    KernelBuilder &k, LogitTile &tile, const SequenceScalars &s, Expr from,
-    ArrayRef<Expr> carried,
-    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+RowSource ColumnsBuilder::stagedQueries(KernelBuilder &k, LogitTile &tile,
+                                        const SequenceScalars &s) {
   RowSource source = tile.rowSource();
   if (readsLse) {
     source.numbers = lseBuffer(k);
@@ -82,10 +109,7 @@ ColumnsBuilder::Values ColumnsBuilder::walkRounds(
       return lseAddress(tile, s, head, query);
     };
   }
-  return staged->walk(source, from * tile.rows, carried,
-                      [&](Expr first, Expr place, ArrayRef<Expr> values) {
-                        return body(first / tile.rows, place, values);
-                      });
+  return source;
 }
 
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
@@ -105,18 +129,20 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
            tile.queriesPerStep();
   if (staged)
     from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
-  Values starts = startRows(k, s, point, from * tile.queriesPerStep(), slots);
+  auto startsAt = [&](const Point &at) {
+    return startRows(k, s, at, from * tile.queriesPerStep(), slots);
+  };
   Values sums;
   if (inRegisters) {
-    sums = walkRounds(k, tile, s, from, startProducts(k),
-                      [&](Expr step, Expr place, ArrayRef<Expr> carried) {
-                        return accumulateProducts(k, tile, s, point, step,
-                                                  place, carried);
-                      });
-    sums = sumsOfMembers(k, tile, sums);
-    for (auto [slot, sum, start] : llvm::zip(slots, sums, starts))
-      sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
+    sums = accumulateProducts(k, tile, s, point, from);
+    forTiles(k, s, point, [&](int64_t number, const Point &at) {
+      Values own = sumsOfMembers(k, tile, number, sums);
+      for (auto [slot, sum, start] : llvm::zip(slots, own, startsAt(at)))
+        sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
+      finishRows(k, number, slots, own);
+    });
   } else {
+    Values starts = startsAt(point);
     auto addTile = [&](Expr step, ArrayRef<Expr> carried) {
       Values next(carried.begin(), carried.end());
       for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
@@ -129,9 +155,9 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
       return logSumExp(k, tile, s, head, query);
     };
     if (staged)
-      sums = walkRounds(
-          k, tile, s, from, starts,
-          [&](Expr step, Expr place, ArrayRef<Expr> carried) {
+      sums = staged->walk(
+          stagedQueries(k, tile, s), from * tile.rows, starts,
+          [&](Expr first, Expr place, ArrayRef<Expr> carried) {
             auto shift = [&](Expr row) {
               return staged->number(place + row) * k.arg("lse_scale");
             };
@@ -139,7 +165,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                 staged->memory,
                 [&](Expr row) { return SmallVector<Expr>{place + row}; },
                 storesShifted() ? LogitTile::Shift(shift) : LogitTile::Shift());
-            return addTile(step, carried);
+            return addTile(first / tile.rows, carried);
           });
     else
       sums =
@@ -149,7 +175,13 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                                       : LogitTile::Shift());
                    return addTile(step, carried);
                  });
+    finishRows(k, 0, slots, sums);
   }
+}
+
+void ColumnsBuilder::finishRows(KernelBuilder &k, int64_t tile,
+                                ArrayRef<std::pair<ReduceOp, int>> slots,
+                                ArrayRef<Expr> sums) {
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
     int64_t window = windowOf(reduce);
@@ -158,7 +190,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     if (readsNew && !window)
       total =
           (newQueries > 0).select(total, reductionStart(k, reduce.getKind()));
-    finished[{reduce, slot.second}] =
+    finishedTiles[tile][{reduce, slot.second}] =
         reductionEnd(reduce.getKind(), total, count);
   }
 }
@@ -221,4 +253,42 @@ void ColumnsBuilder::startRowHeads(KernelBuilder &k) {
       k.store(reductionStart(k, reduce.getKind()), rowHeadSums[reduce],
               {k.warp(), row, k.lane()});
     });
+}
+
+Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
+                            const SequenceScalars &s, const Point &p,
+                            AttentionOp op, Expr query, int64_t local) {
+  // As where products stay in registers, to the last bit: the policy has one value.
+  Expr logit =
+      tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
+  if (op.getLogits())
+    return finishLogit(k, s, query,
+                       logit * (tile.logitScale() * k.f32(logitsInBase2)));
+  Expr row = query.min(queries - 1);
+  if (!storesShifted())
+    logit = logit.multiplyAdd(
+        tile.logitScale(),
+        logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
+            k.f32(-1));
+  // For all queries and members: the lane's token is one, and there.
+  HeadRows rows(k, s.sequence, p.kvHead, s.length);
+  Expr seen = sees(s, row, rows.positionOnce(p.token));
+  return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
+}
+
+Expr ColumnsBuilder::sees(const SequenceScalars &s, Expr query,
+                          Expr position) const {
+  return (position - (s.length - queries)).toI32() <= query.toI32();
+}
+
+Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
+                                 Expr query, Expr logit) {
+  if (readsAll)
+    return logit;
+  return (s.length - queries + query >= 0).select(logit, k.f32(0));
+}
+
+Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
+                                  Expr value) {
+  return op.getRounded() ? k.narrow(value).widen() : value;
 }

@@ -55,9 +55,16 @@ LaneNeeds kvc::laneNeeds(KernelOp kernel, int64_t group, ValueRange values,
   for (Operation &op : kernel.getBody().front()) {
     if (!behind.contains(&op))
       continue;
-    auto vectors = dyn_cast<VectorsOp>(op);
-    if (vectors && !llvm::is_contained(needs.sides, vectors.getSide()))
-      needs.sides.push_back(vectors.getSide());
+    auto reads = [&](CacheSide side) {
+      if (!llvm::is_contained(needs.sides, side))
+        needs.sides.push_back(side);
+    };
+    if (auto vectors = dyn_cast<VectorsOp>(op))
+      reads(vectors.getSide());
+    if (auto norm = dyn_cast<NormOp>(op)) {
+      reads(norm.getSide());
+      needs.reductions.push_back({norm, -1});
+    }
     auto reduce = dyn_cast<ReduceOp>(op);
     if (!reduce || reduce.getAxis() != ReduceAxis::Channels)
       continue;
@@ -70,21 +77,26 @@ LaneNeeds kvc::laneNeeds(KernelOp kernel, int64_t group, ValueRange values,
   return needs;
 }
 
-LaneToken::LaneToken(const LaneRows &rows, const RowBlock &block, Expr token)
-    : rows(rows), block(block), point{block.head, -1, {}, token} {
+LaneToken::LaneToken(const LaneRows &rows, const LaneHead &head, Expr token)
+    : rows(rows), head(head), point{head.head, -1, {}, token} {
   for (int64_t access = 0; access < rows.accesses; ++access)
     firsts.push_back(rows.first(access));
 }
 
-void LaneToken::make(const LaneNeeds &needs) {
+Values LaneToken::load(const LaneNeeds &needs) const {
   KernelBuilder &k = rows.k;
-  for (CacheSide side : needs.sides) {
-    Values &vectors = read[side];
+  Values vectors;
+  for (CacheSide side : needs.sides)
     for (Expr first : firsts)
       vectors.push_back(k.loadVector(
           sideBuffer(k, side),
-          {block.s.sequence, point.kvHead, point.token, first}, rows.width));
-  }
+          {head.s.sequence, point.kvHead, point.token, first}, rows.width));
+  return vectors;
+}
+
+void LaneToken::make(const LaneNeeds &needs, ArrayRef<Expr> vectors) {
+  for (auto [i, side] : llvm::enumerate(needs.sides))
+    read[side] = Values(vectors.slice(i * firsts.size(), firsts.size()));
   for (auto [op, member] : needs.reductions) {
     Expr result = reduce(op, member);
     reduced[{op, member}] = result;
@@ -92,7 +104,7 @@ void LaneToken::make(const LaneNeeds &needs) {
 }
 
 Values LaneToken::channels(Value value, int member) const {
-  PointEval eval(rows.k, block.s, block.leaf, point);
+  PointEval eval(rows.k, head.s, head.leaf, point);
   Values values;
   for (Expr first : firsts)
     llvm::append_range(values, eval.channels(value, first, rows.width, member));
@@ -105,7 +117,7 @@ std::optional<Expr> LaneToken::find(Value value, const Point &p) const {
     return std::nullopt;
   Operation *op = value.getDefiningOp();
   if (auto known = reduced.find({op, p.member}); known != reduced.end())
-    return withRoot(rows.k, cast<ReduceOp>(op).getKind(), known->second);
+    return withRoot(rows.k, op, known->second);
   auto vectors = dyn_cast_if_present<VectorsOp>(op);
   auto side = vectors ? read.find(vectors.getSide()) : read.end();
   if (side == read.end() || !p.access.valid())
@@ -116,61 +128,54 @@ std::optional<Expr> LaneToken::find(Value value, const Point &p) const {
   return std::nullopt;
 }
 
-Expr kvc::withRoot(KernelBuilder &k, ReduceKind kind, Expr before) {
-  return kind == ReduceKind::Std ? k.sqrt(before) : before;
+Expr kvc::withRoot(KernelBuilder &k, Operation *op, Expr before) {
+  auto norm = dyn_cast<NormOp>(op);
+  bool root = norm ? norm.getKind() == NormKind::L2
+                   : cast<ReduceOp>(op).getKind() == ReduceKind::Std;
+  return root ? k.sqrt(before) : before;
 }
 
 /// The lane's channels in ascending order, then lanes in a tree.
-Expr LaneToken::reduce(ReduceOp op, int member) const {
+Expr LaneToken::overLanes(
+    ReduceKind kind, ArrayRef<Expr> mine,
+    llvm::function_ref<Expr(Expr sum, Expr value)> step) const {
   KernelBuilder &k = rows.k;
-  Values mine = channels(op.getValue(), member);
-  auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    Expr acc = reductionStart(k, kind);
-    for (int64_t access = 0; access < rows.accesses; ++access) {
-      Expr next = acc, own = rows.isOwn(access);
-      for (int64_t e = 0; e < rows.width; ++e)
-        next = reductionStep(kind, next, value(mine[access * rows.width + e]));
-      acc = own.valid() ? own.select(next, acc) : next;
-    }
-    for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
-      acc = reductionStep(kind, acc, k.shuffleXor(acc, mask));
-    return acc;
-  };
-  Expr count = k.f32(k.shape.headDim);
-  return op.getKind() == ReduceKind::Std
-             ? varianceOfAll(k, count, walk)
-             : reduceAll(k, op.getKind(), count, walk);
+  Expr acc = reductionStart(k, kind);
+  for (int64_t access = 0; access < rows.accesses; ++access) {
+    Expr next = acc, own = rows.isOwn(access);
+    for (int64_t e = 0; e < rows.width; ++e)
+      next = step(next, mine[access * rows.width + e]);
+    acc = own.valid() ? own.select(next, acc) : next;
+  }
+  for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
+    acc = reductionStep(kind, acc, k.shuffleXor(acc, mask));
+  return acc;
 }
 
-Values LaneWalk::walk(const RowBlock &tokens, ArrayRef<Expr> carried,
-                      const LaneNeeds &needs, int64_t together,
-                      llvm::function_ref<Values(const LaneToken &)> make,
-                      Use use) {
+Expr LaneToken::norm(NormOp op) const {
+  Values mine;
+  for (Expr vector : read.lookup(op.getSide()))
+    for (int64_t e = 0; e < rows.width; ++e)
+      mine.push_back(rows.k.element(vector, e).widen());
+  bool l2 = op.getKind() == NormKind::L2;
+  return overLanes(ReduceKind::Sum, mine, [&](Expr sum, Expr x) {
+    return l2 ? x.multiplyAdd(x, sum) : sum + x.unary<math::AbsFOp>();
+  });
+}
+
+Expr LaneToken::reduce(Operation *op, int member) const {
   KernelBuilder &k = rows.k;
-  auto makeAt = [&](Expr token) {
-    current.emplace(rows, tokens, token);
-    current->make(needs);
-    Values made = make(*current);
-    current.reset();
-    return made;
+  if (auto own = dyn_cast<NormOp>(op))
+    return norm(own);
+  auto reduce = cast<ReduceOp>(op);
+  Values mine = channels(reduce.getValue(), member);
+  auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+    return overLanes(kind, mine, [&](Expr sum, Expr x) {
+      return reductionStep(kind, sum, value(x));
+    });
   };
-  // Where the warp has a token for each of its rows, none needs to be looked at.
-  int64_t atOnce = rows.perWarp(), step = warps * atOnce;
-  Expr from = tokens.begin + k.warp() * atOnce, row = rows.row();
-  Expr whole = tokens.end - (atOnce - 1);
-  Values values = k.stream(
-      from, whole, step, carried, [&](Expr base) { return makeAt(base + row); },
-      [&](Expr base, ArrayRef<Expr> made, ArrayRef<Expr> before) {
-        return use(base + row, k.boolean(true), made, before);
-      },
-      std::max<int64_t>(together / rows.accesses, 1));
-  if (atOnce == 1)
-    return values;
-  Expr steps = (whole - from + (step - 1)).max(k.index(0)) / step;
-  return k.loop(from + steps * step, tokens.end, step, values,
-                [&](Expr base, ArrayRef<Expr> before) {
-                  Expr token = (base + row).min(tokens.end - 1);
-                  return use(token, base + row < tokens.end, makeAt(token),
-                             before);
-                });
+  Expr count = k.f32(k.shape.headDim);
+  return reduce.getKind() == ReduceKind::Std
+             ? varianceOfAll(k, count, walk)
+             : reduceAll(k, reduce.getKind(), count, walk);
 }

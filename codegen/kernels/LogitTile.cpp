@@ -10,8 +10,9 @@ using namespace mlir;
 using namespace kvc;
 
 LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare,
-                     WarpProduct::Stays stays)
-    : paddedGroup(paddedGroupOf(k.shape)), k(k), product(k, spare, stays) {
+                     WarpProduct::Stays stays, int64_t tiles)
+    : paddedGroup(paddedGroupOf(k.shape)), k(k),
+      product(k, spare, stays, tiles) {
   if (warps)
     tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
                     {k.index(rows * pitch), k.index(pitch)});

@@ -28,16 +28,18 @@ public:
   static constexpr int64_t bytesPerWarp = rows * pitch * 4;
 
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
-  /// warps, which may be none where nothing is stored. `spare` and `stays` as in WarpProduct; rows are queries.
+  /// warps, which may be none where nothing is stored: then a warp may have several
+  /// `tiles` of keys. `spare`, `stays` and `tiles` as in WarpProduct; rows are queries.
   LogitTile(KernelBuilder &k, int64_t warps, bool spare = false,
-            WarpProduct::Stays stays = WarpProduct::Stays::Columns);
+            WarpProduct::Stays stays = WarpProduct::Stays::Columns,
+            int64_t tiles = 1);
 
   /// The rows are those of the last `queries` queries.
   /// With `someMissing` the caller may have given fewer; the first one is read in
   /// their place.
   void setQueries(Expr queries, bool someMissing = false);
 
-  /// Points the tile at 32 tokens from `firstToken`; tokens at or behind `end`
+  /// Points the tile at its tokens, from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 

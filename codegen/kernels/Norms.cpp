@@ -86,7 +86,7 @@ private:
         return SmallVector<Expr>{s.sequence, head, tokenOf(column)};
       });
       Expr norm = projectedNorm(k, op, s, product, queryHead, sums,
-                                staged ? &*staged : nullptr);
+                                staged ? &*staged : nullptr)[0];
       k.when(own + k.lane() < count, [&] {
         k.store(norm, result, {s.sequence, queryHead, tokenOf(k.lane())});
       });

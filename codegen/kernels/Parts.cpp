@@ -1,16 +1,15 @@
 //===- Parts.cpp - vectors reduced over the tokens of a split -------------===//
 //
 // grid (ceildiv(T, 128), Hkv, batch), 256 threads: one block per split of a KV
-// head's tokens. A thread has the channels of one access to the cache, 16 bytes;
-// so many threads as a row has accesses have a token, and the block walks
-// several tokens at once, four accesses of a thread in flight. What threads with
-// the same channels have is combined in ascending order, 8 KiB of shared memory,
-// one barrier. Reads each row once, writes 4 d bytes.
+// head's tokens. Warps read whole rows, 16 bytes to a lane, four accesses of a lane in
+// flight (LaneRows.h): norms and reductions over channels by shuffles, what is reduced
+// over tokens in registers. Warps are combined in ascending order, 32 d bytes of
+// shared memory, two barriers. Reads each row once, writes 4 d bytes.
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/LaneRows.h"
 #include "codegen/kernels/PolicyKernel.h"
-#include "codegen/kernels/Reductions.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -30,62 +29,39 @@ class PartsBuilder : PolicyKernel {
 
 public:
   PartsBuilder(KernelOp kernel, const KernelSite &site)
-      : PolicyKernel(kernel, site, launchOf(kernel, site)) {}
+      : PolicyKernel(kernel, site, launchOf(kernel, site)), walk(k, threads) {}
 
   void build() {
-    Buffer sums = k.shared(k.b.getF32Type(), threads * width, {k.index(width)});
+    int64_t d = k.shape.headDim;
+    Buffer parts = k.shared(k.b.getF32Type(), walk.warps * d,
+                            {k.index(walk.warps * d), k.index(d)});
     openHeadBlock();
     Expr split = k.block(gpu::Dimension::x);
     Expr begin = split * splitTokens;
     Expr end = (begin + splitTokens).min(s.past);
+    LaneNeeds needs = laneNeeds(kernel, k.shape.group, op.getValue(),
+                                [](Value) { return true; });
+    LeafReader leaf = [this](Value value, const Point &p) {
+      std::optional<Expr> known = walk.find(value, p);
+      return known ? known : input(value, p);
+    };
     k.when(s.length.above(s.budget) & (begin < s.past), [&] {
-      Values mine = reduceTokens(begin, end);
-      for (int64_t e = 0; e < width; ++e)
-        k.store(mine[e], sums, {k.thread(), k.index(e)});
-      k.barrier();
+      walk.reduceVectors(LaneHead{s, head, leaf}, begin, end, op.getKind(),
+                         needs, 4, parts, [&](const LaneToken &token) {
+                           return token.channels(op.getValue(), -1);
+                         });
       Expr channel = k.thread();
-      k.when(channel < k.shape.headDim, [&] {
-        Expr total = k.fold(0, atOnce, 1, reductionStart(k, op.getKind()),
-                            [&](Expr token, Expr acc) {
-                              Expr thread = token * perToken + channel / width;
-                              Expr part =
-                                  k.load(sums, {thread, channel % width});
-                              return reductionStep(op.getKind(), acc, part);
-                            });
-        k.store(total, partsBuffer(k, outputBuffers(kernel).front()),
+      k.when(channel < d, [&] {
+        k.store(walk.ofWarps(op.getKind(), parts, 0, channel),
+                partsBuffer(k, outputBuffers(kernel).front()),
                 {s.sequence, head, split, channel});
       });
     });
   }
 
 private:
-  using Values = KernelBuilder::Values;
-
   ReducePartOp op = *kernel.getBody().getOps<ReducePartOp>().begin();
-  /// Channels of a thread, threads of a token, tokens of a step. Threads that
-  /// are left over work for nobody.
-  const int64_t width = k.shape.vectorWidth();
-  const int64_t perToken = k.shape.headDim / width;
-  const int64_t atOnce = threads / perToken;
-
-  /// The thread's channels of its tokens in [begin, end).
-  Values reduceTokens(Expr begin, Expr end) {
-    Expr first = k.thread() % perToken * width;
-    LeafReader leaf = [this](Value v, const Point &p) { return input(v, p); };
-    return k.stream(
-        begin + k.thread() / perToken, end, atOnce,
-        Values(width, reductionStart(k, op.getKind())),
-        [&](Expr token) {
-          PointEval eval(k, s, leaf, Point{head, -1, {}, token});
-          return eval.channels(op.getValue(), first, width);
-        },
-        [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
-          Values next;
-          for (auto [value, sum] : llvm::zip(made, sums))
-            next.push_back(reductionStep(op.getKind(), sum, value));
-          return next;
-        });
-  }
+  LaneWalk walk;
 };
 
 } // namespace

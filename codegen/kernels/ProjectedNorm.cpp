@@ -24,10 +24,10 @@ static Values addOutputs(KernelBuilder &k, WarpProduct &product,
   return next;
 }
 
-Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
-                        const SequenceScalars &s, WarpProduct &product,
-                        Expr head, const Buffer &columnSums,
-                        StagedRows *staged) {
+Values kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
+                          const SequenceScalars &s, WarpProduct &product,
+                          Expr head, const Buffer &columnSums,
+                          StagedRows *staged) {
   Buffer weights = projectionBuffer(k);
   Expr hidden = k.arg("hidden");
   bool l2 = op.getKind() == NormKind::L2;
@@ -40,8 +40,11 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
         weights,
         [&](Expr row) { return SmallVector<Expr>{s.sequence, head, row}; },
         hidden, 1, k.arg("wo_row")};
+    // Two tiles of long columns are products enough to run beside those that are waited
+    // for, and leave no registers for more.
+    int64_t together = product.tiles == 1 ? 4 : k.shape.headDim > 96 ? 1 : 2;
     sums = staged->walkTogether(
-        source, k.index(0), zeros,
+        source, k.index(0), together, zeros,
         [&](Expr first, Expr place, ArrayRef<Expr> carried, bool whole) {
           auto address = [&](Expr row) {
             return SmallVector<Expr>{place + row};
@@ -64,8 +67,14 @@ Expr kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
                         l2, carried, rowsFrom(output));
                   });
   }
-  Expr sum = product.columnSums(sums, columnSums);
-  return l2 ? k.sqrt(sum) : sum;
+  Values norms;
+  int slots = product.slotsOfTile();
+  for (int64_t tile = 0; tile < product.tiles; ++tile) {
+    Expr sum = product.columnSums(ArrayRef(sums).slice(tile * slots, slots),
+                                  columnSums);
+    norms.push_back(l2 ? k.sqrt(sum) : sum);
+  }
+  return norms;
 }
 
 /// The elements of columns that go with products of a lane: of so many in a row, for

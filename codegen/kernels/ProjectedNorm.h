@@ -9,13 +9,15 @@
 
 namespace kvc {
 
-/// ||v W_head|| of the 32 values that are the product's columns, one per lane.
-/// Products leave the registers as sums only. `columnSums` is shared,
+/// ||v W_head|| of the values that are the product's columns: for each tile of 32 one
+/// per lane. Products leave the registers as sums only. `columnSums` is shared,
 /// [warps][columns]. The block's warps read the projection together where it is
 /// `staged`, each for itself where that is null.
-Expr projectedNorm(KernelBuilder &k, ProjectedNormOp op,
-                   const SequenceScalars &s, WarpProduct &product, Expr head,
-                   const Buffer &columnSums, StagedRows *staged);
+KernelBuilder::Values projectedNorm(KernelBuilder &k, ProjectedNormOp op,
+                                    const SequenceScalars &s,
+                                    WarpProduct &product, Expr head,
+                                    const Buffer &columnSums,
+                                    StagedRows *staged);
 
 /// A bound of the same, from what a gram kernel left: sqrt(D (v G v + e ||v||^2)),
 /// see Gram.cpp; e covers the error of G's type and of all sums, so that the result

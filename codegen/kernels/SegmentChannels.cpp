@@ -60,74 +60,25 @@ SegmentChannels::SegmentChannels(KernelBuilder &k, LaneWalk &walk,
 void SegmentChannels::run(SegmentOp op, const RowBlock &tokens,
                           const LaneNeeds &needs) {
   SmallVector<ReduceKind> kinds = reductionsOf(op.getKind());
-  int64_t mine = walk.rows.accesses * walk.rows.width;
   int64_t members = membersOf(op, k.shape);
   for (int64_t member = 0; member < members; ++member) {
-    Values start;
-    for (ReduceKind kind : kinds)
-      start.append(mine, reductionStart(k, kind));
-    Values sums = walk.walk(
-        tokens, start, needs, 8,
-        [&](const LaneToken &token) {
+    walk.reduceVectors(
+        LaneHead{tokens.s, tokens.head, tokens.leaf}, tokens.begin, tokens.end,
+        kinds, needs, 8, parts, [&](const LaneToken &token) {
           return token.channels(op.getValue(), members > 1 ? int(member) : -1);
-        },
-        [&](Expr, Expr exists, ArrayRef<Expr> made, ArrayRef<Expr> before) {
-          Values next;
-          for (auto [n, kind] : llvm::enumerate(kinds))
-            for (int64_t i = 0; i < mine; ++i) {
-              Expr sum = before[n * mine + i];
-              Expr more = reductionStep(kind, sum, made[i]);
-              // The last token once more changes a sum alone.
-              bool once = kind == ReduceKind::Sum && walk.rows.perWarp() > 1;
-              next.push_back(once ? exists.select(more, sum) : more);
-            }
-          return next;
         });
-    combineWarps(kinds, sums);
     k.loop(k.thread(), k.shape.headDim, tokens.block.threads,
            [&](Expr channel) { storeChannel(op, tokens, member, channel); });
   }
   k.barrier(); // the block may read all channels
 }
 
-/// Puts what each warp has where all can read it.
-void SegmentChannels::combineWarps(ArrayRef<ReduceKind> kinds,
-                                   ArrayRef<Expr> sums) {
-  const LaneRows &rows = walk.rows;
-  int64_t mine = rows.accesses * rows.width;
-  Values whole;
-  for (auto [n, kind] : llvm::enumerate(kinds))
-    for (int64_t i = 0; i < mine; ++i) {
-      Expr sum = sums[n * mine + i];
-      for (int64_t mask = rows.lanes; mask < warpSize; mask *= 2)
-        sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
-      whole.push_back(sum);
-    }
-  k.barrier(); // earlier ones have been read
-  for (int64_t access = 0; access < rows.accesses; ++access) {
-    Expr own = rows.isOwn(access), first = rows.row() == 0;
-    k.when(own.valid() ? own & first : first, [&] {
-      for (size_t n = 0; n < kinds.size(); ++n)
-        for (int64_t e = 0; e < rows.width; ++e)
-          k.store(whole[n * mine + access * rows.width + e], parts,
-                  {k.index(int64_t(n)), k.warp(), rows.first(access) + e});
-    });
-  }
-  k.barrier();
-}
-
 /// Of a channel, what against() reads.
 void SegmentChannels::storeChannel(SegmentOp op, const RowBlock &tokens,
                                    int64_t member, Expr channel) {
   Values results;
-  for (auto [n, kind] : llvm::enumerate(reductionsOf(op.getKind()))) {
-    Expr result = reductionStart(k, kind);
-    for (int64_t warp = 0; warp < walk.warps; ++warp)
-      result = reductionStep(
-          kind, result,
-          k.load(parts, {k.index(int64_t(n)), k.index(warp), channel}));
-    results.push_back(result);
-  }
+  for (auto [n, kind] : llvm::enumerate(reductionsOf(op.getKind())))
+    results.push_back(walk.ofWarps(kind, parts, int64_t(n), channel));
   auto put = [&](int64_t number, Expr value) {
     k.store(value, numbers[op], {k.index(number), k.index(member), channel});
   };

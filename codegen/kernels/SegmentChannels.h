@@ -4,6 +4,7 @@
 #define KVC_CODEGEN_KERNELS_SEGMENTCHANNELS_H
 
 #include "codegen/kernels/LaneRows.h"
+#include "codegen/kernels/RowBlock.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -30,8 +31,6 @@ public:
                llvm::function_ref<Expr()> own) const;
 
 private:
-  void combineWarps(llvm::ArrayRef<ReduceKind> kinds,
-                    llvm::ArrayRef<Expr> sums);
   void storeChannel(SegmentOp op, const RowBlock &tokens, int64_t member,
                     Expr channel);
 

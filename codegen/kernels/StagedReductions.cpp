@@ -42,7 +42,8 @@ void StagedReductions::run(const RowBlock &row, const LaneNeeds &needs,
 
 void StagedReductions::make(const LaneNeeds &needs, const RowBlock &tokens) {
   walk.walk(
-      tokens, {}, needs, 4,
+      LaneHead{tokens.s, tokens.head, tokens.leaf}, tokens.begin, tokens.end,
+      {}, needs, 4,
       [&](const LaneToken &token) {
         Values values;
         for (auto [op, member] : needs.reductions)
@@ -65,5 +66,5 @@ std::optional<Expr> StagedReductions::find(Value value,
   if (place == places.end())
     return std::nullopt;
   Expr before = k.load(memory, {k.index(place->second), point.token - first});
-  return withRoot(k, value.getDefiningOp<ReduceOp>().getKind(), before);
+  return withRoot(k, value.getDefiningOp(), before);
 }

@@ -11,6 +11,7 @@
 #define KVC_CODEGEN_KERNELS_STAGEDREDUCTIONS_H
 
 #include "codegen/kernels/LaneRows.h"
+#include "codegen/kernels/RowBlock.h"
 
 namespace kvc {
 

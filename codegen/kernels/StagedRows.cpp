@@ -129,8 +129,32 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                     });
 }
 
-StagedRows::Values StagedRows::walkTogether(
+StagedRows::Values StagedRows::walkEither(
     const RowSource &source, Expr from, ArrayRef<Expr> carried,
+    llvm::function_ref<Expr(Expr, Expr)> isWhole,
+    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+  return walkRounds(
+      source, from, carried,
+      [&](Expr first, Expr place, ArrayRef<Expr> values) {
+        auto steps = [&](Expr count, bool whole) {
+          return k.loop(0, count, WarpProduct::rows, values,
+                        [&](Expr done, ArrayRef<Expr> running) {
+                          return body(first + done, place + done, running,
+                                      whole);
+                        });
+        };
+        Expr end = first + rows;
+        return k.choose(
+            (end <= source.count) & isWhole(first, end),
+            [&] { return steps(k.index(rows), true); },
+            [&] {
+              return steps((source.count - first).min(k.index(rows)), false);
+            });
+      });
+}
+
+StagedRows::Values StagedRows::walkTogether(
+    const RowSource &source, Expr from, int64_t most, ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
   constexpr int64_t step = WarpProduct::rows;
   auto steps = [&](Expr first, Expr place, Expr count, int64_t together,
@@ -152,7 +176,7 @@ StagedRows::Values StagedRows::walkTogether(
             count >= rows,
             [&] {
               return steps(first, place, k.index(rows),
-                           rows % (4 * step) ? 1 : 4, values, true);
+                           rows % (most * step) ? 1 : most, values, true);
             },
             [&] { return steps(first, place, count, 1, values, false); });
       });

@@ -55,10 +55,20 @@ public:
   walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
            body);
-  /// The same, four steps in straight code where a round is whole: the products of one
-  /// run while those of another are waited for. The body is told whether all rows exist.
+  /// The same, in one of two ways: body is told whether the rows of the whole round exist
+  /// and isWhole(first row, the one behind the last) holds. Then no step has a branch.
+  Values walkEither(const RowSource &source, Expr from,
+                    llvm::ArrayRef<Expr> carried,
+                    llvm::function_ref<Expr(Expr first, Expr end)> isWhole,
+                    llvm::function_ref<Values(Expr first, Expr place,
+                                              llvm::ArrayRef<Expr>, bool whole)>
+                        body);
+  /// The same, `together` steps in straight code where a round is whole: the products of
+  /// one run while those of another are waited for. The body is told whether all rows
+  /// exist.
   Values
-  walkTogether(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
+  walkTogether(const RowSource &source, Expr from, int64_t together,
+               llvm::ArrayRef<Expr> carried,
                llvm::function_ref<Values(Expr first, Expr place,
                                          llvm::ArrayRef<Expr>, bool whole)>
                    body);

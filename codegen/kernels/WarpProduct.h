@@ -44,13 +44,15 @@ public:
   enum class Stays { Columns, Rows };
 
   /// Where a kernel needs registers for more, `spare` reads long columns again
-  /// for every product.
+  /// for every product. With several `tiles` of columns, which tensor cores alone have,
+  /// a row that is read once is multiplied with all of them.
   explicit WarpProduct(KernelBuilder &k, bool spare = false,
-                       Stays stays = Stays::Columns)
-      : k(k), columnsLeft(stays == Stays::Columns),
+                       Stays stays = Stays::Columns, int64_t tiles = 1)
+      : tiles(tiles), k(k), columnsLeft(stays == Stays::Columns),
         streams(spare && hasLongHeads(k)) {}
+  const int64_t tiles;
 
-  /// Takes the 32 columns; `address` must stay valid until the last multiply.
+  /// Takes the columns, 32 a tile; `address` must stay valid until the last multiply.
   void loadColumns(const Buffer &memory,
                    std::function<llvm::SmallVector<Expr>(Expr)> address);
 
@@ -76,6 +78,9 @@ public:
 
   /// Columns that one lane holds parts of.
   int slots() const {
+    return !k.shape.usesTensorCores() ? 1 : int(tiles) * slotsOfTile();
+  }
+  int slotsOfTile() const {
     return !k.shape.usesTensorCores() ? 1 : columnsLeft ? 4 : 8;
   }
 
@@ -92,8 +97,8 @@ public:
   /// True for one of the lanes that hold the same columns.
   Expr ownsColumns();
 
-  /// Adds up each column's parts and gives lane c the sum of column c. `memory`
-  /// is shared, [warps][columns]; the warp is synchronised.
+  /// Adds up each column's parts, of the slots of one tile, and gives lane c the sum of
+  /// its column c. `memory` is shared, [warps][columns]; the warp is synchronised.
   Expr columnSums(llvm::ArrayRef<Expr> slots, const Buffer &memory);
 
 private:
@@ -111,7 +116,9 @@ private:
   llvm::SmallVector<Expr> dotsOnGPU(const Buffer &memory, Address address);
   llvm::SmallVector<Expr> dotsOnHost(const Buffer &memory, Address address);
 
-  int64_t columnBlocks() const { return columns / (columnsLeft ? 16 : 8); }
+  int64_t columnBlocks() const {
+    return tiles * columns / (columnsLeft ? 16 : 8);
+  }
   llvm::SmallVector<Expr> columnFragment(int64_t block);
   /// The lane's part of 16 or 8 vectors from `first` on.
   llvm::SmallVector<Expr> leftFragment(const Buffer &memory, Address address,

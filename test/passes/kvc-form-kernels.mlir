@@ -286,3 +286,71 @@ kvc.policy @carried_norms {
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k protect_last(%w) carry("norm" = %g : tensor<?x?xf32>) : tensor<?x?xi1>
 }
+
+// -----
+
+// A norm that only scales the vectors themselves is made again by whoever reduces these:
+// no kernel stores it. One that is a score, too, is stored.
+// CHECK-LABEL: kvc.policy @scaled
+// CHECK: %[[C:.*]] = kvc.kernel columns "columns0"() : () -> tensor<?x?xf32
+// CHECK: kvc.norm l2 key
+// CHECK: %[[P:.*]] = kvc.kernel parts "parts0"() : () -> tensor<?x?x?xf32
+// CHECK: kvc.norm l1 value
+// CHECK: kvc.reduce_part
+// CHECK: kvc.kernel rows "rows0"(%[[P]])
+// CHECK: kvc.kernel columns "columns1"
+// CHECK: kvc.norm l1 value
+// CHECK: kvc.reduce sum channels
+// CHECK-NOT: kvc.norm
+// CHECK: kvc.done
+kvc.policy @scaled {
+  %v = kvc.vectors value : tensor<?x?x?xf32>
+  %n = kvc.norm l1 value : tensor<?x?xf32>
+  %b = kvc.broadcast %n along channels : tensor<?x?xf32> to tensor<?x?x?xf32>
+  %u = arith.divf %v, %b : tensor<?x?x?xf32>
+  %m = kvc.reduce mean tokens %u : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.broadcast %m : tensor<?x?xf32> to tensor<?x?x?xf32>
+  %x = arith.mulf %u, %c : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into columns1}}
+  %d = kvc.reduce sum channels %x : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns0}}
+  %l = kvc.norm l2 key : tensor<?x?xf32>
+  %k = kvc.vectors key : tensor<?x?x?xf32>
+  %a = kvc.broadcast %l along channels : tensor<?x?xf32> to tensor<?x?x?xf32>
+  %y = arith.divf %k, %a : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into columns0}}
+  %e = kvc.reduce max channels %y : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %f = arith.addf %e, %l : tensor<?x?xf32>
+  %s = arith.addf %d, %f : tensor<?x?xf32>
+  %t = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %o = kvc.topk %s, %t : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %o : tensor<?x?xi1>
+}
+
+// -----
+
+// Norms behind the projection have a columns kernel without attention rows.
+// CHECK-LABEL: kvc.policy @norms_apart
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.attention
+// CHECK-NOT: kvc.projected_norm
+// CHECK: kvc.kernel columns "columns1"
+// CHECK-NOT: kvc.attention
+// CHECK: kvc.projected_norm l1 :
+// CHECK: kvc.done
+kvc.policy @norms_apart {
+  %w = arith.constant 5 : index
+  // expected-remark @+1 {{fused into columns0}}
+  %a = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %m = kvc.reduce mean queries %a : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns1}}
+  %n = kvc.projected_norm l1 : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns1}}
+  %p = arith.mulf %m, %n : tensor<?x?xf32>
+  %g = kvc.reduce mean group %p : tensor<?x?xf32> -> tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) : tensor<?x?xi1>
+}

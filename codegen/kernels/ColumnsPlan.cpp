@@ -1,0 +1,99 @@
+//===- ColumnsPlan.cpp - how a columns kernel is launched -----------------===//
+
+#include "codegen/kernels/Columns.h"
+
+using namespace mlir;
+using namespace kvc;
+
+ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
+    : kernel(kernel), site(site),
+      yield(cast<YieldOp>(kernel.getBody().front().back())) {
+  for (Operation &op : kernel.getBody().front()) {
+    if (auto attention = dyn_cast<AttentionOp>(op)) {
+      attends = true;
+      readsLse |= !attention.getLogits();
+      readsLogits |= attention.getLogits();
+      readsAll |= attention.readsAll() || attention.readsNew();
+      readsNew |= attention.readsNew();
+      fixedQueries = std::max(fixedQueries, constantOf(attention.getLast()));
+    }
+    if (auto norm = dyn_cast<ProjectedNormOp>(op))
+      projectedNorms.push_back(norm);
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!reduce)
+      continue;
+    AxisList axes = axesOf(reduce.getValue().getType());
+    bool oneHead = axes.front() == Axis::OneHead;
+    // Vectors are reduced over heads where somebody asks for them.
+    if (reduce.getAxis() == ReduceAxis::Heads && !oneHead &&
+        axes[1] != Axis::Channel)
+      (axes.size() == 3 ? rowHeads : columnHeads).push_back(reduce);
+    if (reduce.getAxis() == ReduceAxis::Queries)
+      (oneHead ? lateWindows : windows).push_back(reduce);
+  }
+  for (Operation &op : kernel.getBody().front())
+    for (Value result : op.getResults())
+      halo = std::max(halo, pooledBehind(result).reach);
+  planSharedMemory();
+}
+
+int64_t ColumnsBuilder::bytesPerWarp() const {
+  int64_t bytes = 0;
+  if (attends)
+    bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
+                         : LogitTile::bytesPerWarp;
+  bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
+  for (ReduceOp reduce : rowHeads)
+    bytes += windowOf(reduce) * warpSize * 4;
+  return bytes;
+}
+
+void ColumnsBuilder::planSharedMemory() {
+  bool stages =
+      StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
+  inRegisters = stages && attends && rowsArePointwise();
+  if (stages && staysLong() && hasRegistersForTiles())
+    tiles = 2;
+  if (!stages) {
+    warps = warpsThatFit(bytesPerWarp(), usualWarps);
+    return;
+  }
+  for (warps = maxWarps();; warps /= 2) {
+    stagedRows = StagedRows::rowsThatFit(
+        site.shape, maxSharedBytes - warps * bytesPerWarp());
+    if (stagedRows || warps == 1)
+      break;
+  }
+  assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
+}
+
+/// Two tiles of keys or values are 128 registers of 255 where rows have 128 elements.
+/// Beside them there is room for one sum of each column and a step's products, but not
+/// for where a cache's rows lie, nor for a second tile's worth of results.
+bool ColumnsBuilder::hasRegistersForTiles() const {
+  if (site.shape.headDim > 128 || site.shape.hasRows() || halo || walksHeads())
+    return false;
+  // Rows that are only padding, and a last part of keys that is no whole one, take some.
+  bool even = LogitTile::paddedGroupOf(site.shape) == site.shape.group &&
+              site.shape.headDim % 32 == 0;
+  if (attends)
+    return inRegisters && projectedNorms.empty() && windows.size() == 1 &&
+           (even || site.shape.headDim <= 96);
+  return projectedNorms.size() == 1 &&
+         !ProjectedNormOp(projectedNorms[0]).getBound();
+}
+
+void ColumnsBuilder::build() {
+  KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
+  run(k);
+}
+
+LaunchSpec ColumnsBuilder::launch() {
+  LaunchSpec spec = bodyLaunch(kernel, site);
+  addOwnArgs(kernel, site.shape, spec.args);
+  spec.blockSize = warps * warpSize;
+  spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokensPerWarp()) +
+                   ")",
+               walksHeads() ? "1" : "kv_heads", "batch"};
+  return spec;
+}
