@@ -89,7 +89,7 @@ TEST(CApi, RefusesOtherArtifacts) {
   kvc_artifact artifact = artifactOf(manifest);
   artifact.version = 99;
   EXPECT_EQ(kvc_module_open(&artifact, &target, &module), KVC_BAD_ARTIFACT);
-  EXPECT_EQ(error(), "this runtime reads artifact version 3, got version 99; "
+  EXPECT_EQ(error(), "this runtime reads artifact version 4, got version 99; "
                      "compile the policy again");
   artifact = artifactOf(manifest);
   artifact.magic[0] = 'x';
