@@ -1,155 +1,13 @@
-//===- Columns.cpp - what is parallel over past tokens --------------------===//
+//===- Columns.cpp - what all files of the columns kernel call ------------===//
 
 #include "codegen/kernels/Columns.h"
-
-#include "codegen/kernels/Reductions.h"
-#include "codegen/kernels/RowStates.h"
 
 using namespace mlir;
 using namespace kvc;
 
-void ColumnsBuilder::run(KernelBuilder &k) {
-  std::optional<LogitTile> tile;
-  if (stagedRows)
-    staged.emplace(k, warps * warpSize, stagedRows);
-  if (attends)
-    tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,
-                 WarpProduct::Stays::Columns, tiles);
-  if (inRegisters)
-    memberSums =
-        k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
-                 {k.index(tile->paddedGroup * warpSize), k.index(warpSize)});
-  if (!projectedNorms.empty())
-    normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
-                        {k.index(WarpProduct::columns)});
-  for (ReduceOp reduce : rowHeads)
-    rowHeadSums[reduce] =
-        k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
-                 {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
-
-  Expr sequence = k.block(gpu::Dimension::z);
-  auto s = walksHeads() ? openSequence(k, sequence, yield)
-                        : openHead(k, sequence, yield);
-  takeEveryRow(k, s, kernel);
-  clearBuffers(k, kernel, s.sequence);
-  queries = readsAll ? s.length : k.index(fixedQueries);
-  if (readsNew) {
-    auto op = *kernel.getBody().getOps<NewQueriesOp>().begin();
-    newQueries = evalScalar(k, s, op).min(k.arg("q_rows"));
-    // One is read where there is none, and counts for nothing.
-    queries = newQueries.max(k.index(std::max<int64_t>(fixedQueries, 1)))
-                  .min(s.length)
-                  .min(k.arg("q_rows"));
-  }
-  if (tile)
-    tile->setQueries(queries, queriesMissing());
-  if (tile && readsLogits)
-    tile->storeProducts();
-  Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();
-  Expr first = blockFirst + k.warp() * tokensPerWarp();
-  // Warps that share stages go the same way.
-  Expr some = (staged ? blockFirst : first) < s.past;
-  k.when(hasWork(k, s, kernel) & some, [&] {
-    tileStart = halo ? first - halo : first;
-    blockStart = halo ? blockFirst - halo : blockFirst;
-    Expr token = tileStart + k.lane();
-    Expr exists = token < s.past;
-    if (halo)
-      exists = exists & (k.lane() >= halo) & (k.lane() < warpSize - halo);
-    Expr safeToken = token.min(s.past - 1);
-    if (halo)
-      safeToken = safeToken.max(k.index(0));
-    SmallVector<Expr> starts;
-    for (ReduceOp reduce : columnHeads)
-      starts.push_back(reductionStart(k, reduce.getKind()));
-    Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
-    LogitTile *logits = tile ? &*tile : nullptr;
-    auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
-      return walksHeads() && k.shape.hasRows()
-                 ? runHeadAt(k, logits, s, kvHead, token, exists, carried)
-                 : runHead(k, logits, s, kvHead, safeToken, exists, carried);
-    };
-    if (k.shape.hasRows())
-      startRowHeads(k);
-    if (!walksHeads()) {
-      head(k.block(gpu::Dimension::y), {});
-      return;
-    }
-    Values sums =
-        k.loop(0, heads, 1, starts, [&](Expr h, ArrayRef<Expr> carried) {
-          return head(h, carried);
-        });
-    runAllHeads(k, s, heads, sums, safeToken, exists);
-  });
-}
-
 int64_t ColumnsBuilder::windowOf(ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getValue().getType());
   return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
-}
-
-ColumnsBuilder::Values
-ColumnsBuilder::runHeadAt(KernelBuilder &k, LogitTile *tile,
-                          const SequenceScalars &s, Expr kvHead, Expr position,
-                          Expr exists, ArrayRef<Expr> carried) {
-  SequenceScalars own = narrowToHead(k, s, kvHead, yield);
-  takeEveryRow(k, own, kernel);
-  HeadRows rows(k, s.sequence, kvHead, s.length);
-  Expr ofPositions = tileStart;
-  Values sums = k.choose(
-      own.past > 0,
-      [&] {
-        Expr first = rows.firstAt(ofPositions + halo, k.index(0), own.past);
-        Expr end = (first + warpSize).min(own.past);
-        Expr row = rows.firstAt(position, first, end);
-        Expr found = k.choose(
-            exists & (row < end),
-            [&] { return Values{rows.position(row) == position}; },
-            [&] { return Values{k.boolean(false)}; })[0];
-        tileStart = first - halo;
-        hasRow = found;
-        return runHead(k, tile, own, kvHead, row.min(own.past - 1), found,
-                       carried);
-      },
-      [&] { return Values(carried.begin(), carried.end()); });
-  tileStart = ofPositions;
-  hasRow = Expr();
-  return sums;
-}
-
-ColumnsBuilder::Values
-ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
-                        const SequenceScalars &s, Expr kvHead, Expr token,
-                        Expr exists, ArrayRef<Expr> carried) {
-  finished.clear();
-  finishedTiles.assign(tiles, Finished());
-  Point point{kvHead, -1, {}, token};
-  if (tile)
-    accumulateRows(k, *tile, s, point);
-  for (ProjectedNormOp norm : projectedNorms)
-    projectNorm(k, norm, s, point, [&](Expr column) {
-      return clamp(k, tileStart + column, s.past);
-    });
-  Values next;
-  forTiles(k, s, point, [&](int64_t number, const Point &at) {
-    reduceChannels(k, s, at);
-    LeafReader leaf = [&, this](Value value, const Point &p) {
-      return readColumn(k, s, value, p);
-    };
-    PointEval eval(k, s, leaf, at);
-    Expr there = number ? tileStart + k.lane() < s.past : exists;
-    storeOutputs(k, s, eval, at, there, /*oneHead=*/false);
-    // Who walks the heads has one tile.
-    for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
-      Expr total = sum;
-      forMembers(k, reduce.getValue(), [&](int j) {
-        total =
-            reductionStep(reduce.getKind(), total, eval(reduce.getValue(), j));
-      });
-      next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
-    }
-  });
-  return next;
 }
 
 void ColumnsBuilder::forTiles(
@@ -187,70 +45,26 @@ std::optional<Expr> ColumnsBuilder::readColumn(KernelBuilder &k,
   return readChannels(value, p);
 }
 
-void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
-                                 Expr heads, ArrayRef<Expr> sums, Expr token,
-                                 Expr exists) {
-  finished.clear();
-  auto finish = [&](ReduceOp reduce, Expr total) {
-    bool perQuery = headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
-    Expr count = (heads * (perQuery ? k.shape.group : 1)).toFloat();
-    return reductionEnd(reduce.getKind(), total, count);
-  };
-  for (auto [reduce, sum] : llvm::zip(columnHeads, sums))
-    finished[{reduce, -1}] = finish(reduce, sum);
-  Point point{k.shape.hasRows() ? Expr() : k.index(0), -1, {}, token};
-  for (ReduceOp reduce : lateWindows) {
-    int64_t window = windowOf(reduce);
-    Expr total = k.loop(
-        0, window, 1, {reductionStart(k, reduce.getKind())},
-        [&](Expr row, ArrayRef<Expr> carried) {
-          LeafReader leaf = [&](Value value,
-                                const Point &p) -> std::optional<Expr> {
-            auto rows = value.getDefiningOp<ReduceOp>();
-            if (rows && rowHeadSums.count(rows))
-              return finish(rows, k.load(rowHeadSums[rows],
-                                         {k.warp(), row, columnOf(k, p)}));
-            return readColumn(k, s, value, p);
-          };
-          PointEval eval(k, s, leaf, point);
-          return Values{reductionStep(reduce.getKind(), carried[0],
-                                      eval(reduce.getValue()))};
-        })[0];
-    finished[{reduce, -1}] =
-        reductionEnd(reduce.getKind(), total, k.f32(window));
-  }
-  LeafReader leaf = [&, this](Value value, const Point &p) {
-    return readColumn(k, s, value, p);
-  };
-  PointEval eval(k, s, leaf, point);
-  storeOutputs(k, s, eval, point, exists, /*oneHead=*/true);
+Expr ColumnsBuilder::guarded(KernelBuilder &k, Expr query, int64_t window,
+                             bool partial, Expr old, Expr updated) {
+  if (isSmaller(window))
+    updated = (query >= queries - extentOf(k, window)).select(updated, old);
+  return partial ? (query < queries).select(updated, old) : updated;
 }
 
-void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,
-                                  PointEval &eval, const Point &point,
-                                  Expr exists, bool oneHead) {
-  for (auto [value, name] :
-       llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-    Axis heads = headsOf(value.getType());
-    if (walksHeads() && (heads == Axis::OneHead) != oneHead)
-      continue;
-    Buffer memory = scratchBuffer(k, name, value.getType());
-    forMembers(k, value, [&](int j) {
-      Point p = point;
-      p.member = j;
-      Expr result = eval(value, j);
-      Expr row = headIndex(k, heads, p);
-      // One row for all heads without a walk: every block has the same value;
-      // the first head's writes it, or every head's what it has rows of.
-      Expr mine = heads == Axis::OneHead && !oneHead && !k.shape.hasRows()
-                      ? exists & (point.kvHead == 0)
-                      : exists;
-      Expr place = tokenIndex(k, s, heads, point);
-      k.when(mine, [&] { k.store(result, memory, {s.sequence, row, place}); });
-    });
-  }
+Expr ColumnsBuilder::sees(const SequenceScalars &s, Expr query,
+                          Expr position) const {
+  return (position - (s.length - queries)).toI32() <= query.toI32();
 }
 
-void kvc::buildColumns(KernelOp kernel, const KernelSite &site) {
-  ColumnsBuilder(kernel, site).build();
+Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
+                                 Expr query, Expr logit) {
+  if (readsAll)
+    return logit;
+  return (s.length - queries + query >= 0).select(logit, k.f32(0));
+}
+
+Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
+                                  Expr value) {
+  return op.getRounded() ? k.narrow(value).widen() : value;
 }

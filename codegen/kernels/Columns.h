@@ -169,7 +169,7 @@ private:
   Values startProducts(KernelBuilder &k);
   Values accumulateProducts(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
-                            Expr from);
+                            const RowSource &source, Expr from);
   /// `whole`: all its rows exist, see all tokens, and are in no smaller window.
   Values addProducts(KernelBuilder &k, LogitTile &tile,
                      const SequenceScalars &s, const Point &point, Expr step,

@@ -83,11 +83,6 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
          !ProjectedNormOp(projectedNorms[0]).getBound();
 }
 
-void ColumnsBuilder::build() {
-  KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
-  run(k);
-}
-
 LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);

@@ -61,7 +61,8 @@ Values ColumnsBuilder::startProducts(KernelBuilder &k) {
 
 Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                                           const SequenceScalars &s,
-                                          const Point &point, Expr from) {
+                                          const Point &point,
+                                          const RowSource &source, Expr from) {
   int64_t smaller = 0;
   for (ReduceOp reduce : windows)
     if (int64_t window = windowOf(reduce); isSmaller(window))
@@ -73,7 +74,6 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
     return addProducts(k, tile, s, point, first / tile.rows, place, sums,
                        whole);
   };
-  RowSource source = stagedQueries(k, tile, s);
   // Where a smaller window begins is known only at launch.
   if (isMixed())
     return staged->walk(source, from * tile.rows, startProducts(k),
@@ -115,7 +115,7 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     Expr &shift = shifts[p.rowSlot];
     if (readsLse && !shift.valid())
       shift = staged->number(place + p.row) * minusScale;
-    auto weight = [&](AttentionOp op) {
+    auto weightOf = [&](AttentionOp op) {
       if (op.getLogits()) {
         Expr logit = p.value * (tile.logitScale() * k.f32(logitsInBase2));
         return whole ? logit : finishLogit(k, s, query, logit);
@@ -127,7 +127,7 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     };
     LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {
       if (auto attention = value.getDefiningOp<AttentionOp>())
-        return weight(attention);
+        return weightOf(attention);
       return readColumn(k, s, value, q);
     };
     PointEval eval(k, s, leaf, at);

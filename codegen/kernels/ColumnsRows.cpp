@@ -46,13 +46,6 @@ bool ColumnsBuilder::queriesMissing() {
   return !readsAll && policy.getPlanAttr().readsAllQueries();
 }
 
-Expr ColumnsBuilder::guarded(KernelBuilder &k, Expr query, int64_t window,
-                             bool partial, Expr old, Expr updated) {
-  if (isSmaller(window))
-    updated = (query >= queries - extentOf(k, window)).select(updated, old);
-  return partial ? (query < queries).select(updated, old) : updated;
-}
-
 Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
                                  Expr skipped) {
   int64_t window = windowOf(reduce);
@@ -134,7 +127,8 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   };
   Values sums;
   if (inRegisters) {
-    sums = accumulateProducts(k, tile, s, point, from);
+    sums = accumulateProducts(k, tile, s, point, stagedQueries(k, tile, s),
+                              from);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Values own = sumsOfMembers(k, tile, number, sums);
       for (auto [slot, sum, start] : llvm::zip(slots, own, startsAt(at)))
@@ -274,21 +268,4 @@ Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
   HeadRows rows(k, s.sequence, p.kvHead, s.length);
   Expr seen = sees(s, row, rows.positionOnce(p.token));
   return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
-}
-
-Expr ColumnsBuilder::sees(const SequenceScalars &s, Expr query,
-                          Expr position) const {
-  return (position - (s.length - queries)).toI32() <= query.toI32();
-}
-
-Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
-                                 Expr query, Expr logit) {
-  if (readsAll)
-    return logit;
-  return (s.length - queries + query >= 0).select(logit, k.f32(0));
-}
-
-Expr ColumnsBuilder::finishWeight(KernelBuilder &k, AttentionOp op,
-                                  Expr value) {
-  return op.getRounded() ? k.narrow(value).widen() : value;
 }

@@ -22,7 +22,8 @@ bool kvc::rt::isAddressSpaceLimited() {
 extern "C" __attribute__((weak)) int blas_thread_shutdown_(void);
 
 void kvc::rt::restBlasThreads() {
-  if (blas_thread_shutdown_)
+  // Where memory is short they may wait for it, and whoever ends them for them.
+  if (blas_thread_shutdown_ && !isAddressSpaceLimited())
     blas_thread_shutdown_();
 }
 

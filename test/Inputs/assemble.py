@@ -86,6 +86,10 @@ for chip, chosen, options in runs:
         # behind a walk alone, four numbers at most, waits for that in memory.
         if chip == "sm_80" and re.search(r"_(columns\d+|carried)_d128_", function):
             allowed = max(allowed, 16)
+        # Keys of 256 dimensions are half of the registers: three numbers that are needed in front
+        # of the tokens' loop and behind it wait in memory (kvec, two windows).
+        if re.search(r"_columns\d+_d256_", function):
+            allowed = max(allowed, 12)
         if max(int(stores), int(loads)) > allowed:
             spills.append(f"{function}: {stores} bytes stored, {loads} loaded")
     if result.returncode or spills or {function for function, *_ in told} < set(new):

@@ -427,19 +427,20 @@ def check_eval():
             for x, y in zip(ours, theirs):
                 assert task == other and x[:3] == y[:3] and x[5] == y[5] and abs(x[4] - y[4]) < 1e-4 * abs(y[4]) + 1e-9, (x, y)
 
-    once = evaluate("once", "--budgets", "20%,100%", "--details", 0)
+    # With a fifth, two norms of a prompt are so near each other that their rounding says which token stays.
+    once = evaluate("once", "--budgets", "25%,100%", "--details", 0)
     # One chunk, a cache that is whole until it is compressed, room for all.
-    same(evaluate("one", "--budgets", "20%,100%", "--chunk", 1000, "--rerank"), once)
-    same(evaluate("plain", "--budgets", "20%,100%", "--chunk", 50), once)
-    roomy = evaluate("roomy", "--budgets", "20%,100%", "--chunk", 50, "--rerank", "--every", 3)
+    same(evaluate("one", "--budgets", "25%,100%", "--chunk", 1000, "--rerank"), once)
+    same(evaluate("plain", "--budgets", "25%,100%", "--chunk", 50), once)
+    roomy = evaluate("roomy", "--budgets", "25%,100%", "--chunk", 50, "--rerank", "--every", 3)
     keep = lambda samples: [(task, [c for c in cells if c[1] == "100%"]) for task, cells in samples]
     same(keep(roomy), keep(once))
-    between = evaluate("between", "--budgets", "20%,100%", "--chunk", 50, "--evict-between")
+    between = evaluate("between", "--budgets", "25%,100%", "--chunk", 50, "--evict-between")
     for samples in (roomy, between):
         for task, cells in samples:
             if not task.startswith("text"):
                 full = cells[0][2]
-                assert all(c[3] < 0.6 * full for c in cells if c[1] == "20%"), cells
+                assert all(c[3] < 0.6 * full for c in cells if c[1] == "25%"), cells
 
 
 {"eval": check_eval, "apply": check_apply, "room": check_room, "once": check_once, "chunks": check_chunks, "decoding": check_decoding, "squeeze": check_squeeze,

@@ -44,7 +44,7 @@ manifest = (b'{"format": 2, "policy": "none", "queries": 0, "window": 0, "lse_bu
             b'"params": {}, "buffers": [], "variants": [{"head_dim": 64, "group": 1, "dtype": "f32", "vector": 4,'
             b'"kernels": [{"name": "k", "kind": "rows", "phase": "select", "block": 32, "grid": ["1", "1", "1"],'
             b'"args": [], "skipped_with_lse": false}]}]}')
-artifact = Artifact(b"kvc-art", 3, 0, 0, manifest, len(manifest), None, None)
+artifact = Artifact(b"kvc-art", 4, 0, 0, manifest, len(manifest), None, None)
 
 
 def refusal(kind):
@@ -68,5 +68,5 @@ text = refusal(unknown)
 assert text == "target.kind must be 0 (host), 1 (CUDA) or 2 (PTX), got 7", text
 artifact.version = 1
 text = refusal(host)
-assert text == "this runtime reads artifact version 3, got version 1; compile the policy again", text
+assert text == "this runtime reads artifact version 4, got version 1; compile the policy again", text
 print(f"{len(exported)} functions, needs {', '.join(sorted(needed))}")
