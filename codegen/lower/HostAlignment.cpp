@@ -12,8 +12,7 @@ using namespace mlir;
 using namespace kvc;
 
 template <typename Access> static void lower(Access access) {
-  if (access.getAlignment() &&
-      *access.getAlignment() > KVC_SIMT_ROW_ALIGNMENT)
+  if (access.getAlignment() && *access.getAlignment() > KVC_SIMT_ROW_ALIGNMENT)
     access.setAlignment(KVC_SIMT_ROW_ALIGNMENT);
 }
 

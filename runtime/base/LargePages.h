@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <type_traits>
 
 #include <sys/mman.h>
 
@@ -30,6 +31,7 @@ inline void *allocateLarge(size_t bytes) {
 
 /// Of a vector whose elements somebody writes: they are not set to 0 first.
 template <typename T> struct LargePages {
+  static_assert(std::is_trivially_default_constructible_v<T>);
   using value_type = T;
 
   LargePages() = default;
