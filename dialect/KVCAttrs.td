@@ -142,9 +142,10 @@ def KVC_BufferAttr : AttrDef<KVC_Dialect, "Buffer"> {
 }
 
 def KVC_Phase : KVC_Enum<"Phase", "what a kernel is run for", [
-  I32EnumAttrCase<"Score", 0, "score">,
-  I32EnumAttrCase<"Select", 1, "select">,
-  I32EnumAttrCase<"Compact", 2, "compact">
+  I32EnumAttrCase<"Prepare", 0, "prepare">,
+  I32EnumAttrCase<"Score", 1, "score">,
+  I32EnumAttrCase<"Select", 2, "select">,
+  I32EnumAttrCase<"Compact", 3, "compact">
 ]>;
 
 def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
@@ -163,7 +164,7 @@ def KVC_PlanAttr : AttrDef<KVC_Dialect, "Plan"> {
     | `states` | names of what rows carry, in the order of their memory; absent for nothing |
     | `least_queries` | beside the new queries, how many of the last are read at least; absent where these are not read |
     | `skipped_with_lse` | numbers of the kernels that make the log-sum-exp and nothing else: a call that gives it leaves them out; absent for none |
-    | `phases` | one for each kernel: `score`, `select` (the one that lists the kept tokens), `compact` |
+    | `phases` | one for each kernel: `prepare` (reads a layer's weights and nothing else, so that one run of it does for all calls), `score`, `select` (the one that lists the kept tokens), `compact` |
     | `buffers` | scratch: first and last kernel that needs it; `per_block` where each block of a kernel has its own, `model` where elements are in the model's type; the tensor |
 
     Example:

@@ -59,9 +59,9 @@ public:
     old.takeBody(policy.getBody());
     policy.getBody().emplaceBlock();
     builder.setInsertionPointToStart(&policy.getBody().front());
+    makeGram();
     makeMemberKeys();
     makeStatistics();
-    makeGram();
     for (int stage = Stages::ofMembers; stage <= stages.of(keep); ++stage)
       makeKernel(stage);
     DoneOp::create(builder, policy.getLoc());
@@ -182,7 +182,8 @@ private:
     return last;
   }
 
-  /// A gram kernel, where norms are bounded.
+  /// A gram kernel, where norms are bounded. It reads weights alone, and so is in front
+  /// of what reads a layer's cache.
   void makeGram() {
     Operation *user = nullptr;
     for (auto [op, stage] : stages.all())

@@ -61,6 +61,7 @@ private:
   void readKernel(KernelOp kernel) {
     bool lists = !kernel.getBody().getOps<ListKeptOp>().empty();
     phases.push_back(kernel.getKind() == KernelKind::Compact ? Phase::Compact
+                     : kernel.getKind() == KernelKind::Gram  ? Phase::Prepare
                      : lists                                 ? Phase::Select
                                                              : Phase::Score);
     auto yield = cast<YieldOp>(kernel.getBody().front().back());

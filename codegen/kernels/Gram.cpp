@@ -69,8 +69,15 @@ bool GramBuffers::ofGroups(PolicyOp policy) {
 GramBuffers::GramBuffers(KernelBuilder &k, StringRef matrix, StringRef sums) {
   Expr heads = k.arg("kv_heads") * k.shape.group;
   Expr d = k.index(k.shape.headDim);
-  this->matrix = k.buffer(matrix, {heads * d * d, d * d, d});
-  this->sums = k.buffer(sums, {heads * d * 2, d * 2, k.index(2)});
+  auto ofSequence = [&](Expr elements) {
+    return (k.arg("wo_batch") == 0).select(k.index(0), elements);
+  };
+  this->matrix = k.buffer(matrix, {ofSequence(heads * d * d), d * d, d});
+  this->sums = k.buffer(sums, {ofSequence(heads * d * 2), d * 2, k.index(2)});
+}
+
+Expr GramBuffers::isOwn(KernelBuilder &k, Expr sequence) {
+  return (k.arg("wo_batch") == 0).select(sequence == 0, k.boolean(true));
 }
 
 namespace {
@@ -354,5 +361,7 @@ void kvc::buildGram(KernelOp kernel, const KernelSite &site) {
                groups ? "kv_heads" : "q_heads", "batch"};
   KernelBuilder k(site.builder, site.name, site.shape, spec, site.scratch);
   GramBuffers gram(k, out[0], out[1]);
-  GramBuilder(k, gram, groups ? site.shape.group : 1).build();
+  GramBuilder builder(k, gram, groups ? site.shape.group : 1);
+  k.when(GramBuffers::isOwn(k, k.block(gpu::Dimension::z)),
+         [&] { builder.build(); });
 }

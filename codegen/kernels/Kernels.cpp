@@ -148,10 +148,11 @@ static void addBodyArgs(KernelOp kernel, const Shape &shape,
 void kvc::addOwnArgs(KernelOp kernel, const Shape &shape,
                      std::vector<std::string> &args) {
   llvm::SmallSetVector<EngineInput, 8> inputs;
-  bool lse = false;
+  bool lse = false, gram = false;
   for (Operation &op : kernel.getBody().getOps()) {
     Needs needs = needsOf(&op);
     lse |= needs.prepared == Prepared::LogSumExp;
+    gram |= needs.prepared == Prepared::Gram;
     if (needs.kernel)
       inputs.insert_range(needs.inputs);
   }
@@ -170,6 +171,8 @@ void kvc::addOwnArgs(KernelOp kernel, const Shape &shape,
       addInputArgs(args, shape, input);
   if (inputs.contains(EngineInput::OutputProjection))
     addInputArgs(args, shape, EngineInput::OutputProjection);
+  if (gram)
+    addArg(args, "wo_batch");
 }
 
 std::vector<std::string> kvc::sequenceArgs(const Shape &shape) {

@@ -75,6 +75,7 @@ public:
     for (uint64_t i = 0; i < count; ++i) {
       auto &layer = *layers.emplace_back(
           std::make_unique<RandomLayer>(plan, options, tokens, budget));
+      plan.prepare(layer.args, timer.stream());
       works.push_back([this, &layer] {
         plan.enqueue(layer.args, Phase::Score, Phase::Compact,
                      this->timer.stream());

@@ -16,6 +16,21 @@
 
 using namespace kvc::rt;
 using nlohmann::ordered_json;
+namespace ptx = kvc::ptx;
+
+namespace {
+
+/// Prints the launches since the last report, and has them as numbers.
+ordered_json reportCall(ptx::Profiler &profiler) {
+  std::vector<ptx::LaunchProfile> launches = profiler.take();
+  std::cout << ptx::report(launches, profiler.card());
+  ordered_json numbers = ordered_json::array();
+  for (const ptx::LaunchProfile &launch : launches)
+    numbers.push_back(describeLaunch(launch, profiler.card()));
+  return numbers;
+}
+
+} // namespace
 
 void kvc::rt::profile(const ProfileOptions &options) {
   Budget budget = Budget::parse(options.budget, options.keep);
@@ -41,14 +56,17 @@ void kvc::rt::profile(const ProfileOptions &options) {
     kvc_plan plan(module, limits);
     uint32_t kept = budget.of(tokens);
     RandomLayer layer(plan, options, tokens, kept);
-    plan.enqueue(layer.args, Phase::Score, Phase::Compact, nullptr);
-    std::cout << inWords(plan, kept) << "\n" << ptx::report(*profiler);
-    ordered_json launches = ordered_json::array();
-    for (const ptx::LaunchProfile &launch : profiler->launches())
-      launches.push_back(describeLaunch(launch, profiler->card()));
+    std::cout << inWords(plan, kept) << "\n";
     ordered_json numbers = inNumbers(plan, kept);
     numbers["card"] = options.card;
-    numbers["launches"] = launches;
+    if (plan.query().prepared_bytes) {
+      plan.prepare(layer.args, nullptr);
+      std::cout << "once for all calls of the layer (kvc_layer_prepare):\n";
+      numbers["prepare"] = reportCall(*profiler);
+      std::cout << "each call:\n";
+    }
+    plan.enqueue(layer.args, Phase::Score, Phase::Compact, nullptr);
+    numbers["launches"] = reportCall(*profiler);
     profiles.push_back(numbers);
   }
   if (!options.json.empty())

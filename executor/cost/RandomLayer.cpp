@@ -168,6 +168,10 @@ void RandomLayer::setOutputs(uint32_t budget) {
   }
   args.workspace = fresh<std::byte>(info.workspace_bytes);
   args.workspace_bytes = info.workspace_bytes;
+  if (info.prepared_bytes) {
+    args.prepared = fresh<std::byte>(info.prepared_bytes);
+    args.prepared_bytes = info.prepared_bytes;
+  }
   args.out_rows = uint32_t(std::min<uint64_t>(uint64_t(heads) * args.tokens,
                                               uint64_t(heads) * budget));
   uint64_t bytes = uint64_t(args.out_rows) * headDim * dtypeBytes(dtype);

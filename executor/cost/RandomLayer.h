@@ -34,6 +34,7 @@ public:
               uint32_t tokens, uint32_t budget);
   RandomLayer(const RandomLayer &) = delete;
 
+  /// With memory for what is prepared, into which nothing has been.
   kvc_layer_args args = {};
 
   /// What the policy has kept: counts and indices, the latter of counted rows alone.

@@ -135,11 +135,28 @@ bool GpuPolicy::planFor(uint32_t most, kvc_cache_kind cache) {
   workspace = Buffer(queue, info.workspace_bytes);
   if (info.inputs & KVC_READS_STATE)
     state = Buffer(queue, planned * sizeof(int32_t));
+  // Of the weights alone, so the first plan makes it for all.
+  while (info.prepared_bytes && prepared.size() < config.layers) {
+    prepared.emplace_back(queue, info.prepared_bytes);
+    kvc_layer_args args = {};
+    args.struct_size = sizeof args;
+    bringProjection(args, uint32_t(prepared.size()) - 1);
+    plan->prepare(args, queue.stream());
+  }
   return true;
 }
 
-kvc_layer_args GpuPolicy::arguments() const {
+void GpuPolicy::bringProjection(kvc_layer_args &args, uint32_t layer) const {
   int64_t d = config.headDim;
+  args.wo = {weights.layers[layer].o.weight.data(), 0, d, config.qHeads * d};
+  args.hidden = config.hidden;
+  if (prepared.empty())
+    return;
+  args.prepared = prepared[layer].data();
+  args.prepared_bytes = prepared[layer].bytes();
+}
+
+kvc_layer_args GpuPolicy::arguments() const {
   kvc_layer_args args = {};
   args.struct_size = sizeof args;
   args.batch = 1;
@@ -160,10 +177,8 @@ kvc_layer_args GpuPolicy::arguments() const {
     args.member_counts = result(MemberCounts);
     args.member_capacity = memberCapacity;
   }
-  if (info.inputs & KVC_READS_WO) {
-    args.wo = {weights.layers[layer].o.weight.data(), 0, d, config.qHeads * d};
-    args.hidden = config.hidden;
-  }
+  if (info.inputs & KVC_READS_WO)
+    bringProjection(args, layer);
   if (info.inputs & KVC_READS_TABLE)
     args.table = table.as<float>();
   if (info.inputs & KVC_READS_STATE) {

@@ -79,7 +79,10 @@ public:
 private:
   const GpuWeights &weights;
   std::optional<kvc_plan> plan;
+  /// A layer's projection, and what is prepared of it.
+  void bringProjection(kvc_layer_args &args, uint32_t layer) const;
   Buffer table, workspace, state;
+  std::vector<Buffer> prepared; // by layer, where the policy prepares anything
   Buffer results; // int32: the lists, status
   Buffer limits;  // length, budget, new queries, tokens of earlier runs
   Buffer states;  // of up to statesRows kept rows

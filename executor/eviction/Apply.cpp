@@ -315,6 +315,6 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   }
   writeTensors(results, others);
   if (profiler)
-    std::cout << ptx::report(*profiler);
+    std::cout << ptx::report(profiler->launches(), profiler->card());
   return notes;
 }

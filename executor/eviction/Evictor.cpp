@@ -9,6 +9,7 @@
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace kvc::rt;
 
@@ -44,6 +45,12 @@ struct Evictor::State {
   uint32_t nextLayer = 0;
 };
 
+struct Evictor::Prepared {
+  explicit Prepared(Device &device) : arena(device) {}
+  Arena arena;
+  std::map<uint32_t, std::byte *> byLayer;
+};
+
 Evictor::Evictor(const std::string &library, const kvc_target &target) {
   kvc_enable_host();
   kvc_enable_ptx();
@@ -57,6 +64,7 @@ void Evictor::setTable(std::vector<float> importance) {
 
 void Evictor::plan(const kvc_plan_options &options) {
   state.reset();
+  prepared.reset();
   current = std::make_unique<kvc_plan>(*module, options);
 }
 
@@ -76,11 +84,27 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     call.setState(stateOf(batch.size(), call.mostTokens(), layer));
   if (call.inputs() & KVC_READS_ANGLES)
     call.setAngles(angles);
+  if (prepares && batch.size() == 1)
+    bringPrepared(call, layer);
   if (carries)
     call.carryStates();
   if (current->options.into)
     call.moveInPlace(toTail);
   return call.run(scores);
+}
+
+void Evictor::bringPrepared(LayerCall &call, uint32_t layer) {
+  size_t bytes = current->query().prepared_bytes;
+  if (!bytes)
+    return;
+  if (!prepared)
+    prepared = std::make_unique<Prepared>(*module->device);
+  auto own = prepared->byLayer.find(layer);
+  bool filled = own != prepared->byLayer.end();
+  std::byte *memory =
+      filled ? own->second : prepared->arena.fresh<std::byte>(bytes);
+  call.setPrepared(memory, filled);
+  prepared->byLayer[layer] = memory;
 }
 
 int32_t *Evictor::stateOf(size_t batch, uint32_t tokens, uint32_t layer) {

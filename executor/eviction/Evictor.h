@@ -17,6 +17,8 @@
 
 namespace kvc::rt {
 
+class LayerCall;
+
 /// Where the policy runs: "host", "cuda", "ptx", or "" for cuda where a device
 /// answers. Throws Failure for another name.
 kvc_target chooseTarget(const std::string &name, uint64_t seed = 0);
@@ -36,6 +38,9 @@ public:
   /// carries state, layers must come in order, from 0, with the same lengths.
   KeptLayer evict(const std::vector<LayerSequence> &batch, float scale,
                   bool scores, uint32_t layer = 0, uint32_t layers = 1);
+  /// A layer's projection is the same in every call with one sequence, so that what
+  /// depends on it alone is made once, until the next plan.
+  void keepPrepared() { prepares = true; }
   /// What rows carry is computed for all of them, from the next layer on.
   void carryStates(bool carry) { carries = carry; }
   /// Cosine and sine of every angle of a position, [positions, d / 2, 2], for members
@@ -55,7 +60,12 @@ private:
   std::unique_ptr<kvc_plan> current;
   std::vector<float> table, angles;
   uint32_t pageRows = 1;
-  bool carries = false, toTail = false;
+  bool carries = false, toTail = false, prepares = false;
+  /// What is kept of layers' projections, by layer.
+  struct Prepared;
+  std::unique_ptr<Prepared> prepared;
+  /// Gives the call what is prepared of its layer; of the first one, makes it.
+  void bringPrepared(LayerCall &call, uint32_t layer);
   /// State of the running sequences, and the layer that comes next.
   struct State;
   std::unique_ptr<State> state;

@@ -290,6 +290,13 @@ void LayerCall::setProjection() {
   args.wo = {memory, width * args.hidden, d, width};
 }
 
+void LayerCall::setPrepared(void *memory, bool filled) {
+  args.prepared = memory;
+  args.prepared_bytes = info.prepared_bytes;
+  if (!filled)
+    plan.prepare(args, nullptr);
+}
+
 void LayerCall::setTable(const std::vector<float> &table) {
   args.table = arena.upload(table);
 }

@@ -33,6 +33,9 @@ public:
   void setState(int32_t *memory);
   /// Cosines and sines, [positions, d / 2, 2]; outlive the call.
   void setAngles(const std::vector<float> &angles);
+  /// Memory that kvc_plan::prepare has filled for this layer's projection, or that it fills
+  /// now; for one sequence.
+  void setPrepared(void *memory, bool filled);
   /// What rows carry is computed for all of them, and read back.
   void carryStates() { carries = info.row_states != 0; }
   /// Kept rows stay in the slots or pages of the cache, from the first one on or up to

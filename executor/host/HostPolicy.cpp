@@ -42,6 +42,7 @@ HostPolicy::HostPolicy(const PolicyOptions &options, const kvc_target &target,
       type(dtype ? *dtype : chooseType(manifest(), model.config, cache)) {
   bool mine = manifest().reads(Argument::table) || !options.sharesTable;
   evictor.carryStates(true); // for the runs that follow
+  evictor.keepPrepared();
   evictor.setTable(readTable(manifest(), mine ? options.table : "",
                              model.config.layers, model.config.qHeads));
 }

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 using namespace kvc::ptx;
 
@@ -116,6 +117,12 @@ struct Profiler::Launch {
     ::add(writes, block.written());
   }
 };
+
+std::vector<LaunchProfile> Profiler::take() {
+  known.clear();
+  written.clear();
+  return std::exchange(done, {});
+}
 
 void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
                    std::span<const std::byte> arguments,

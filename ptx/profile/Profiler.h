@@ -68,6 +68,9 @@ public:
 
   const Card &card() const { return options.card; }
   const std::vector<LaunchProfile> &launches() const { return done; }
+  /// The launches so far, which are forgotten: what comes is another call's, and finds
+  /// nothing in L2 of what these read and wrote.
+  std::vector<LaunchProfile> take();
 
 private:
   struct Launch;

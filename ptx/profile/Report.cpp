@@ -63,11 +63,11 @@ std::string timeLines(const Estimate &e) {
 
 } // namespace
 
-std::string kvc::ptx::report(const Profiler &profiler) {
-  const Card &card = profiler.card();
+std::string kvc::ptx::report(const std::vector<LaunchProfile> &launches,
+                             const Card &card) {
   std::string text;
   double low = 0, high = 0, middle = 0, floor = 0;
-  for (const LaunchProfile &launch : profiler.launches()) {
+  for (const LaunchProfile &launch : launches) {
     Estimate e = estimate(launch, card);
     low += e.low, high += e.high, middle += e.middle, floor += e.floor;
     text += shapeLine(launch) + workLines(launch) + timeLines(e);
@@ -75,7 +75,7 @@ std::string kvc::ptx::report(const Profiler &profiler) {
   return text + formatted("{} launches on {}: estimate {:.1f} us ({:.1f} to "
                           "{:.1f}), floor {:.1f}, {:.1f} x; an estimate, not a "
                           "measurement\n",
-                          profiler.launches().size(), card.name, middle * 1e6,
+                          launches.size(), card.name, middle * 1e6,
                           low * 1e6, high * 1e6, floor * 1e6,
                           middle / orOne(floor));
 }

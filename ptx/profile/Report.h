@@ -9,7 +9,8 @@ namespace kvc::ptx {
 
 /// A paragraph per launch, and a line with the sum; docs/cost-model.md says what
 /// each number is.
-std::string report(const Profiler &profiler);
+std::string report(const std::vector<LaunchProfile> &launches,
+                   const Card &card);
 
 } // namespace kvc::ptx
 

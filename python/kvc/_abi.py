@@ -36,6 +36,8 @@ PTX = 2
 
 ALL_QUERIES = 2**32 - 1
 
+PREPARED_ALIGNMENT = 16
+
 MAX_HEAD_DIM = 256
 
 # kvc_cache_kind
@@ -113,6 +115,7 @@ class PlanInfo(Struct):
         ("least_queries", c_uint32),
         ("row_states", c_uint32),
         ("row_alignment", c_uint32),
+        ("prepared_bytes", c_size_t),
     ]
 
 
@@ -245,6 +248,8 @@ class LayerArgs(Struct):
         ("rope", c_void_p),
         ("rope_positions", c_uint32),
         ("since", c_void_p),
+        ("prepared", c_void_p),
+        ("prepared_bytes", c_size_t),
     ]
 
 
@@ -308,6 +313,7 @@ FUNCTIONS = {
     "kvc_plan_create": (Status, [c_void_p, POINTER(PlanOptions), POINTER(c_void_p)]),
     "kvc_plan_destroy": (None, [c_void_p]),
     "kvc_plan_query": (Status, [c_void_p, POINTER(PlanInfo)]),
+    "kvc_layer_prepare": _layer_call,
     "kvc_layer_score": _layer_call,
     "kvc_layer_select": _layer_call,
     "kvc_compact": _layer_call,

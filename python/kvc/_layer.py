@@ -42,12 +42,59 @@ class Limits(Protocol):
     def workspace_alignment(self) -> int: ...
 
 
-class LayerCall:
-    """Arguments of kvc_layer_* for one layer of a batch. Keeps the tensors alive."""
+class Arguments:
+    """What every call's arguments are made of. Keeps the tensors alive."""
+
+    def __init__(self, plan: Limits, batch: int) -> None:
+        self._plan, self.batch = plan, batch
+        self._alive: list[object] = [plan]
+        self.args = _abi.LayerArgs()
+
+    def projection(self, wo: Tensor) -> None:
+        """The weight of the output projection as frameworks store it, a row per output; one
+        for all sequences, or [batch, hidden, width]."""
+        plan = self._plan
+        weight = self._tensor("wo", wo)
+        width = plan.q_heads * plan.head_dim
+        shape: list[tuple[str, int | None]] = [("hidden", None), ("q_heads * head_dim", width)]
+        if len(weight.shape) == 3:
+            shape.insert(0, ("batch", self.batch))
+        expect(weight, shape, plan.dtype)
+        batch_stride = stride(weight, 0) if len(weight.shape) == 3 else 0
+        self.args.wo = _abi.Rows(weight.address, batch_stride, plan.head_dim, stride(weight, -2))
+        self.args.hidden = weight.shape[-2]
+
+    def prepared(self, prepared: Tensor, *, writes: bool = False) -> None:
+        """What kvc_layer_prepare leaves of the projection, of one layer for all sequences."""
+        see = self._output if writes else self._input
+        room = see("prepared", prepared, [("bytes", None)], "u8")
+        self.args.prepared, self.args.prepared_bytes = room.address, room.shape[0]
+
+    def run(self, function: str, stream: int | None = None) -> None:
+        """kvc_layer_prepare, kvc_layer_score, kvc_layer_select, kvc_compact or kvc_layer_evict; back when done or, on a
+        GPU, when queued."""
+        getattr(_library.load(), function)(self._plan.pointer, byref(self.args), stream)
+
+    def _tensor(self, name: str, tensor: Tensor) -> View:
+        seen = view_on(name, tensor, self._plan.device, "the plan's")
+        self._alive.append(seen)
+        return seen
+
+    def _input(self, name: str, tensor: Tensor, shape: Shape, dtype: str) -> View:
+        return expect(self._tensor(name, tensor), shape, dtype, contiguous=True)
+
+    def _output(self, name: str, tensor: Tensor, shape: Shape, dtype: str) -> View:
+        seen = self._input(name, tensor, shape, dtype)
+        if not seen.writable:
+            raise ArgumentError(f"{name} must be a tensor that can be written to, got a read-only one")
+        return seen
+
+
+class LayerCall(Arguments):
+    """Arguments of kvc_layer_* for one layer of a batch."""
 
     def __init__(self, plan: Limits, k: Tensor, layer: int, layers: int, scale: float, slack: int) -> None:
-        self._plan = plan
-        self._alive: list[object] = [plan]
+        super().__init__(plan, 1)
         keys = self._tensor("k", k)
         expect(
             keys,
@@ -117,20 +164,6 @@ class LayerCall:
         self.args.lse_rows = rows.shape[2]
         self.args.lse_base_2 = base_2
 
-    def projection(self, wo: Tensor) -> None:
-        """The weight of the output projection as frameworks store it, a row per output; one
-        for all sequences, or [batch, hidden, width]."""
-        plan = self._plan
-        weight = self._tensor("wo", wo)
-        width = plan.q_heads * plan.head_dim
-        shape: list[tuple[str, int | None]] = [("hidden", None), ("q_heads * head_dim", width)]
-        if len(weight.shape) == 3:
-            shape.insert(0, ("batch", self.batch))
-        expect(weight, shape, plan.dtype)
-        batch_stride = stride(weight, 0) if len(weight.shape) == 3 else 0
-        self.args.wo = _abi.Rows(weight.address, batch_stride, plan.head_dim, stride(weight, -2))
-        self.args.hidden = weight.shape[-2]
-
     def table(self, table: Tensor) -> None:
         shape = [("layers", self.args.layers), ("q_heads", self._plan.q_heads)]
         importance = expect(self._tensor("table", table), shape, "f32", contiguous=True)
@@ -195,22 +228,6 @@ class LayerCall:
         self.args.workspace = room.address + skipped
         self.args.workspace_bytes = room.shape[0] - skipped
         return skipped
-
-    def run(self, function: str, stream: int | None = None) -> None:
-        """kvc_layer_score, kvc_layer_select, kvc_compact or kvc_layer_evict; back when done or, on a
-        GPU, when queued."""
-        getattr(_library.load(), function)(self._plan.pointer, byref(self.args), stream)
-
-    def _tensor(self, name: str, tensor: Tensor) -> View:
-        seen = view_on(name, tensor, self._plan.device, "the plan's")
-        self._alive.append(seen)
-        return seen
-
-    def _output(self, name: str, tensor: Tensor, shape: Shape, dtype: str) -> View:
-        seen = expect(self._tensor(name, tensor), shape, dtype, contiguous=True)
-        if not seen.writable:
-            raise ArgumentError(f"{name} must be a tensor that can be written to, got a read-only one")
-        return seen
 
 
 def expect_numbers(name: str, values: np.ndarray[Any, Any], most: int | None) -> int:

@@ -13,10 +13,10 @@ import numpy as np
 
 from . import _abi, _library
 from ._check import factor, whole
-from ._layer import IMPORTANCE, LayerCall, expect_numbers
+from ._layer import IMPORTANCE, Arguments, LayerCall, expect_numbers
 from ._memory import following, zeros_on
 from ._module import Module
-from ._tensors import Tensor
+from ._tensors import Tensor, view
 from .budget import Budget, tokens_of
 from .errors import ArgumentError, DataWarning, InternalError, UnsupportedError
 from .kept import Kept, Members
@@ -93,6 +93,28 @@ class Plan:
         """What the address that kernels get is a multiple of."""
         return int(self._info.workspace_alignment)
 
+    @property
+    def prepared_bytes(self) -> int:
+        """What `prepare` leaves of a layer; 0 where nothing depends on its weights alone."""
+        return int(self._info.prepared_bytes)
+
+    def prepare(self, wo: Tensor) -> Tensor:
+        """What depends on a layer's weights alone, once for all calls of the layer: bytes, which
+        `select` and `evict` take as `prepared`.
+
+        wo: [hidden, q_heads * head_dim], the weight of the output projection.
+        """
+        call = Arguments(self, 1)
+        call.projection(wo)
+        memory = following(wo, self.dtype, self.device)
+        room = memory.empty([self.prepared_bytes + _abi.PREPARED_ALIGNMENT], "u8")
+        skipped = -view("prepared", room).address % _abi.PREPARED_ALIGNMENT
+        prepared = room[skipped : skipped + self.prepared_bytes]
+        if self.prepared_bytes:
+            call.prepared(prepared, writes=True)
+            call.run("kvc_layer_prepare", memory.stream)
+        return prepared
+
     def state(self, batch: int | None = None, tokens: int | None = None) -> Tensor:
         """What a policy that reads `state` carries from layer to layer: one word per token of
         each sequence, all 0 as the first layer wants it. Any tensor of int32 does as well."""
@@ -113,6 +135,7 @@ class Plan:
         lse: Tensor | None = None,
         lse_base_2: bool = False,
         wo: Tensor | None = None,
+        prepared: Tensor | None = None,
         k_raw: Tensor | None = None,
         table: Tensor | None = None,
         state: Tensor | None = None,
@@ -122,7 +145,7 @@ class Plan:
         """Says which tokens of a layer stay, and copies nothing. Arguments as for `evict`;
         values are needed only where ranking reads them."""
         call = _Call(self, q, k, v, budget, lengths, layer, layers, scale, 0)
-        call.bring(lse, lse_base_2, wo, k_raw, table, state)
+        call.bring(lse, lse_base_2, wo, prepared, k_raw, table, state)
         return call.run(compact=False, scores=scores)
 
     def evict(
@@ -138,6 +161,7 @@ class Plan:
         lse: Tensor | None = None,
         lse_base_2: bool = False,
         wo: Tensor | None = None,
+        prepared: Tensor | None = None,
         k_raw: Tensor | None = None,
         table: Tensor | None = None,
         state: Tensor | None = None,
@@ -160,6 +184,7 @@ class Plan:
         lse: [batch, q_heads, queries] f32, the log-sum-exp of the scaled logits, natural or,
             with `lse_base_2`, to base 2; otherwise it is computed.
         wo: [hidden, q_heads * head_dim], the weight of the output projection.
+        prepared: what `prepare` has made of `wo`; without it each call does so again.
         k_raw: as k, before RoPE.
         table: [layers, q_heads] f32, the importance of heads.
         state: see `state`; the same object for all layers of a prompt, in order.
@@ -171,7 +196,7 @@ class Plan:
         torch tensors if k is one, else NumPy arrays.
         """
         call = _Call(self, q, k, v, budget, lengths, layer, layers, scale, slack)
-        call.bring(lse, lse_base_2, wo, k_raw, table, state)
+        call.bring(lse, lse_base_2, wo, prepared, k_raw, table, state)
         return call.run(compact=True, scores=scores)
 
     def __copy__(self) -> Plan:
@@ -244,6 +269,7 @@ class _Call:
         lse: Tensor | None,
         lse_base_2: bool,
         wo: Tensor | None,
+        prepared: Tensor | None,
         k_raw: Tensor | None,
         table: Tensor | None,
         state: Tensor | None,
@@ -261,6 +287,8 @@ class _Call:
             if wo is None and self._ranked():
                 raise self._missing("wo", "the weight of the output projection")
             call.projection(self.memory.zeros([1, plan.q_heads * plan.head_dim]) if wo is None else wo)
+            if prepared is not None and plan.prepared_bytes:
+                call.prepared(prepared)
         if "k_raw" in reads:
             if k_raw is None and (self._ranked() or self.manifest.merges):
                 raise self._missing("k_raw", "keys before RoPE")

@@ -34,6 +34,7 @@ def compile(
     dtype: str = "bf16",
     arch: str | Sequence[str] | None = None,
     params: Mapping[str, Param] | None = None,
+    prune_norms: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
 ) -> Policy:
     """Compiles a policy, or takes it from the cache of what was compiled before.
@@ -44,6 +45,8 @@ def compile(
     arch: GPUs to make PTX for, "sm_80" and later; None makes kernels for the CPU alone,
         which are always there.
     params: parameters of the policy that differ from the file's.
+    prune_norms: norms behind the output projection are bounded first and computed only where
+        they can decide; what is kept is the same but for ties within rounding.
     cache_dir: the cache's folder, else $KVC_CACHE_DIR, else ~/.cache/kvc.
 
     Raises CompileError with the compiler's line, NotFoundError where policy or compiler
@@ -56,6 +59,7 @@ def compile(
         raise ArgumentError(f"arch must be the name of a GPU or several, got {arch!r}")
     options += [f"--chip={chip}" for chip in chips]
     options += [f"--param={key}={_number(key, value)}" for key, value in _items(params or {})]
+    options += ["--prune-norms"] * bool(prune_norms)
     compiler = _home.compiler()
     key = _cache.key(_cache.compiler_identity(compiler), text, options)
     path = _cache.folder(cache_dir) / f"{key}.so"

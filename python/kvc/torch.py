@@ -28,7 +28,8 @@ from .plan import Plan, live
 
 _INPUTS = (
     "int plan, Tensor? q, Tensor k, Tensor v, Tensor lengths, Tensor budgets, int layer, int layers, "
-    "float scale, Tensor? lse, bool lse_base_2, Tensor? wo, Tensor? k_raw, Tensor? table, Tensor(a!)? state"
+    "float scale, Tensor? lse, bool lse_base_2, Tensor? wo, Tensor? prepared, Tensor? k_raw, Tensor? table, "
+    "Tensor(a!)? state"
 )
 _SELECTED = (
     "Tensor(b!) workspace, Tensor(c!) indices, Tensor(d!) counts, Tensor(e!) past, Tensor(f!) status, "
@@ -114,6 +115,7 @@ def select(
     lse: MaybeTensor = None,
     lse_base_2: bool = False,
     wo: MaybeTensor = None,
+    prepared: MaybeTensor = None,
     k_raw: MaybeTensor = None,
     table: MaybeTensor = None,
     state: MaybeTensor = None,
@@ -123,7 +125,7 @@ def select(
     default = 0.0 if scale is None else scale
     torch.ops.kvc.select(
         *(plan.number, q, k, v, lengths, budgets, layer, layers, default),
-        *(lse, lse_base_2, wo, k_raw, table, state),
+        *(lse, lse_base_2, wo, prepared, k_raw, table, state),
         *_selected(out),
     )
 
@@ -143,6 +145,7 @@ def evict(
     lse: MaybeTensor = None,
     lse_base_2: bool = False,
     wo: MaybeTensor = None,
+    prepared: MaybeTensor = None,
     k_raw: MaybeTensor = None,
     table: MaybeTensor = None,
     state: MaybeTensor = None,
@@ -152,7 +155,7 @@ def evict(
     default = 0.0 if scale is None else scale
     torch.ops.kvc.evict(
         *(plan.number, q, k, v, lengths, budgets, layer, layers, default),
-        *(lse, lse_base_2, wo, k_raw, table, state),
+        *(lse, lse_base_2, wo, prepared, k_raw, table, state),
         *_selected(out),
         *(out.slack, out.k, out.v, out.offsets),
     )
@@ -176,6 +179,7 @@ def _prepare(  # type: ignore[no-untyped-def]
     lse,
     lse_base_2,
     wo,
+    prepared,
     k_raw,
     table,
     state,
@@ -202,6 +206,8 @@ def _prepare(  # type: ignore[no-untyped-def]
         call.log_sum_exp(lse, lse_base_2)
     if wo is not None and "wo" in reads:
         call.projection(wo)
+    if prepared is not None and plan.prepared_bytes:
+        call.prepared(prepared)
     if k_raw is not None and "k_raw" in reads:
         call.cache("k_raw", k_raw)
     if table is not None and "table" in reads:

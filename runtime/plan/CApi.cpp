@@ -70,6 +70,14 @@ kvc_status kvc_plan_query(const kvc_plan *plan, kvc_plan_info *info) {
   });
 }
 
+kvc_status kvc_layer_prepare(const kvc_plan *plan, const kvc_layer_args *args,
+                             void *stream) {
+  return guarded([&] {
+    notNull(plan, "plan");
+    plan->prepare(received(args, "args"), stream);
+  });
+}
+
 kvc_status kvc_layer_score(const kvc_plan *plan, const kvc_layer_args *args,
                            void *stream) {
   return enqueue(plan, args, Phase::Score, Phase::Score, stream);

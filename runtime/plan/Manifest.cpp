@@ -155,7 +155,8 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
   KernelSpec kernel;
   kernel.name = reader.text("name");
   kernel.kind = reader.text("kind");
-  kernel.phase = Phase(reader.word("phase", {"score", "select", "compact"}));
+  kernel.phase =
+      Phase(reader.word("phase", {"prepare", "score", "select", "compact"}));
   kernel.block = uint32_t(reader.number("block", 1024));
   if (kernel.block == 0 || kernel.block % 32)
     throw reader.bad("block", "a multiple of 32", reader.field("block"));

@@ -14,8 +14,9 @@
 
 namespace kvc::rt {
 
-/// Parts of a layer's work, as the ABI cuts it.
-enum class Phase { Score, Select, Compact };
+/// Parts of a layer's work, as the ABI cuts it. Prepare reads the layer's weights alone;
+/// a call that does not bring what it leaves does it in front of Score.
+enum class Phase { Prepare, Score, Select, Compact };
 
 struct BufferSpec {
   uint64_t bytes; // of one element of `dims`

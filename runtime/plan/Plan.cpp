@@ -115,8 +115,18 @@ Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens, uint32_t queries,
   return values;
 }
 
+uint64_t kvc_plan::bytesOf(size_t buffer, const Symbols &limits) const {
+  const BufferSpec &spec = module.manifest.buffers[buffer];
+  uint64_t bytes = spec.bytes;
+  for (const Extent &dim : spec.dims)
+    if (__builtin_mul_overflow(bytes, dim.evaluate(limits), &bytes) ||
+        bytes > mostBytes)
+      throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", buffer);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 /// Each buffer gets the lowest place that no buffer with an overlapping life
-/// has taken.
+/// has taken; what prepare kernels leave, a place beside each other, too.
 void kvc_plan::placeBuffers() {
   struct Placed {
     uint64_t begin, end;
@@ -125,15 +135,11 @@ void kvc_plan::placeBuffers() {
   std::vector<Placed> placed;
   Symbols limits =
       symbols(options.max_batch, options.max_tokens, options.max_tokens, 0);
+  Symbols ofOne = limits;
+  ofOne[size_t(Symbol::Batch)] = 1;
   for (size_t i = 0; i < module.manifest.buffers.size(); ++i) {
     const BufferSpec &buffer = module.manifest.buffers[i];
-    uint64_t bytes = buffer.bytes;
-    for (const Extent &dim : buffer.dims)
-      if (__builtin_mul_overflow(bytes, dim.evaluate(limits), &bytes) ||
-          bytes > mostBytes)
-        throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
-    bytes = (bytes + alignment - 1) / alignment * alignment;
-    uint64_t begin = 0;
+    uint64_t bytes = bytesOf(i, limits), begin = 0;
     std::sort(placed.begin(), placed.end(),
               [](auto &a, auto &b) { return a.begin < b.begin; });
     for (const Placed &other : placed)
@@ -143,8 +149,13 @@ void kvc_plan::placeBuffers() {
     if (begin + bytes > mostBytes)
       throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
     placed.push_back({begin, begin + bytes, buffer.first, buffer.last});
-    offsets.push_back(begin);
+    places.push_back({begin, std::nullopt});
     workspaceBytes = std::max(workspaceBytes, begin + bytes);
+    if (buffer.first < variant->kernels.size() &&
+        variant->kernels[buffer.first].phase == Phase::Prepare) {
+      places.back().prepared = preparedBytes;
+      preparedBytes += bytesOf(i, ofOne);
+    }
   }
 }
 
@@ -164,6 +175,7 @@ kvc_plan_info kvc_plan::query() const {
   info.struct_size = sizeof info;
   info.workspace_bytes = workspaceBytes;
   info.workspace_alignment = alignment;
+  info.prepared_bytes = preparedBytes;
   for (const KernelSpec &kernel : variant->kernels)
     info.launches += !(kernel.skippedWithLse && options.lse_given);
   info.queries = module.manifest.queries;
@@ -174,7 +186,7 @@ kvc_plan_info kvc_plan::query() const {
   info.row_alignment = uint32_t(rowAlignment());
   info.scores_offset = -1;
   if (module.manifest.scores) {
-    info.scores_offset = int64_t(offsets[module.manifest.scores->buffer]);
+    info.scores_offset = int64_t(places[module.manifest.scores->buffer].offset);
     bool ofAll = module.manifest.scores->oneHead;
     info.scores_heads = ofAll ? 1 : options.kv_heads;
     info.scores_by_position = ofAll && options.cache != KVC_DENSE;
@@ -191,8 +203,8 @@ LseView kvc_plan::lseOf(const kvc_layer_args &args) const {
     return {};
   uint32_t queries = module.manifest.queriesOf(args.tokens);
   auto *workspace = static_cast<std::byte *>(args.workspace);
-  return {reinterpret_cast<const float *>(workspace +
-                                          offsets[*module.manifest.lseBuffer]),
+  return {reinterpret_cast<const float *>(
+              workspace + places[*module.manifest.lseBuffer].offset),
           queries, int64_t(queries) * options.q_heads, queries, 1.0f};
 }
 
@@ -204,10 +216,31 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
   check(args, first, last);
   if (last == Phase::Compact)
     openInto(args, cache, into);
+  if (first == Phase::Score && !args.prepared)
+    first = Phase::Prepare;
+  launch(args,
+         argumentValues(args, options, lseOf(args), cache, into,
+                        module.device->onHost()),
+         first, last, stream);
+}
+
+void kvc_plan::prepare(const kvc_layer_args &given, void *stream) const {
+  if (!preparedBytes)
+    return;
+  kvc_layer_args args = given;
+  args.batch = 1; // what all sequences share
+  checkProjection(args);
+  notNull(args.prepared, "prepared");
+  checkPrepared(args);
+  launch(args,
+         argumentValues(args, options, {}, {}, {}, module.device->onHost()),
+         Phase::Prepare, Phase::Prepare, stream);
+}
+
+void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
+                      Phase first, Phase last, void *stream) const {
   Symbols sizes =
       symbols(args.batch, args.tokens, args.q_rows, args.index_capacity);
-  ArgumentValues values = argumentValues(args, options, lseOf(args), cache,
-                                         into, module.device->onHost());
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&
            !(kernel.skippedWithLse && args.lse);
@@ -232,6 +265,11 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
       if (!slot.scratch)
         checkArgument(Argument(slot.index), values[slot.index]);
   }
+  auto scratch = [&](const Place &place) {
+    bool apart = args.prepared && place.prepared;
+    return reinterpret_cast<uint64_t>(apart ? args.prepared : args.workspace) +
+           (apart ? *place.prepared : place.offset);
+  };
   for (size_t i = 0; i < variant->kernels.size(); ++i) {
     const KernelSpec &kernel = variant->kernels[i];
     if (!isNeeded(kernel))
@@ -239,9 +277,8 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
     std::array<uint64_t, KVC_MAX_KERNEL_ARGUMENTS> slots;
     for (size_t s = 0; s < kernel.slots.size(); ++s) {
       Slot slot = kernel.slots[s];
-      slots[s] = slot.scratch ? reinterpret_cast<uint64_t>(args.workspace) +
-                                    offsets[slot.index]
-                              : values[slot.index];
+      slots[s] =
+          slot.scratch ? scratch(places[slot.index]) : values[slot.index];
     }
     module.device->launch({firstKernel + uint32_t(i),
                            gridOf(kernel),

@@ -22,11 +22,17 @@ struct kvc_plan {
   void enqueue(const kvc_layer_args &args, kvc::rt::Phase first,
                kvc::rt::Phase last, void *stream) const;
 
+  /// Enqueues what depends on the layer's weights alone, into args.prepared.
+  void prepare(const kvc_layer_args &args, void *stream) const;
+
   /// Bytes to which q, k, v, wo and what kept rows are written to must be aligned.
   uint64_t rowAlignment() const;
 
   /// Of the workspace and of each buffer in it.
   static constexpr uint64_t alignment = 256;
+  /// Of what is prepared, which frameworks may copy to memory of theirs: what an access
+  /// of a kernel needs.
+  static constexpr uint64_t preparedAlignment = KVC_PREPARED_ALIGNMENT;
 
   kvc_module &module;
   const kvc_plan_options options;
@@ -35,17 +41,27 @@ private:
   const kvc::rt::Variant *variant = nullptr;
   /// Of its first kernel, among the device's.
   uint32_t firstKernel = 0;
-  /// Offsets of the buffers in the workspace, for the plan's limits.
-  std::vector<uint64_t> offsets;
-  uint64_t workspaceBytes = 0;
+  /// A buffer's place in the workspace, for the plan's limits; and, of those that
+  /// prepare kernels leave, in memory of its own, of one sequence.
+  struct Place {
+    uint64_t offset;
+    std::optional<uint64_t> prepared;
+  };
+  std::vector<Place> places;
+  uint64_t workspaceBytes = 0, preparedBytes = 0;
   /// KVC_READS_* and KVC_MERGES, from the kernels' arguments; asked in every
   /// call.
   uint32_t inputs = 0;
   /// By phase: whether a kernel of it reads the values.
-  std::array<bool, 3> readsValues = {};
+  std::array<bool, 4> readsValues = {};
 
   void chooseVariant();
   void placeBuffers();
+  /// Of a buffer, for at most these sizes.
+  uint64_t bytesOf(size_t buffer, const kvc::rt::Symbols &limits) const;
+  /// Launches kernels of these phases, in order, all or none.
+  void launch(const kvc_layer_args &args, const kvc::rt::ArgumentValues &values,
+              kvc::rt::Phase first, kvc::rt::Phase last, void *stream) const;
   /// Queries that a call must bring of each sequence, as far as the host knows.
   uint32_t queriesOf(const kvc_layer_args &args) const;
 
@@ -64,6 +80,10 @@ private:
   void checkMembers(const kvc_layer_args &args,
                     const kvc::rt::CacheView &view) const;
   void checkPacked(const kvc_layer_args &args) const;
+  void checkProjection(const kvc_layer_args &args) const;
+  /// Memory for what prepare kernels leave.
+  void checkPrepared(const kvc_layer_args &args) const;
+  void checkRows(const kvc_rows &rows, const char *name) const;
   void checkNewQueries(const kvc_layer_args &args) const;
   void checkAligned(const void *base, const char *name) const;
   void checkStride(int64_t stride, const char *name) const;

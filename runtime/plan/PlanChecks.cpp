@@ -147,13 +147,6 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   if (args.layer >= args.layers)
     throw fail(KVC_BAD_ARGUMENT, "layer must be below layers ({}), got {}",
                args.layers, args.layer);
-  auto aligned = [&](const kvc_rows &rows, const char *name) {
-    notNull(rows.data, name);
-    checkAligned(rows.data, name);
-    for (int64_t stride :
-         {rows.batch_stride, rows.head_stride, rows.row_stride})
-      checkStride(stride, name);
-  };
   notNull(args.lengths, "lengths");
   notNull(args.budgets, "budgets");
   if (module.device->onHost())
@@ -162,10 +155,10 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
         throw fail(KVC_EXCEEDS_LIMITS,
                    "sequence {}: the budget must be at least 1, got {}", s,
                    args.budgets[s]);
-  aligned(args.k, "k");
+  checkRows(args.k, "k");
   for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
     if (readsValues[phase])
-      aligned(args.v, "v");
+      checkRows(args.v, "v");
   // Merging reads what scoring and selection left in the workspace.
   if ((first <= Phase::Select || (inputs & KVC_MERGES)) && workspaceBytes) {
     notNull(args.workspace, "workspace");
@@ -179,7 +172,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                  args.workspace);
   }
   if (first == Phase::Score && module.manifest.queries) {
-    aligned(args.q, "q");
+    checkRows(args.q, "q");
     checkNewQueries(args);
     uint32_t queries = queriesOf(args);
     if (args.q_rows < queries)
@@ -200,9 +193,9 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
       throw fail(KVC_BAD_ARGUMENT, "scale must be finite, got {}", args.scale);
   }
   if (first <= Phase::Select && (inputs & KVC_READS_WO)) {
-    aligned(args.wo, "wo");
-    if (!args.hidden)
-      throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
+    checkProjection(args);
+    if (args.prepared)
+      checkPrepared(args);
   }
   if (first <= Phase::Select && (inputs & KVC_READS_TABLE)) {
     notNull(args.table, "table");
@@ -223,7 +216,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                  args.tokens, args.state_rows, args.layers);
   }
   if (inputs & KVC_READS_RAW_KEYS)
-    aligned(args.k_raw, "k_raw");
+    checkRows(args.k_raw, "k_raw");
   if (last >= Phase::Select && (inputs & KVC_MERGES)) {
     notNull(args.member_rows, "member_rows");
     notNull(args.member_positions, "member_positions");
@@ -247,6 +240,33 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     if (!options.into)
       checkPacked(args);
   }
+}
+
+void kvc_plan::checkRows(const kvc_rows &rows, const char *name) const {
+  notNull(rows.data, name);
+  checkAligned(rows.data, name);
+  for (int64_t stride : {rows.batch_stride, rows.head_stride, rows.row_stride})
+    checkStride(stride, name);
+}
+
+void kvc_plan::checkProjection(const kvc_layer_args &args) const {
+  checkRows(args.wo, "wo");
+  if (!args.hidden)
+    throw fail(KVC_BAD_ARGUMENT, "hidden must be at least 1, got 0");
+}
+
+void kvc_plan::checkPrepared(const kvc_layer_args &args) const {
+  if (args.prepared_bytes < preparedBytes)
+    throw fail(KVC_WORKSPACE_TOO_SMALL, "prepared must have {} bytes, got {}",
+               preparedBytes, args.prepared_bytes);
+  if (reinterpret_cast<uintptr_t>(args.prepared) % preparedAlignment)
+    throw fail(KVC_MISALIGNED, "prepared must be aligned to {} bytes, got {}",
+               preparedAlignment, args.prepared);
+  if (args.batch > 1 && args.wo.batch_stride)
+    throw fail(KVC_BAD_ARGUMENT,
+               "wo.batch_stride must be 0 where prepared is given, which is of "
+               "one projection, got {}",
+               args.wo.batch_stride);
 }
 
 void kvc_plan::checkPacked(const kvc_layer_args &args) const {

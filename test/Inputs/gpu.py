@@ -79,16 +79,16 @@ def kept_alike(host_cache, cuda_cache, what):
     assert alike >= 0.95 * total, (what, alike, total)
 
 
-def compiled(path, dtype="bf16", rows=False):
+def compiled(path, dtype="bf16", rows=False, options=()):
     """The library of a policy, also for caches of rows; its manifest lies beside it."""
-    library = f"{work}/{os.path.basename(path)[:-5]}.{dtype}{'.rows' if rows else ''}.so"
+    library = f"{work}/{os.path.basename(path)[:-5]}.{dtype}{'.rows' if rows else ''}{''.join(options)}.so"
     if shutil.which("kvc-opt"):
         shape = f"head_dim=32,group=2,dtype={dtype}"
         merged = os.path.basename(os.path.dirname(path)) == "merged"
         caches = [",cache=merged"] if merged else ["", ",cache=ragged"] if rows else [""]
         shapes = [word for cache in caches for word in ("--shape", shape + cache)]
         for emit, out in (("library", library), ("manifest", library + ".json")):
-            subprocess.run(["kvc-opt", path, "--emit=" + emit, "--host-forms=threads", "--chip=sm_80", *shapes, "-o", out], check=True)
+            subprocess.run(["kvc-opt", path, "--emit=" + emit, "--host-forms=threads", "--chip=sm_80", *shapes, *options, "-o", out], check=True)
     return library
 
 
@@ -232,6 +232,13 @@ def check_over_time():
                 did = counts()
                 assert did["idle_waits"] == 0 and did["leaked"] == 0, (path, did)
             kept_alike(*map(load, caches), (path, size))
+        # What is prepared of a layer's weights is made once, and read by each run.
+        if fake and "kvc.projected_norm" in open(path).read():
+            pruned = compiled(path, rows=True, options=["--prune-norms"])
+            assert '"phase": "prepare"' in open(pruned + ".json").read()
+            for target, cache in zip(("host", "cuda"), caches):
+                generate(target, *(pruned if word == library else word for word in options), "--save-cache", cache + ".pruned")
+                assert load(cache + ".pruned") == load(cache), (path, target)
         # Behind one chunk is what a prompt read at once keeps, to the byte.
         generate("cuda", *text, *policy, "--keep", "0.2", "--save-cache", work + "/once")
         once, chunk = load(work + "/once"), load(caches[1])

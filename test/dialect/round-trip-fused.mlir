@@ -7,7 +7,7 @@
 // What is written here holds together: it passes the checks of level fused, and
 // every kernel but the last has its buffers numbered.
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(kvc.policy(kvc-check-kernels,kvc-plan-scratch,kvc-write-plan))" | FileCheck %s --check-prefix=PLAN
-// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 10 of kv_heads, skipped_with_lse = [0, 1], phases = [score, score, score, score, score, score, score, score, score, score, score, score, score, score, select, compact],
+// PLAN: #kvc.plan<queries = 32, protect_last = 32, lse = 1, scores = 10 of kv_heads, skipped_with_lse = [0, 1], phases = [score, score, score, score, score, score, prepare, score, score, score, score, score, score, score, select, compact],
 
 !partial = tensor<?x32x?x2xf32, #kvc.axes<query_heads, query, split, pair>>
 !lse     = tensor<?x32xf32, #kvc.axes<query_heads, query>>

@@ -163,9 +163,14 @@ private:
     if (onPTX)
       ptx = open(path, 1, KVC_PTX);
     // Norms computed only where they can decide must not change what is kept.
-    std::unique_ptr<rt::Evictor> pruned;
+    // Nor must what is prepared of the weights, and used again.
+    std::unique_ptr<rt::Evictor> pruned, prepared;
     if (ranksByNorm && batch.keys != Keys::Equal && batch.sequences.size() < 3)
       pruned = open(library(shape, false, false, "--prune-norms"), 0);
+    if (pruned && batch.sequences.size() == 1) {
+      prepared = open(library(shape, false, false, "--prune-norms"), 0);
+      prepared->keepPrepared();
+    }
     std::vector<std::vector<double>> keptLayers;
     for (auto [tokens, budget] : batch.sequences)
       keptLayers.emplace_back(tokens);
@@ -203,8 +208,13 @@ private:
                                            first.sequences[s].indices.end()))
           ++keptLayers[s][t];
       }
-      if (pruned)
-        expectNone(compareRows(first, evict(*pruned, problems, read, false)));
+      if (pruned) {
+        rt::KeptLayer other = evict(*pruned, problems, read, false);
+        expectNone(compareRows(first, other));
+        for (int i = 0; prepared && i < 2; ++i)
+          expectNone(compareBytes(
+              other, evict(*prepared, problems, read, false)));
+      }
       // The same bytes as of threads, whatever their order.
       for (auto &other : seeded)
         expectNone(compareBytes(first, evict(*other, problems, read, false)));

@@ -41,6 +41,7 @@ public:
 
 void nothing(kvc_simt_thread *, const uint64_t *) {}
 const kvc_host_entry kernels[] = {{"other", nothing, 0, nullptr, 0},
+                                  {"weights", nothing, 0, nullptr, 0},
                                   {"lse", nothing, 0, nullptr, 0},
                                   {"score", nothing, 0, nullptr, 0},
                                   {"select", nothing, 0, nullptr, 0},
@@ -49,18 +50,24 @@ const kvc_host_entry kernels[] = {{"other", nothing, 0, nullptr, 0},
 const char manifest[] =
     R"json({"format": 2, "policy": "test", "queries": 4,
   "window": 4, "lse_buffer": 1, "scores": null, "params": {},
-  "buffers": [{"bytes": 4, "dims": ["tokens"], "live": [0, 3]},
-              {"bytes": 4, "dims": ["q_heads"], "live": [0, 3]}],
+  "buffers": [{"bytes": 4, "dims": ["tokens"], "live": [1, 4]},
+              {"bytes": 4, "dims": ["q_heads"], "live": [1, 4]},
+              {"bytes": 80, "dims": ["batch", "q_heads"], "live": [0, 2]},
+              {"bytes": 4, "dims": ["batch"], "live": [0, 2]}],
   "variants": [
    {"head_dim": 128, "group": 2, "dtype": "f32", "vector": 4, "kernels": [
     {"name": "other", "kind": "rows", "phase": "select", "block": 32,
      "grid": ["1", "1", "1"], "args": [], "skipped_with_lse": false}]},
    {"head_dim": 64, "group": 2, "dtype": "f32", "vector": 4, "kernels": [
+    {"name": "weights", "kind": "gram", "phase": "prepare", "block": 32,
+     "grid": ["kv_heads", "1", "batch"], "args": ["wo", "scratch.2", "scratch.3"],
+     "skipped_with_lse": false},
     {"name": "lse", "kind": "statistics", "phase": "score", "block": 32,
      "grid": ["1", "1", "1"], "args": ["lse"], "skipped_with_lse": true},
     {"name": "score", "kind": "columns", "phase": "score", "block": 64,
      "grid": ["ceildiv(tokens,32)", "kv_heads", "batch"],
-     "args": ["k_head", "scratch.0", "logit_scale", "lse", "lse_scale"],
+     "args": ["k_head", "scratch.0", "logit_scale", "lse", "lse_scale",
+              "scratch.2", "scratch.3"],
      "skipped_with_lse": false},
     {"name": "select", "kind": "rows", "phase": "select", "block": 32,
      "grid": ["kv_heads", "1", "batch"], "args": ["indices"],
@@ -83,17 +90,24 @@ public:
     options.max_tokens = 1000;
     plan = std::make_unique<kvc_plan>(*module, options);
     layer.k = layer.v = layer.q = {memory, 0, 640, 64};
+    layer.wo = {weights, 0, 64, 256};
+    layer.hidden = 16;
     layer.index_capacity = 50;
     layer.workspace = memory;
     layer.workspace_bytes = sizeof memory;
     layer.scale = 2;
   }
 
+  void givePrepared() {
+    layer.prepared = prepared;
+    layer.prepared_bytes = sizeof prepared;
+  }
+
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> plan;
   Recorder *recorder;
   int32_t number = 1;
-  alignas(256) char memory[1 << 14];
+  alignas(256) char memory[1 << 14], weights[1 << 14], prepared[1024];
   kvc_layer_args layer = kvc::test::layerOf(memory, &number);
 };
 
@@ -106,10 +120,10 @@ uint64_t address(const void *pointer) {
 
 TEST_F(Enqueue, LaunchesInOrderWithItsArguments) {
   plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
-  ASSERT_EQ(recorder->count, 4u);
-  for (uint32_t i = 0; i < 4; ++i) // the first is another variant's
+  ASSERT_EQ(recorder->count, 5u);
+  for (uint32_t i = 0; i < 5; ++i) // the first is another variant's
     EXPECT_EQ(recorder->launched[i].kernel, i + 1);
-  const Launched &score = recorder->launched[1];
+  const Launched &score = recorder->launched[2];
   EXPECT_EQ(score.grid, (std::array<uint32_t, 3>{4, 2, 1}));
   EXPECT_EQ(score.block, 64u);
   EXPECT_EQ(score.args[0], 640u);
@@ -117,13 +131,17 @@ TEST_F(Enqueue, LaunchesInOrderWithItsArguments) {
   EXPECT_FLOAT_EQ(asFloat(score.args[2]), 2.8853901f); // 2 log2(e)
   EXPECT_EQ(score.args[3], address(memory) + 4096);    // behind 1000 floats
   EXPECT_EQ(asFloat(score.args[4]), 1.0f);
-  EXPECT_EQ(recorder->launched[3].grid[0], 50u);
+  // Behind these 4 query heads' numbers, of one sequence, and that of the sequence.
+  EXPECT_EQ(score.args[5], address(memory) + 4096 + 256);
+  EXPECT_EQ(score.args[6], address(memory) + 4096 + 256 + 512);
+  EXPECT_EQ(recorder->launched[4].grid[0], 50u);
 }
 
 TEST_F(Enqueue, TakesTheCallersLogSumExp) {
   float lse[16] = {};
   layer.lse = lse;
   layer.lse_rows = 4;
+  givePrepared();
   plan->enqueue(layer, Phase::Score, Phase::Score, nullptr);
   ASSERT_EQ(recorder->count, 1u); // without the kernel that computes it
   EXPECT_EQ(recorder->launched[0].args[3], address(lse));
@@ -133,9 +151,80 @@ TEST_F(Enqueue, TakesTheCallersLogSumExp) {
 TEST_F(Enqueue, CutsALayerIntoPhases) {
   plan->enqueue(layer, Phase::Select, Phase::Select, nullptr);
   ASSERT_EQ(recorder->count, 1u);
-  EXPECT_EQ(recorder->launched[0].kernel, 3u);
+  EXPECT_EQ(recorder->launched[0].kernel, 4u);
   plan->enqueue(layer, Phase::Compact, Phase::Compact, nullptr);
-  EXPECT_EQ(recorder->launched[1].kernel, 4u);
+  EXPECT_EQ(recorder->launched[1].kernel, 5u);
+}
+
+// By a call of its own, of one sequence, whatever else a layer has.
+TEST_F(Enqueue, PreparesWeightsAlone) {
+  EXPECT_EQ(plan->query().prepared_bytes, 512u + 256);
+  kvc_layer_args args = {};
+  args.struct_size = sizeof args;
+  args.wo = layer.wo;
+  args.hidden = layer.hidden;
+  args.prepared = prepared;
+  args.prepared_bytes = sizeof prepared;
+  plan->prepare(args, nullptr);
+  ASSERT_EQ(recorder->count, 1u);
+  const Launched &made = recorder->launched[0];
+  EXPECT_EQ(made.kernel, 1u);
+  EXPECT_EQ(made.grid, (std::array<uint32_t, 3>{2, 1, 1}));
+  EXPECT_EQ(made.args[0], address(weights));
+  EXPECT_EQ(made.args[1], address(prepared));
+  EXPECT_EQ(made.args[2], address(prepared) + 512);
+}
+
+TEST_F(Enqueue, TakesWhatIsPrepared) {
+  givePrepared();
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  ASSERT_EQ(recorder->count, 4u); // without the kernel that makes it
+  EXPECT_EQ(recorder->launched[0].kernel, 2u);
+  const Launched &score = recorder->launched[1];
+  EXPECT_EQ(score.args[1], address(memory));
+  EXPECT_EQ(score.args[5], address(prepared));
+  EXPECT_EQ(score.args[6], address(prepared) + 512);
+}
+
+TEST_F(Enqueue, RefusesWhatCannotBePrepared) {
+  auto refusal = [&](auto call) -> std::string {
+    try {
+      call();
+    } catch (const Failure &failure) {
+      EXPECT_EQ(recorder->count, 0u);
+      return failure.what();
+    }
+    return "";
+  };
+  auto ofLayer = [&] {
+    return refusal(
+        [&] { plan->enqueue(layer, Phase::Score, Phase::Score, nullptr); });
+  };
+  auto ofWeights = [&] {
+    return refusal([&] { plan->prepare(layer, nullptr); });
+  };
+  EXPECT_EQ(ofWeights(), "prepared must not be null");
+  givePrepared();
+  layer.prepared_bytes = 767;
+  for (const std::string &text : {ofLayer(), ofWeights()})
+    EXPECT_EQ(text, "prepared must have 768 bytes, got 767");
+  givePrepared();
+  layer.prepared = prepared + 8;
+  for (const std::string &text : {ofLayer(), ofWeights()})
+    EXPECT_EQ(text.rfind("prepared must be aligned to 16 bytes, got 0x", 0), 0u)
+        << text;
+  givePrepared();
+  layer.batch = 2;
+  layer.wo.batch_stride = 4096;
+  int32_t numbers[] = {1, 1};
+  layer.lengths = layer.budgets = numbers;
+  kvc_plan_options options = plan->options;
+  options.max_batch = 2;
+  plan = std::make_unique<kvc_plan>(*module, options);
+  EXPECT_EQ(ofLayer(), "wo.batch_stride must be 0 where prepared is given, which "
+                       "is of one projection, got 4096");
+  layer.hidden = 0;
+  EXPECT_EQ(ofWeights(), "hidden must be at least 1, got 0");
 }
 
 // Engines capture it in a CUDA graph, and call it for every layer.

@@ -68,7 +68,7 @@ def print_kernels(build, names, tokens):
         for run in profile(build, policy, tokens):
             print(f"{policy} {run['tokens']}: {total(run, 'middle_us'):.1f} us, floor "
                   f"{total(run, 'floor_us'):.1f}")
-            for launch in run["launches"]:
+            for launch in run.get("prepare", []) + run["launches"]:
                 print(f"  {launch['kernel']}: {launch['middle_us']:.1f} us ({launch['low_us']:.1f} "
                       f"to {launch['high_us']:.1f}), floor {launch['floor_us']:.1f}, "
                       f"{launch['bound_by']}, {launch['registers']} registers, "
@@ -93,7 +93,9 @@ def write_page(build, path):
              "With 3 a few tokens",
              "matter more than others. All blocks run of the first seven policies and of pruned norms, "
              "of the others",
-             "six along each dimension.", "",
+             "six along each dimension. What depends on weights alone is made once a layer "
+             "(`kvc_layer_prepare`) and is",
+             "in none of the sums.", "",
              "| policy | launches | 4K | | | 32K | | | 128K | | |", "|---|---|" + "---|" * 9]
     kernels = []
     for policy in policies:
@@ -105,12 +107,15 @@ def write_page(build, path):
             cells += [f"**{short(middle)}**", short(floor), f"{middle / floor:.1f} x"]
         cells += ["", "", ""] * (3 - len(runs))
         lines.append(f"| {policy} | {len(runs[0]['launches'])} | " + " | ".join(cells) + " |")
-        for number, at32k in enumerate(runs[1]["launches"] if len(runs) > 1 else []):
-            at128k = short(runs[2]["launches"][number]["middle_us"]) if len(runs) > 2 else ""
+        every = [run.get("prepare", []) + run["launches"] for run in runs]
+        for number, at32k in enumerate(every[1] if len(runs) > 1 else []):
+            at128k = short(every[2][number]["middle_us"]) if len(runs) > 2 else ""
+            note = ["pruned, deviation 3"] * ("--prune" in policy)
+            note += ["once a layer"] * (number < len(runs[1].get("prepare", [])))
             loads, shared = at32k["load_requests"] or 1, at32k["shared_requests"] or 1
             kernels.append(
                 f"| {at32k['kernel'].replace('_d128_g4_bf16', '')}"
-                f"{' (pruned, deviation 3)' if '--prune' in policy else ''} | {at32k['blocks']} x "
+                f"{' (' + ', '.join(note) + ')' if note else ''} | {at32k['blocks']} x "
                 f"{at32k['threads']} | {at32k['registers']} | {at32k['blocks_per_sm']} | "
                 f"{at32k['dram_bytes_read'] / 1e6:.0f} | {at32k['l2_bytes'] / 1e6:.0f} | "
                 f"{at32k['load_sectors'] / loads:.1f} / {at32k['load_sectors_ideal'] / loads:.1f} | "

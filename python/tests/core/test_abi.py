@@ -94,6 +94,7 @@ class TestAbi(unittest.TestCase):
             self.assertEqual(getattr(_abi, name), int(value), name)
         self.assertEqual(_abi.ABI_VERSION, int(re.search(r"KVC_ABI_VERSION (\d+)u", text("kvc.h"))[1]))
         self.assertEqual(_abi.MAX_HEAD_DIM, int(re.search(r"KVC_MAX_HEAD_DIM (\d+)", text("cache.h"))[1]))
+        self.assertEqual(_abi.PREPARED_ALIGNMENT, int(re.search(r"KVC_PREPARED_ALIGNMENT (\d+)", text("kvc.h"))[1]))
         self.assertIn("KVC_ALL_QUERIES UINT32_MAX", text("kvc.h"))
         self.assertEqual(_abi.ALL_QUERIES, 2**32 - 1)
 

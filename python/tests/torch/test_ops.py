@@ -10,7 +10,7 @@ import torch
 import kvc
 import kvc.torch
 
-from ..support import Case, layer, planned
+from ..support import Case, compiled, layer, planned
 
 
 def numbers(*values):
@@ -29,6 +29,13 @@ def arguments(plan, tensors, budget=50, **more):
     finally:
         torch.ops.kvc.evict = original
     return seen[0], out
+
+
+def evicted(plan, tensors, **more):
+    """What kvc.torch.evict keeps."""
+    args, out = arguments(plan, tensors, **more)
+    torch.ops.kvc.evict(*args)
+    return out
 
 
 class TestOps(Case):
@@ -82,6 +89,19 @@ class TestOps(Case):
                 kvc.torch.select(plan, queries, k, v, **{**call, "out": chosen})
                 np.testing.assert_array_equal(chosen.indices, out.indices)
                 self.assertFalse(chosen.k.any())
+
+    def test_prepared(self):
+        wo = torch.randn(24, 64)
+        plan = compiled("criticalkv", prune_norms=True).plan(kv_heads=2, max_tokens=256, max_batch=2)
+        prepared = plan.prepare(wo)
+        self.assertIsInstance(prepared, torch.Tensor)
+        wanted = planned("criticalkv").evict(*self.tensors, budget=50, wo=wo)
+        self.same(evicted(plan, self.tensors, wo=wo, prepared=prepared), wanted)
+        args, out = arguments(plan, self.tensors, wo=wo, prepared=prepared)
+        out.workspace.zero_()
+        torch.library.opcheck(torch.ops.kvc.evict.default, args)
+        with self.refused(kvc.ArgumentError, "prepared must have"):
+            evicted(plan, self.tensors, wo=wo, prepared=prepared[:-256])
 
     def test_opcheck(self):
         strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in self.tensors]

@@ -138,7 +138,8 @@ typedef struct kvc_plan_info {
   size_t struct_size;
   size_t workspace_bytes;
   size_t workspace_alignment;
-  uint32_t launches;     /* per layer: score, select and compact */
+  uint32_t launches;     /* per layer: score, select and compact, and what a call
+                          * prepares that does not bring `prepared` */
   uint32_t queries;      /* last queries that scoring reads, 0 if none, or
                           * KVC_ALL_QUERIES: those of the whole sequence */
   uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
@@ -154,6 +155,8 @@ typedef struct kvc_plan_info {
   uint32_t row_alignment; /* bytes to which q, k, v, k_raw, wo and the memory for kept
                            * rows must be aligned: on GPUs those of `vector` elements, on
                            * the host at most 4 */
+  size_t prepared_bytes; /* of kvc_layer_args.prepared; 0: nothing depends on the
+                            * layer's weights alone */
 } kvc_plan_info;
 
 kvc_status kvc_plan_create(kvc_module *module, const kvc_plan_options *options,
@@ -179,6 +182,8 @@ typedef struct kvc_row_states {
   int64_t state_stride, batch_stride, head_stride, row_stride, page_stride;
   uint32_t by_slot;
 } kvc_row_states;
+
+#define KVC_PREPARED_ALIGNMENT 16 /* bytes */
 
 typedef struct kvc_layer_args {
   size_t struct_size;
@@ -284,10 +289,21 @@ typedef struct kvc_layer_args {
   const float *rope;
   uint32_t rope_positions;
   const int32_t *since;
+  /* What kvc_layer_prepare has made of this layer's `wo`, which all sequences share then:
+   * kvc_plan_info.prepared_bytes, aligned to KVC_PREPARED_ALIGNMENT. They may be copied.
+   * Null: it is made again in this call. */
+  void *prepared;
+  size_t prepared_bytes;
 } kvc_layer_args;
 
 /* `stream` is a CUstream, ignored on the host. Score and select fill indices,
  * counts, past; compact gathers; evict is all three. */
+/* What depends on a layer's weights alone, once for all calls of the layer: reads wo
+ * (that of the first sequence) and hidden, and writes prepared; all else in the struct
+ * is ignored. Any plan of the same module, heads, head_dim and dtype may read it. Launches
+ * nothing where prepared_bytes is 0. */
+kvc_status kvc_layer_prepare(const kvc_plan *, const kvc_layer_args *,
+                             void *stream);
 kvc_status kvc_layer_score(const kvc_plan *, const kvc_layer_args *,
                            void *stream);
 kvc_status kvc_layer_select(const kvc_plan *, const kvc_layer_args *,
