@@ -131,7 +131,10 @@ void LayerCall::setRows(uint32_t pageRows) {
   cache.k = all.plane(place(&LayerSequence::k, rowBytes), d);
   cache.v = all.plane(place(&LayerSequence::v, rowBytes), d);
   all.describe(cache);
-  if (batch[0].positions) {
+  // A sequence without rows may have none.
+  if (std::any_of(batch.begin(), batch.end(), [](const LayerSequence &s) {
+        return s.positions;
+      })) {
     cache.positions =
         all.plane(place(&LayerSequence::positions, sizeof(int32_t)), 1);
     cache.positions_by_slot = 1;
