@@ -1,11 +1,10 @@
 //===- Merge.cpp - the means of each row's members, into the ragged cache -===//
 //
 // grid (index_capacity / 4, Hkv, batch), 4 warps, a warp per kept row; lane =
-// dimension. The warp looks through the head's table for members of its row,
-// twice: once for their number and the sum of their weights, once to add them
-// up, in ascending order both times. A row of one member is copied. Writes the
-// norms of the table on the way. In a merged cache it looks through the head's rows
-// for those that join, in the place of members; the table has been written.
+// dimension. The warp looks for the tokens of its row (JoinedTokens.h) twice: once for
+// their number and the sum of their weights, once to add them up, in ascending order
+// both times. A row of one member is copied. Writes the norms of the table on the way;
+// of a merged cache the table has been written.
 //
 // Where kept rows go into a view (Shape::into) that is the cache itself, a mean goes
 // where the row lies: a member is one row's only, so nobody else reads what was there.
@@ -14,11 +13,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/IntoRows.h"
+#include "codegen/kernels/JoinedTokens.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/Ragged.h"
 #include "codegen/kernels/RowStates.h"
 
 #include "llvm/Support/MathExtras.h"
+
+#include <optional>
 
 using namespace mlir;
 using namespace kvc;
@@ -48,8 +50,7 @@ class MergeBuilder : PolicyKernel {
       add({"indices"});
     if (merged && packs)
       add({"positions_out"});
-    if (!merged)
-      add({"member_rows", "member_norms", "member_counts", "member_capacity"});
+    JoinedTokens::addArgs(site.shape, spec.args);
     addOwnArgs(kernel, site.shape, spec.args);
     if (carries && packs)
       CarriedRows::addArgs(spec.args);
@@ -67,7 +68,8 @@ public:
 
   void build() {
     openHeadBlock();
-    openMembers();
+    joined.emplace(k, s, head,
+                   [this](Expr entry) { return read(op.getTokens(), entry); });
     Expr row = k.block(gpu::Dimension::x) * warps + k.warp();
     if (k.shape.into == Into::Packed)
       pack(row);
@@ -79,22 +81,7 @@ private:
   using Store = llvm::function_ref<void(int side, Expr dim, Expr mean)>;
 
   MergeOp op;
-  Expr members;
-  Buffer owners, normTable;
-
-  void openMembers() {
-    if (ofMerged()) {
-      members = s.rows;
-    } else {
-      Expr capacity = k.arg("member_capacity");
-      SmallVector<Expr> strides{k.arg("kv_heads") * capacity, capacity};
-      owners = k.buffer("member_rows", strides);
-      normTable = k.buffer("member_norms", strides);
-      members = k.load(k.buffer("member_counts", {k.arg("kv_heads")}),
-                       {s.sequence, head})
-                    .toIndex();
-    }
-  }
+  std::optional<JoinedTokens> joined;
 
   /// Behind the head's other rows, in memory of their own.
   void pack(Expr row) {
@@ -160,13 +147,13 @@ private:
   /// member is there already.
   void merge(Expr row, Expr stays, Store store) {
     auto totals =
-        overMembers(row, {k.index(0), k.f32(0)},
+        joined->over(row, {k.index(0), k.f32(0)},
                     [&](Expr, Expr token, ArrayRef<Expr> sums) {
                       return Values{sums[0] + 1, sums[1] + weightOf(token)};
                     });
     Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
     Values sums =
-        overMembers(row, Values(2 * pieces(), k.f32(-0.0)),
+        joined->over(row, Values(2 * pieces(), k.f32(-0.0)),
                     [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
                       Expr weight =
                           (single | plain).select(k.f32(1), weightOf(token));
@@ -198,15 +185,6 @@ private:
   /// with the members that are theirs, and the table has been written.
   bool ofMerged() const { return k.shape.isMerged(); }
 
-  /// The row that represents what an entry stands for, i32, and which token that is.
-  Expr ownerOf(Expr entry) {
-    return ofMerged() ? read(op.getTokens(), entry)
-                      : k.load(owners, {s.sequence, head, entry});
-  }
-  Expr tokenOf(Expr entry) {
-    return ofMerged() ? entry : read(op.getTokens(), entry).toIndex();
-  }
-
   /// Of a merged cache every row is looked at.
   void tellRows() {
     constexpr int64_t threads = warps * warpSize;
@@ -228,7 +206,7 @@ private:
 
   /// What a row's members carry, added up.
   void carry(Expr row, llvm::function_ref<void(int64_t state, Expr)> store) {
-    Values sums = overMembers(row, Values(op.getCarried().size(), k.f32(0)),
+    Values sums = joined->over(row, Values(op.getCarried().size(), k.f32(0)),
                               [&](Expr, Expr token, ArrayRef<Expr> before) {
                                 Values next;
                                 for (auto [value, sum] :
@@ -246,46 +224,6 @@ private:
   Expr read(Value value, Expr token) { return valueAt(value, head, token); }
   Expr weightOf(Expr token) { return read(op.getWeight(), token); }
 
-  /// Folds `body(entry, token, carried)` over the row's members, ascending. The
-  /// whole warp takes part.
-  Values
-  overMembers(Expr row, Values start,
-              llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
-    return k.loop(
-        0, members, warpSize, start, [&](Expr base, ArrayRef<Expr> carried) {
-          Expr entry = (base + k.lane()).min(members - 1);
-          Expr mine = ownerOf(entry) == row.toI32();
-          Expr bits = k.ballot(mine & (base + k.lane() < members));
-          auto keep = [&] { return Values(carried.begin(), carried.end()); };
-          return k.choose(bits == 0, keep, [&] {
-            return k.loop(
-                0, warpSize, 1, carried, [&](Expr lane, ArrayRef<Expr> inner) {
-                  Expr bit = (bits >> lane.toI32()) & 1;
-                  return k.choose(
-                      bit == 0,
-                      [&] { return Values(inner.begin(), inner.end()); },
-                      [&] {
-                        Expr at = base + lane;
-                        return body(at, tokenOf(at), inner);
-                      });
-                });
-          });
-        });
-  }
-
-  /// The norm of a key, of which each lane has a part; it goes to the table.
-  Expr noteNorm(Expr entry, ArrayRef<Expr> key) {
-    Expr squares = k.f32(0);
-    for (Expr x : key)
-      squares = x.multiplyAdd(x, squares);
-    for (int64_t mask = warpSize / 2; mask; mask /= 2)
-      squares = squares + k.shuffleXor(squares, mask);
-    Expr norm = k.sqrt(squares);
-    k.when(k.lane() == 0,
-           [&] { k.store(norm, normTable, {s.sequence, head, entry}); });
-    return norm;
-  }
-
   /// Adds weight * (unit key, value).
   Values addMember(Expr entry, Expr token, Expr weight,
                    ArrayRef<Expr> carried) {
@@ -300,7 +238,7 @@ private:
         vectors[side == CacheSide::Value].push_back(
             exists.select(x.widen(), k.f32(0)));
       }
-    Expr norm = ofMerged() ? Expr() : noteNorm(entry, vectors[0]);
+    Expr norm = ofMerged() ? Expr() : joined->noteNorm(entry, vectors[0]);
     Values next;
     for (auto [i, x] : llvm::enumerate(vectors[0])) {
       Expr key = x;
