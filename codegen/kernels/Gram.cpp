@@ -84,15 +84,15 @@ public:
 
   void build() {
     Expr scale = sampleScale();
-    Values sums = k.loop(0, members, 1, Values(width, k.f32(0)),
-                         [&](Expr member, ArrayRef<Expr> sums) {
-                           Expr query = head * members + member;
-                           Values next;
-                           for (auto [sum, more] :
-                                llvm::zip(sums, products->of(query)))
-                             next.push_back(sum + more);
-                           return next;
-                         });
+    Values sums =
+        k.loop(0, members, 1, Values(width, k.f32(0)),
+               [&](Expr member, ArrayRef<Expr> sums) {
+                 Expr query = head * members + member;
+                 Values next;
+                 for (auto [sum, more] : llvm::zip(sums, products->of(query)))
+                   next.push_back(sum + more);
+                 return next;
+               });
     store(sums, scale);
   }
 
@@ -124,7 +124,8 @@ private:
   Expr sampleScale() {
     int64_t d = k.shape.headDim, count = 32;
     Expr squares = k.f32(0);
-    for (int64_t first = 0; first < count * d; first += GramProducts::threads * width) {
+    for (int64_t first = 0; first < count * d;
+         first += GramProducts::threads * width) {
       Expr element = (k.thread() * width + first).min(k.index(count * d - 1));
       Expr sum = k.f32(0);
       Expr column = element / d * (hidden * members) / count;
@@ -175,7 +176,8 @@ private:
         Expr behind = k.index(GramBuffers::blocks(k.shape));
         k.store(outputs() / scale, gram.sums,
                 {sequence, head, behind, k.index(0)});
-        k.store(products->errorOfSums(members), gram.sums, {sequence, head, behind, k.index(1)});
+        k.store(products->errorOfSums(members), gram.sums,
+                {sequence, head, behind, k.index(1)});
       });
     });
   }

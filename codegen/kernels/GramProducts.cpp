@@ -27,16 +27,15 @@ Values GramProducts::loadFour(Expr query, Expr n, Expr channel) {
   Values four;
   if (d % width == 0) {
     Expr vector = k.loadVector(
-        weights, {sequence, query, n, channel.min(k.index(d - width))},
-        width);
+        weights, {sequence, query, n, channel.min(k.index(d - width))}, width);
     for (int64_t e = 0; e < width; ++e)
       four.push_back(k.element(vector, e).widen());
     return four;
   }
   for (int64_t e = 0; e < width; ++e)
-    four.push_back(k.load(weights, {sequence, query, n,
-                                    (channel + e).min(k.index(d - 1))})
-                       .widen());
+    four.push_back(
+        k.load(weights, {sequence, query, n, (channel + e).min(k.index(d - 1))})
+            .widen());
   return four;
 }
 
@@ -81,8 +80,8 @@ Values GramProducts::loadColumns(Expr query, Expr first, bool all) {
 }
 
 /// Channel `e` of the lane's four, of two columns beside each other.
-Expr GramProducts::pairOf(ArrayRef<Expr> loaded, int64_t sideOfTile, int64_t half,
-            int64_t e) {
+Expr GramProducts::pairOf(ArrayRef<Expr> loaded, int64_t sideOfTile,
+                          int64_t half, int64_t e) {
   size_t at = size_t(((sideOfTile * 2 + half) * 2) * 2 + e / 2);
   Expr low = loaded[at], high = loaded[at + 2];
   return e % 2 ? (low >> 16) | (high & k.i32(-0x10000))
@@ -117,9 +116,8 @@ Values GramProducts::acrossWarps(ArrayRef<Expr> sums) {
   Expr low = k.lane() / 4 * width, quad = k.lane() % 4 * 2;
   for (auto [i, sum] : llvm::enumerate(sums)) {
     int64_t at = i % 4, e = int64_t(i) / 4 % width, row = int64_t(i) / 16;
-    k.store(
-        sum, ofWarps,
-        {k.warp(), low + (row * 2 + at / 2), (quad + at % 2) * width + e});
+    k.store(sum, ofWarps,
+            {k.warp(), low + (row * 2 + at / 2), (quad + at % 2) * width + e});
   }
   k.barrier();
   Values total(width, k.f32(0));

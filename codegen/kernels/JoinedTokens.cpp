@@ -71,7 +71,6 @@ Expr JoinedTokens::noteNorm(Expr entry, ArrayRef<Expr> key) {
   for (int64_t mask = warpSize / 2; mask; mask /= 2)
     squares = squares + k.shuffleXor(squares, mask);
   Expr norm = k.sqrt(squares);
-  k.when(k.lane() == 0,
-         [&] { k.store(norm, norms, {sequence, head, entry}); });
+  k.when(k.lane() == 0, [&] { k.store(norm, norms, {sequence, head, entry}); });
   return norm;
 }

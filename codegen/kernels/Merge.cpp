@@ -148,17 +148,17 @@ private:
   void merge(Expr row, Expr stays, Store store) {
     auto totals =
         joined->over(row, {k.index(0), k.f32(0)},
-                    [&](Expr, Expr token, ArrayRef<Expr> sums) {
-                      return Values{sums[0] + 1, sums[1] + weightOf(token)};
-                    });
+                     [&](Expr, Expr token, ArrayRef<Expr> sums) {
+                       return Values{sums[0] + 1, sums[1] + weightOf(token)};
+                     });
     Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
     Values sums =
         joined->over(row, Values(2 * pieces(), k.f32(-0.0)),
-                    [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
-                      Expr weight =
-                          (single | plain).select(k.f32(1), weightOf(token));
-                      return addMember(entry, token, weight, carried);
-                    });
+                     [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
+                       Expr weight =
+                           (single | plain).select(k.f32(1), weightOf(token));
+                       return addMember(entry, token, weight, carried);
+                     });
     Expr divisor = plain.select(totals[0].toFloat(), totals[1]);
     divisor = single.select(k.f32(1), divisor);
     beforeStores();
@@ -207,13 +207,13 @@ private:
   /// What a row's members carry, added up.
   void carry(Expr row, llvm::function_ref<void(int64_t state, Expr)> store) {
     Values sums = joined->over(row, Values(op.getCarried().size(), k.f32(0)),
-                              [&](Expr, Expr token, ArrayRef<Expr> before) {
-                                Values next;
-                                for (auto [value, sum] :
-                                     llvm::zip(op.getCarried(), before))
-                                  next.push_back(sum + read(value, token));
-                                return next;
-                              });
+                               [&](Expr, Expr token, ArrayRef<Expr> before) {
+                                 Values next;
+                                 for (auto [value, sum] :
+                                      llvm::zip(op.getCarried(), before))
+                                   next.push_back(sum + read(value, token));
+                                 return next;
+                               });
     beforeStores();
     k.when(k.lane() == 0, [&] {
       for (auto [state, sum] : llvm::enumerate(sums))

@@ -39,7 +39,7 @@ void kvc::rt::profileAttention(const AttentionProfileOptions &options) {
     auto profiler = ptx::watchLaunches(device, options.card, sampleOf(options));
     RandomCall call(options, rows, KVC_PTX, device);
     attendOnDevice(AttendCall(call.args));
-    std::cout << inWords(options, call, rows) << "\n" 
+    std::cout << inWords(options, call, rows) << "\n"
               << ptx::report(profiler->launches(), profiler->card());
     ordered_json launches = ordered_json::array();
     for (const ptx::LaunchProfile &launch : profiler->launches())

@@ -132,9 +132,8 @@ void LayerCall::setRows(uint32_t pageRows) {
   cache.v = all.plane(place(&LayerSequence::v, rowBytes), d);
   all.describe(cache);
   // A sequence without rows may have none.
-  if (std::any_of(batch.begin(), batch.end(), [](const LayerSequence &s) {
-        return s.positions;
-      })) {
+  if (std::any_of(batch.begin(), batch.end(),
+                  [](const LayerSequence &s) { return s.positions; })) {
     cache.positions =
         all.plane(place(&LayerSequence::positions, sizeof(int32_t)), 1);
     cache.positions_by_slot = 1;

@@ -75,7 +75,6 @@ std::string kvc::ptx::report(const std::vector<LaunchProfile> &launches,
   return text + formatted("{} launches on {}: estimate {:.1f} us ({:.1f} to "
                           "{:.1f}), floor {:.1f}, {:.1f} x; an estimate, not a "
                           "measurement\n",
-                          launches.size(), card.name, middle * 1e6,
-                          low * 1e6, high * 1e6, floor * 1e6,
-                          middle / orOne(floor));
+                          launches.size(), card.name, middle * 1e6, low * 1e6,
+                          high * 1e6, floor * 1e6, middle / orOne(floor));
 }

@@ -212,8 +212,8 @@ private:
         rt::KeptLayer other = evict(*pruned, problems, read, false);
         expectNone(compareRows(first, other));
         for (int i = 0; prepared && i < 2; ++i)
-          expectNone(compareBytes(
-              other, evict(*prepared, problems, read, false)));
+          expectNone(
+              compareBytes(other, evict(*prepared, problems, read, false)));
       }
       // The same bytes as of threads, whatever their order.
       for (auto &other : seeded)

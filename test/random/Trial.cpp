@@ -225,7 +225,8 @@ private:
     if (options.target != KVC_CUDA)
       seeded.push_back(open(libraryPath(""), 2 + c.data % 64));
     auto pruned = prunes ? open(libraryPath("pruned"), 0) : nullptr;
-    if (pruned && c.data % 2) // what is made of the weights, by a call of its own
+    if (pruned &&
+        c.data % 2) // what is made of the weights, by a call of its own
       pruned->keepPrepared();
     std::vector<std::vector<double>> keptLayers;
     for (auto [tokens, budget] : c.sequences)

@@ -40,12 +40,10 @@ public:
 };
 
 void nothing(kvc_simt_thread *, const uint64_t *) {}
-const kvc_host_entry kernels[] = {{"other", nothing, 0, nullptr, 0},
-                                  {"weights", nothing, 0, nullptr, 0},
-                                  {"lse", nothing, 0, nullptr, 0},
-                                  {"score", nothing, 0, nullptr, 0},
-                                  {"select", nothing, 0, nullptr, 0},
-                                  {"compact", nothing, 0, nullptr, 0}};
+const kvc_host_entry kernels[] = {
+    {"other", nothing, 0, nullptr, 0},  {"weights", nothing, 0, nullptr, 0},
+    {"lse", nothing, 0, nullptr, 0},    {"score", nothing, 0, nullptr, 0},
+    {"select", nothing, 0, nullptr, 0}, {"compact", nothing, 0, nullptr, 0}};
 
 const char manifest[] =
     R"json({"format": 2, "policy": "test", "queries": 4,
@@ -221,8 +219,9 @@ TEST_F(Enqueue, RefusesWhatCannotBePrepared) {
   kvc_plan_options options = plan->options;
   options.max_batch = 2;
   plan = std::make_unique<kvc_plan>(*module, options);
-  EXPECT_EQ(ofLayer(), "wo.batch_stride must be 0 where prepared is given, which "
-                       "is of one projection, got 4096");
+  EXPECT_EQ(ofLayer(),
+            "wo.batch_stride must be 0 where prepared is given, which "
+            "is of one projection, got 4096");
   layer.hidden = 0;
   EXPECT_EQ(ofWeights(), "hidden must be at least 1, got 0");
 }
