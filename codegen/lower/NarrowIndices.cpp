@@ -199,7 +199,9 @@ private:
   void replace(Operation *op, Value value, Range range) {
     auto index = arith::IndexCastOp::create(rewriter, op->getLoc(),
                                             rewriter.getIndexType(), value);
-    ranges[value] = ranges[index] = range;
+    // Not in one line: what a map has grows, and references into it die.
+    ranges[value] = range;
+    ranges[index] = range;
     narrow[index] = value;
     forget(op);
     rewriter.replaceOp(op, index);

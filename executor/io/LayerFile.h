@@ -6,6 +6,8 @@
 #include "kvc/kvc.h"
 #include "executor/io/Safetensors.h"
 
+#include <cstddef>
+#include <list>
 #include <map>
 #include <optional>
 
@@ -60,6 +62,10 @@ private:
   /// A whole number of the metadata.
   std::optional<uint32_t> readWhole(const char *name, uint32_t least) const;
   const TensorView &integers(size_t layer, const char *name);
+  /// The numbers of a tensor, which begins at any byte of the file: a copy of them
+  /// where they do not lie as their type must.
+  template <typename T> const T *numbers(const TensorView &tensor);
+  std::list<std::vector<std::byte>> copies;
   /// What the rows of a merged cache represent.
   void readMembers(size_t index);
   void readStates(size_t index);

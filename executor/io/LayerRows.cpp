@@ -19,6 +19,13 @@ const TensorView &LayerFile::integers(size_t layer, const char *name) {
   return tensor;
 }
 
+template <typename T> const T *LayerFile::numbers(const TensorView &tensor) {
+  const std::byte *data = tensor.data;
+  if (reinterpret_cast<uintptr_t>(data) % alignof(T))
+    data = copies.emplace_back(data, data + tensor.bytes).data();
+  return reinterpret_cast<const T *>(data);
+}
+
 void LayerFile::readRows(size_t index, LayerTensors &layer,
                          std::optional<uint32_t> length) {
   const TensorView &lengths = integers(index, "lengths"),
@@ -30,8 +37,8 @@ void LayerFile::readRows(size_t index, LayerTensors &layer,
                "{}: tensor 'layers.{}.lengths' must have a number for each of "
                "{} KV heads, got {}",
                path(), index, std::max(kvHeads, 1u), lengths.describe());
-  layer.lengths = reinterpret_cast<const int32_t *>(lengths.data);
-  layer.positions = reinterpret_cast<const int32_t *>(positions.data);
+  layer.lengths = numbers<int32_t>(lengths);
+  layer.positions = numbers<int32_t>(positions);
   for (uint32_t g = 0; g < kvHeads; ++g) {
     if (layer.lengths[g] < 0)
       throw fail(KVC_BAD_ARGUMENT,
@@ -68,15 +75,12 @@ void LayerFile::readMembers(size_t index) {
                    &positions = integers(index, "members.position");
   std::string norm = formatted("layers.{}.members.norm", index);
   const TensorView &norms = file.at(norm);
-  auto numbers = [](const TensorView &tensor) {
-    return reinterpret_cast<const int32_t *>(tensor.data);
-  };
   if (counts.shape[0] != kvHeads)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor 'layers.{}.members.counts' must have a number for "
                "each of {} KV heads, got {}",
                path(), index, kvHeads, counts.describe());
-  layer.memberCounts = numbers(counts);
+  layer.memberCounts = numbers<int32_t>(counts);
   for (uint32_t g = 0; g < kvHeads; ++g) {
     if (layer.memberCounts[g] < 0)
       throw fail(KVC_BAD_ARGUMENT,
@@ -100,9 +104,9 @@ void LayerFile::readMembers(size_t index) {
                  "{}: tensor 'layers.{}.members.{}' must be I32 [{}], one for "
                  "each member, got {}",
                  path(), index, name, layer.members, tensor->describe());
-  layer.memberRows = numbers(rows);
-  layer.memberPositions = numbers(positions);
-  layer.memberNorms = reinterpret_cast<const float *>(norms.data);
+  layer.memberRows = numbers<int32_t>(rows);
+  layer.memberPositions = numbers<int32_t>(positions);
+  layer.memberNorms = numbers<float>(norms);
   const int32_t *row = layer.memberRows, *position = layer.memberPositions;
   for (uint32_t g = 0; g < kvHeads; ++g)
     for (int32_t i = 0, last = -1; i < layer.memberCounts[g];
