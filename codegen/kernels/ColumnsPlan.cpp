@@ -52,7 +52,7 @@ void ColumnsBuilder::planSharedMemory() {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
   inRegisters = stages && attends && rowsArePointwise();
-  if (stages && staysLong() && hasRegistersForTiles())
+  if (stages && hasRegistersForTiles())
     tiles = 2;
   if (!stages) {
     warps = warpsThatFit(bytesPerWarp(), usualWarps);

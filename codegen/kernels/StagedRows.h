@@ -63,6 +63,15 @@ public:
                     llvm::function_ref<Values(Expr first, Expr place,
                                               llvm::ArrayRef<Expr>, bool whole)>
                         body);
+  /// walkEither over all of so many rows as are known now, which both rounds together
+  /// have room for: all are copied before the first step, and none behind it.
+  bool fitAtOnce(int64_t count) const { return count <= 2 * rows; }
+  Values walkAtOnce(const RowSource &source, int64_t count,
+                    llvm::ArrayRef<Expr> carried,
+                    llvm::function_ref<Expr(Expr first, Expr end)> isWhole,
+                    llvm::function_ref<Values(Expr first, Expr place,
+                                              llvm::ArrayRef<Expr>, bool whole)>
+                        body);
   /// The same, `together` steps in straight code where a round is whole: the products of
   /// one run while those of another are waited for. The body is told whether all rows
   /// exist.
@@ -92,9 +101,10 @@ private:
   Values
   walkRounds(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
              llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
-  /// The rows from `first` on; `whole`: none of them is behind the last one.
-  void copy(const RowSource &source, Expr first, bool whole);
-  void copyRows(const RowSource &source, Expr first, bool whole);
+  /// `count` rows from `first` on, a round or two; `whole`: none of them is behind the
+  /// last one.
+  void copy(const RowSource &source, Expr first, bool whole, int64_t count);
+  void copyRows(const RowSource &source, Expr first, bool whole, int64_t count);
   Expr placeOf(Expr first) { return first / rows % 2 * rows; }
 
   KernelBuilder &k;
