@@ -61,7 +61,7 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
     RadixSelect::Place place =
         radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
-                      all ? k.index(0) : row.head, all ? heads : k.index(1),
+                      all ? k.index(0) : row.head, all ? heads : Expr(),
                       shares ? takesPart : llvm::function_ref<Expr(Expr)>());
     // Every thread's candidates lie beside each other.
     auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
@@ -122,15 +122,9 @@ void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
   auto keyOf = [&](Expr item) {
     return k.load(keys, {sequence, head, item.toIndex()});
   };
-  auto see = [&](Expr item, Expr key) {
-    visit(key, [&] {
-      return k.load(tokens, {sequence, head, item.toIndex()}).toIndex();
-    });
-  };
   auto oneByOne = [&] {
     k.loop(k.thread(), count, block.threads, [&](Expr i) {
-      Expr item = i.toI32();
-      see(item, keyOf(item));
+      visit(RadixSelect::Seen{keyOf(i.toI32()), i, {}});
     });
     return Values();
   };
@@ -144,13 +138,12 @@ void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
     Expr from = turn.valid() ? turn * (lanes * together) : k.index(0);
     k.loop(from, count, block.threads * together, [&](Expr base) {
       Expr first = (base + own).toI32();
-      Values items, keysOf;
+      SmallVector<RadixSelect::Seen> seen;
       for (int64_t i = 0; i < together; ++i) {
-        items.push_back(first + lanes * i);
-        keysOf.push_back(keyOf(items.back().min(all - 1)));
+        Expr item = first + lanes * i;
+        seen.push_back({keyOf(item.min(all - 1)), item.toIndex(), item < all});
       }
-      for (auto [item, key] : llvm::zip(items, keysOf))
-        k.when(item < all, [&, item = item, key = key] { see(item, key); });
+      visit(seen);
     });
     return Values();
   };
@@ -163,12 +156,19 @@ Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
     return Values{k.i32(threshold), lastTie};
   };
   auto search = [&] {
+    // All that is read of the head is on its way before the first barrier.
+    Expr candidates = countOf(head);
+    SmallVector<Expr> counts[] = {radix.read(digits, sequence, head),
+                                  radix.read(second, sequence, head)};
     RadixSelect::Place place = radix.start(wanted.toI32());
-    for (const Buffer &histogram : {digits, second})
-      place = radix.descend(place, histogram, sequence, head, k.index(1));
-    Selection s = radix.finish(place, count, [&](RadixSelect::Visit visit) {
-      walk(block, head, countOf(head), {}, visit);
-    });
+    for (ArrayRef<Expr> digit : counts)
+      place = radix.descend(place, digit);
+    Selection s = radix.finish(
+        place, count,
+        [&](RadixSelect::Visit visit) {
+          walk(block, head, candidates, {}, visit);
+        },
+        [&](Expr at) { return tokenOf(head, at); });
     return Values{s.threshold, s.lastTie};
   };
   Values result = k.choose(
@@ -235,20 +235,26 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
     countAbove(block, histogram, place.prefix & (digitBins - 1), chosen,
                shares ? takesPart : llvm::function_ref<Expr(Expr)>());
   }
-  // Behind the two digits some items are left, numbered across heads.
+  // Behind the two digits some items are left, numbered across heads; so are candidates.
+  Expr most = k.arg("max_tokens");
   radix.finish(
       place, positions * heads,
       [&](RadixSelect::Visit visit) {
         int64_t warps = block.threads / warpSize;
         k.loop(0, heads, 1, [&](Expr head) {
           Expr turn = (k.warp() + head * 2) % warps;
-          auto see = [&](Expr key, llvm::function_ref<Expr()> token) {
-            visit(key, [&] {
-              return positionOf(k, s, head, token()) * heads + head;
-            });
-          };
-          walk(block, head, countOf(head), turn, see);
+          walk(block, head, countOf(head), turn,
+               [&](ArrayRef<RadixSelect::Seen> seen) {
+                 SmallVector<RadixSelect::Seen> all(seen);
+                 for (RadixSelect::Seen &one : all)
+                   one.at = head * most + one.at;
+                 visit(all);
+               });
         });
+      },
+      [&](Expr at) {
+        Expr head = at / most, token = tokenOf(head, at % most);
+        return positionOf(k, s, head, token) * heads + head;
       },
       [&](Expr item) { k.atomicAdd(k.i32(1), chosen, {item % heads}); });
 }
