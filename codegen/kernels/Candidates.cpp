@@ -59,26 +59,26 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   }
   auto takesPart = [&](Expr head) { return shares->takesPart(head); };
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
+    // A span has so many tokens a thread: read before the digit is known.
+    constexpr int64_t each = RowBlock::spanTokens / RowBlock::threads;
+    SmallVector<Expr> at, exist, own;
+    for (int64_t i = 0; i < each; ++i) {
+      Expr token = row.begin + k.thread() + i * RowBlock::threads;
+      exist.push_back(token < row.end);
+      at.push_back(token.min((row.end - 1).max(k.index(0))));
+      own.push_back(orderedKey(k, row.at(at.back())(op.getScore())));
+    }
     RadixSelect::Place place =
         radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
                       all ? k.index(0) : row.head, all ? heads : Expr(),
                       shares ? takesPart : llvm::function_ref<Expr(Expr)>());
+    SmallVector<Expr> candidates;
+    Expr mine = k.i32(0);
+    for (auto [there, key] : llvm::zip(exist, own)) {
+      candidates.push_back(there & place.has(key));
+      mine = mine + candidates.back().toI32();
+    }
     // Every thread's candidates lie beside each other.
-    auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
-      return k.stream(
-          row.begin + k.thread(), row.end, RowBlock::threads, {k.i32(0)},
-          [&](Expr token) {
-            return Values{orderedKey(k, row.at(token)(op.getScore()))};
-          },
-          [&](Expr token, ArrayRef<Expr> key, ArrayRef<Expr> number) {
-            Expr candidate = place.has(key[0]);
-            if (visit)
-              k.when(candidate, [&] { visit(token, key[0], number[0]); });
-            return Values{number[0] + candidate.toI32()};
-          },
-          row.together)[0];
-    };
-    Expr mine = walk(nullptr);
     Expr before = row.block.exclusiveSum(mine);
     Expr first = before + row.block.fromLastThread([&] {
       return k.atomicAdd(before + mine, row.outputOf(op.getFound()),
@@ -87,12 +87,16 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
     Buffer tokens = row.outputOf(op.getTokens()),
            keys = row.outputOf(op.getKeys());
     auto list = [&](RadixSelect::Count count) {
-      walk([&](Expr token, Expr key, Expr number) {
-        SmallVector<Expr> at{s.sequence, row.head, (first + number).toIndex()};
-        k.store(token.toI32(), tokens, at);
-        k.store(key, keys, at);
-        count(key);
-      });
+      Expr number = first;
+      for (auto [token, key, is] : llvm::zip(at, own, candidates)) {
+        k.when(is, [&, token = token, key = key] {
+          SmallVector<Expr> place{s.sequence, row.head, number.toIndex()};
+          k.store(token.toI32(), tokens, place);
+          k.store(key, keys, place);
+          count(key);
+        });
+        number = number + is.toI32();
+      }
     };
     radix.count(place, list, row.outputOf(op.getSecond()),
                 {s.sequence, row.head});

@@ -76,8 +76,12 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
   // Rows that are only padding, and a last part of keys that is no whole one, take some.
   bool even = LogitTile::paddedGroupOf(site.shape) == site.shape.group &&
               site.shape.headDim % 32 == 0;
+  // Two reductions of one window have twice as many sums; of two, steps with guards beside.
+  bool fewSums = windows.size() == 1 ||
+                 (windows.size() == 2 && !readsAll &&
+                  llvm::all_equal(llvm::map_range(windows, windowOf)));
   if (attends)
-    return inRegisters && projectedNorms.empty() && windows.size() == 1 &&
+    return inRegisters && projectedNorms.empty() && fewSums &&
            (even || site.shape.headDim <= 96);
   return projectedNorms.size() == 1 &&
          !ProjectedNormOp(projectedNorms[0]).getBound();
