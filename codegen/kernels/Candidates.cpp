@@ -257,7 +257,7 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
         });
       },
       [&](Expr at) {
-        Expr head = at / most, token = tokenOf(head, at % most);
+        Expr head = at / most, token = tokenOf(head, at - head * most);
         return positionOf(k, s, head, token) * heads + head;
       },
       [&](Expr item) { k.atomicAdd(k.i32(1), chosen, {item % heads}); });

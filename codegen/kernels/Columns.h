@@ -63,6 +63,9 @@ private:
   /// How many tiles of 32 tokens a warp has.
   int64_t tiles = 1;
   bool hasRegistersForTiles() const;
+  /// How many steps of 16 rows have their logits in shared memory together.
+  int64_t steps = 1;
+  bool hasWholePairs() const;
 
   /// Shared memory that a warp needs for itself.
   int64_t bytesPerWarp() const;

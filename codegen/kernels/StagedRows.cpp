@@ -119,11 +119,12 @@ StagedRows::Values StagedRows::walkRounds(
 
 StagedRows::Values
 StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
-                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body,
+                 int64_t steps) {
   return walkRounds(source, from, carried,
                     [&](Expr first, Expr place, ArrayRef<Expr> values) {
                       Expr count = (source.count - first).min(k.index(rows));
-                      return k.loop(0, count, WarpProduct::rows, values,
+                      return k.loop(0, count, steps * WarpProduct::rows, values,
                                     [&](Expr done, ArrayRef<Expr> running) {
                                       return body(first + done, place + done,
                                                   running);

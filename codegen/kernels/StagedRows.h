@@ -50,11 +50,13 @@ public:
 
   /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
   /// time: all threads of the block, with the same bounds. body(first, place,
-  /// carried) has row first + i at place + i.
+  /// carried) has row first + i at place + i. With several steps at a time their rows
+  /// must divide those of the source and of a round.
   Values
   walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
-           body);
+           body,
+       int64_t steps = 1);
   /// The same, in one of two ways: body is told whether the rows of the whole round exist
   /// and isWhole(first row, the one behind the last) holds. Then no step has a branch.
   Values walkEither(const RowSource &source, Expr from,
