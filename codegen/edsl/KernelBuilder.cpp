@@ -342,12 +342,37 @@ KernelBuilder::Values KernelBuilder::stream(
       return use(i, make(i), before);
     });
   };
+  auto steps = [&](Expr first, ArrayRef<Expr> before, int64_t count) {
+    SmallVector<Values> made;
+    for (int64_t i = 0; i < count; ++i)
+      made.push_back(make(first + i * step));
+    Values next(before.begin(), before.end());
+    for (int64_t i = 0; i < count; ++i)
+      next = use(first + i * step, made[i], next);
+    return next;
+  };
   // For the host, which rolls up what is written out here (kvc-roll-streams).
   auto tag = [&](const char *name) {
     std::prev(b.getInsertionPoint())->setAttr(name, b.getUnitAttr());
   };
   if (together == 1)
     return oneByOne(from, carried);
+  // What is left of many is not walked one by one, either.
+  constexpr int64_t many = 8, fewer = 4;
+  if (together > many)
+    return eitherForm(
+        [&] { return oneByOne(from, carried); },
+        [&] {
+          Expr whole = (to - from + (step - 1)).max(index(0)) /
+                           (step * together) * (step * together) +
+                       from;
+          Values values = loop(
+              from, whole, step * together, carried,
+              [&](Expr first, ArrayRef<Expr> before) {
+                return steps(first, before, together);
+              });
+          return stream(whole, to, step, values, make, use, fewer);
+        });
   // A load takes some 300 clocks from L2: four of each of a block's warps keep
   // its schedulers busy for about as long. Constant distances between them
   // become offsets of their loads.
@@ -355,13 +380,7 @@ KernelBuilder::Values KernelBuilder::stream(
   Expr full = (to - from + (step - 1)).max(index(0)) / span * span + from;
   Values values =
       loop(from, full, span, carried, [&](Expr first, ArrayRef<Expr> before) {
-        SmallVector<Values> made;
-        for (int64_t i = 0; i < together; ++i)
-          made.push_back(make(first + i * step));
-        Values next(before.begin(), before.end());
-        for (int64_t i = 0; i < together; ++i)
-          next = use(first + i * step, made[i], next);
-        return next;
+        return steps(first, before, together);
       });
   tag("kvc.stream");
   values = oneByOne(full, values);

@@ -59,26 +59,26 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   }
   auto takesPart = [&](Expr head) { return shares->takesPart(head); };
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
+    // A span has so many tokens a thread: read before the digit is known.
+    constexpr int64_t each = RowBlock::spanTokens / RowBlock::threads;
+    SmallVector<Expr> at, exist, own;
+    for (int64_t i = 0; i < each; ++i) {
+      Expr token = row.begin + k.thread() + i * RowBlock::threads;
+      exist.push_back(token < row.end);
+      at.push_back(token.min((row.end - 1).max(k.index(0))));
+      own.push_back(orderedKey(k, row.at(at.back())(op.getScore())));
+    }
     RadixSelect::Place place =
         radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
-                      all ? k.index(0) : row.head, all ? heads : k.index(1),
+                      all ? k.index(0) : row.head, all ? heads : Expr(),
                       shares ? takesPart : llvm::function_ref<Expr(Expr)>());
+    SmallVector<Expr> candidates;
+    Expr mine = k.i32(0);
+    for (auto [there, key] : llvm::zip(exist, own)) {
+      candidates.push_back(there & place.has(key));
+      mine = mine + candidates.back().toI32();
+    }
     // Every thread's candidates lie beside each other.
-    auto walk = [&](llvm::function_ref<void(Expr, Expr, Expr)> visit) {
-      return k.stream(
-          row.begin + k.thread(), row.end, RowBlock::threads, {k.i32(0)},
-          [&](Expr token) {
-            return Values{orderedKey(k, row.at(token)(op.getScore()))};
-          },
-          [&](Expr token, ArrayRef<Expr> key, ArrayRef<Expr> number) {
-            Expr candidate = place.has(key[0]);
-            if (visit)
-              k.when(candidate, [&] { visit(token, key[0], number[0]); });
-            return Values{number[0] + candidate.toI32()};
-          },
-          row.together)[0];
-    };
-    Expr mine = walk(nullptr);
     Expr before = row.block.exclusiveSum(mine);
     Expr first = before + row.block.fromLastThread([&] {
       return k.atomicAdd(before + mine, row.outputOf(op.getFound()),
@@ -87,12 +87,16 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
     Buffer tokens = row.outputOf(op.getTokens()),
            keys = row.outputOf(op.getKeys());
     auto list = [&](RadixSelect::Count count) {
-      walk([&](Expr token, Expr key, Expr number) {
-        SmallVector<Expr> at{s.sequence, row.head, (first + number).toIndex()};
-        k.store(token.toI32(), tokens, at);
-        k.store(key, keys, at);
-        count(key);
-      });
+      Expr number = first;
+      for (auto [token, key, is] : llvm::zip(at, own, candidates)) {
+        k.when(is, [&, token = token, key = key] {
+          SmallVector<Expr> place{s.sequence, row.head, number.toIndex()};
+          k.store(token.toI32(), tokens, place);
+          k.store(key, keys, place);
+          count(key);
+        });
+        number = number + is.toI32();
+      }
     };
     radix.count(place, list, row.outputOf(op.getSecond()),
                 {s.sequence, row.head});
@@ -122,15 +126,9 @@ void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
   auto keyOf = [&](Expr item) {
     return k.load(keys, {sequence, head, item.toIndex()});
   };
-  auto see = [&](Expr item, Expr key) {
-    visit(key, [&] {
-      return k.load(tokens, {sequence, head, item.toIndex()}).toIndex();
-    });
-  };
   auto oneByOne = [&] {
     k.loop(k.thread(), count, block.threads, [&](Expr i) {
-      Expr item = i.toI32();
-      see(item, keyOf(item));
+      visit(RadixSelect::Seen{keyOf(i.toI32()), i, {}});
     });
     return Values();
   };
@@ -144,13 +142,12 @@ void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
     Expr from = turn.valid() ? turn * (lanes * together) : k.index(0);
     k.loop(from, count, block.threads * together, [&](Expr base) {
       Expr first = (base + own).toI32();
-      Values items, keysOf;
+      SmallVector<RadixSelect::Seen> seen;
       for (int64_t i = 0; i < together; ++i) {
-        items.push_back(first + lanes * i);
-        keysOf.push_back(keyOf(items.back().min(all - 1)));
+        Expr item = first + lanes * i;
+        seen.push_back({keyOf(item.min(all - 1)), item.toIndex(), item < all});
       }
-      for (auto [item, key] : llvm::zip(items, keysOf))
-        k.when(item < all, [&, item = item, key = key] { see(item, key); });
+      visit(seen);
     });
     return Values();
   };
@@ -163,12 +160,19 @@ Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
     return Values{k.i32(threshold), lastTie};
   };
   auto search = [&] {
+    // All that is read of the head is on its way before the first barrier.
+    Expr candidates = countOf(head);
+    SmallVector<Expr> counts[] = {radix.read(digits, sequence, head),
+                                  radix.read(second, sequence, head)};
     RadixSelect::Place place = radix.start(wanted.toI32());
-    for (const Buffer &histogram : {digits, second})
-      place = radix.descend(place, histogram, sequence, head, k.index(1));
-    Selection s = radix.finish(place, count, [&](RadixSelect::Visit visit) {
-      walk(block, head, countOf(head), {}, visit);
-    });
+    for (ArrayRef<Expr> digit : counts)
+      place = radix.descend(place, digit);
+    Selection s = radix.finish(
+        place, count,
+        [&](RadixSelect::Visit visit) {
+          walk(block, head, candidates, {}, visit);
+        },
+        [&](Expr at) { return tokenOf(head, at); });
     return Values{s.threshold, s.lastTie};
   };
   Values result = k.choose(
@@ -235,20 +239,26 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
     countAbove(block, histogram, place.prefix & (digitBins - 1), chosen,
                shares ? takesPart : llvm::function_ref<Expr(Expr)>());
   }
-  // Behind the two digits some items are left, numbered across heads.
+  // Behind the two digits some items are left, numbered across heads; so are candidates.
+  Expr most = k.arg("max_tokens");
   radix.finish(
       place, positions * heads,
       [&](RadixSelect::Visit visit) {
         int64_t warps = block.threads / warpSize;
         k.loop(0, heads, 1, [&](Expr head) {
           Expr turn = (k.warp() + head * 2) % warps;
-          auto see = [&](Expr key, llvm::function_ref<Expr()> token) {
-            visit(key, [&] {
-              return positionOf(k, s, head, token()) * heads + head;
-            });
-          };
-          walk(block, head, countOf(head), turn, see);
+          walk(block, head, countOf(head), turn,
+               [&](ArrayRef<RadixSelect::Seen> seen) {
+                 SmallVector<RadixSelect::Seen> all(seen);
+                 for (RadixSelect::Seen &one : all)
+                   one.at = head * most + one.at;
+                 visit(all);
+               });
         });
+      },
+      [&](Expr at) {
+        Expr head = at / most, token = tokenOf(head, at - head * most);
+        return positionOf(k, s, head, token) * heads + head;
       },
       [&](Expr item) { k.atomicAdd(k.i32(1), chosen, {item % heads}); });
 }

@@ -66,6 +66,10 @@ private:
   /// which `turn` is this one's first; not valid: threads take one each.
   void walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
             RadixSelect::Visit visit) const;
+  /// The token of a candidate, by its number among its head's, as walk() visits it.
+  Expr tokenOf(Expr head, Expr number) const {
+    return k.load(tokens, {sequence, head, number}).toIndex();
+  }
 };
 
 } // namespace kvc

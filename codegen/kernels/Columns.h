@@ -1,16 +1,17 @@
 //===- Columns.h - what is parallel over past tokens ----------------------===//
 //
-// grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 tokens. Where all queries or norms
-// behind the projection are computed, blocks have 256 tokens: 4 warps have two tiles of
-// 32 each, so that a row is read from shared memory once for 64 tokens, or, where
-// registers do not suffice for that, 8 warps have one. Fewer warps where shared memory
+// grid (ceildiv(T, 256), Hkv, batch), 4 warps with two tiles of 32 tokens each, so that a
+// row is read from shared memory once for 64 tokens. Where registers do not suffice for
+// that, a warp has one tile: 128 tokens a block, or, where all queries or norms behind the
+// projection are computed, 8 warps with 256. Fewer warps where shared memory
 // does not suffice. Where rows are pooled, the tiles of neighbouring warps overlap
 // by the pool's reach. With a reduction over all heads the warp walks the heads
 // itself: grid (.., 1, batch), in a cache of rows over true positions.
 //
 //   for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
-//     token on, since older ones do not see it), copied ahead by the block:
+//     token on, since older ones do not see it), copied ahead by the block, or for
+//     a window's rows, copied at once where both stages have room for them:
 //       for each step of 16 rows:          a warp's products with its tokens, then
 //         rows that ask for one point      the policy's formula at each product,
 //                                          added up in registers
@@ -62,6 +63,9 @@ private:
   /// How many tiles of 32 tokens a warp has.
   int64_t tiles = 1;
   bool hasRegistersForTiles() const;
+  /// How many steps of 16 rows have their logits in shared memory together.
+  int64_t steps = 1;
+  bool hasWholePairs() const;
 
   /// Shared memory that a warp needs for itself.
   int64_t bytesPerWarp() const;

@@ -41,7 +41,7 @@ int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)
     bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
-                         : LogitTile::bytesPerWarp;
+                         : steps * LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   for (ReduceOp reduce : rowHeads)
     bytes += windowOf(reduce) * warpSize * 4;
@@ -52,15 +52,23 @@ void ColumnsBuilder::planSharedMemory() {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
   inRegisters = stages && attends && rowsArePointwise();
-  if (stages && staysLong() && hasRegistersForTiles())
+  if (stages && hasRegistersForTiles())
     tiles = 2;
   if (!stages) {
     warps = warpsThatFit(bytesPerWarp(), usualWarps);
     return;
   }
-  for (warps = maxWarps();; warps /= 2) {
-    stagedRows = StagedRows::rowsThatFit(
-        site.shape, maxSharedBytes - warps * bytesPerWarp());
+  auto rowsOf = [&] {
+    return StagedRows::rowsThatFit(site.shape,
+                                   maxSharedBytes - warps * bytesPerWarp());
+  };
+  // The products of one step run while those of another are waited for.
+  warps = maxWarps();
+  steps = attends && !inRegisters && hasWholePairs() ? 2 : 1;
+  if (steps > 1 && rowsOf() < steps * WarpProduct::rows)
+    steps = 1;
+  for (;; warps /= 2) {
+    stagedRows = rowsOf();
     if (stagedRows || warps == 1)
       break;
   }
@@ -76,11 +84,22 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
   // Rows that are only padding, and a last part of keys that is no whole one, take some.
   bool even = LogitTile::paddedGroupOf(site.shape) == site.shape.group &&
               site.shape.headDim % 32 == 0;
+  // Two reductions of one window have twice as many sums; of two, steps with guards beside.
+  bool fewSums = windows.size() == 1 ||
+                 (windows.size() == 2 && !readsAll &&
+                  llvm::all_equal(llvm::map_range(windows, windowOf)));
   if (attends)
-    return inRegisters && projectedNorms.empty() && windows.size() == 1 &&
+    return inRegisters && projectedNorms.empty() && fewSums &&
            (even || site.shape.headDim <= 96);
   return projectedNorms.size() == 1 &&
          !ProjectedNormOp(projectedNorms[0]).getBound();
+}
+
+/// True where the rows of a window are a whole number of two steps. Where rows are pooled,
+/// it is not the wait for products that takes the time.
+bool ColumnsBuilder::hasWholePairs() const {
+  int64_t rows = fixedQueries * LogitTile::paddedGroupOf(site.shape);
+  return !readsAll && !halo && rows % (2 * WarpProduct::rows) == 0;
 }
 
 LaunchSpec ColumnsBuilder::launch() {

@@ -80,14 +80,17 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                         [&](Expr first, Expr place, ArrayRef<Expr> sums) {
                           return add(first, place, sums, false);
                         });
-  return staged->walkEither(
-      source, from * tile.rows, startProducts(k),
-      [&](Expr first, Expr end) {
-        Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
-        return (newest <= s.length - queries + query) &
-               (last <= (smaller ? queries - smaller : queries));
-      },
-      add);
+  auto isWhole = [&](Expr first, Expr end) {
+    Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
+    return (newest <= s.length - queries + query) &
+           (last <= (smaller ? queries - smaller : queries));
+  };
+  // Rounds tell a smaller window's queries from others.
+  int64_t all = readsAll || smaller ? 0 : fixedQueries * tile.paddedGroup;
+  if (all && all % tile.rows == 0 && staged->fitAtOnce(all))
+    return staged->walkAtOnce(source, all, startProducts(k), isWhole, add);
+  return staged->walkEither(source, from * tile.rows, startProducts(k), isWhole,
+                            add);
 }
 
 Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
@@ -98,6 +101,10 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
   int classes = classesOf(group), slots = tile.products().slots();
   Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
   llvm::SmallDenseMap<int, Expr> shifts; // by row of the lane
+  // Of positions that are apart by constants one is kept, not one for each column.
+  bool regular = !readsAll && !k.shape.hasRows();
+  Expr firstQuery = // that sees the lane's first token
+      (tileStart + tile.products().columnOf(0) - (s.length - queries)).toI32();
   Values next(sums.begin(), sums.end());
   auto add = [&](const WarpProduct::Product &p) {
     Expr query = step * tile.queriesPerStep() + p.row / group;
@@ -106,7 +113,7 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     at.query = query;
     at.token = clamp(k, token, s.past);
     at.laneMember = p.row % group;
-    Expr position = whole || !k.shape.hasRows()
+    Expr position = whole || regular
                         ? token
                         : positionOf(k, s, at.kvHead, at.token);
     if (group != k.shape.group) // heads that pad the group read the last one
@@ -121,8 +128,13 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
         return whole ? logit : finishLogit(k, s, query, logit);
       }
       Expr value = k.exp2(p.value.multiplyAdd(tile.logitScale(), shift));
+      Expr seen =
+          whole ? Expr()
+          : regular
+              ? query.toI32() - firstQuery >= WarpProduct::apart * p.columnSlot
+              : sees(s, query, position);
       if (!whole)
-        value = sees(s, query, position).select(value, k.f32(0));
+        value = seen.select(value, k.f32(0));
       return finishWeight(k, op, value);
     };
     LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {

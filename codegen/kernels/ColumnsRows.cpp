@@ -139,7 +139,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     Values starts = startsAt(point);
     auto addTile = [&](Expr step, ArrayRef<Expr> carried) {
       Values next(carried.begin(), carried.end());
-      for (int64_t local = 0; local < tile.queriesPerStep(); ++local)
+      for (int64_t local = 0; local < steps * tile.queriesPerStep(); ++local)
         accumulateQuery(k, tile, s, point, step, local, slots, next);
       k.syncWarp(); // all have read the tile before it is written again
       return next;
@@ -152,15 +152,22 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
       sums = staged->walk(
           stagedQueries(k, tile, s), from * tile.rows, starts,
           [&](Expr first, Expr place, ArrayRef<Expr> carried) {
-            auto shift = [&](Expr row) {
-              return staged->number(place + row) * k.arg("lse_scale");
+            auto placeOf = [&](int64_t step, Expr row) {
+              return place + row + step * tile.rows;
             };
-            tile.compute(
-                staged->memory,
-                [&](Expr row) { return SmallVector<Expr>{place + row}; },
-                storesShifted() ? LogitTile::Shift(shift) : LogitTile::Shift());
+            auto shift = [&](int64_t step, Expr row) {
+              return staged->number(placeOf(step, row)) * k.arg("lse_scale");
+            };
+            tile.computeSteps(
+                steps, staged->memory,
+                [&](int64_t step, Expr row) {
+                  return SmallVector<Expr>{placeOf(step, row)};
+                },
+                storesShifted() ? LogitTile::StepShift(shift)
+                                : LogitTile::StepShift());
             return addTile(first / tile.rows, carried);
-          });
+          },
+          steps);
     else
       sums =
           k.loop(from, tile.steps(), 1, starts,

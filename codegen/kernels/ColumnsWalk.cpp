@@ -19,7 +19,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)
     tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,
-                 WarpProduct::Stays::Columns, tiles);
+                 WarpProduct::Stays::Columns, tiles, steps);
   if (inRegisters)
     memberSums =
         k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,

@@ -10,12 +10,12 @@ using namespace mlir;
 using namespace kvc;
 
 LogitTile::LogitTile(KernelBuilder &k, int64_t warps, bool spare,
-                     WarpProduct::Stays stays, int64_t tiles)
+                     WarpProduct::Stays stays, int64_t tiles, int64_t steps)
     : paddedGroup(paddedGroupOf(k.shape)), k(k),
       product(k, spare, stays, tiles) {
   if (warps)
-    tile = k.shared(k.b.getF32Type(), warps * rows * pitch,
-                    {k.index(rows * pitch), k.index(pitch)});
+    tile = k.shared(k.b.getF32Type(), warps * steps * rows * pitch,
+                    {k.index(steps * rows * pitch), k.index(pitch)});
   q = k.buffer("q", {k.arg("q_batch"), k.arg("q_head"), k.arg("q_row")});
   keys = sideBuffer(k, CacheSide::Key);
   scale = k.arg("logit_scale");
@@ -77,6 +77,25 @@ void LogitTile::compute(Expr step, Shift shift) {
 
 void LogitTile::compute(const Buffer &memory, WarpProduct::Address address,
                         Shift shift) {
+  store(memory, address, shift, 0);
+  k.syncWarp();
+}
+
+void LogitTile::computeSteps(
+    int64_t steps, const Buffer &memory,
+    llvm::function_ref<SmallVector<Expr>(int64_t, Expr)> address,
+    StepShift shift) {
+  for (int64_t step = 0; step < steps; ++step) {
+    auto ofStep = [&](Expr row) { return shift(step, row); };
+    store(
+        memory, [&](Expr row) { return address(step, row); },
+        shift ? Shift(ofStep) : Shift(), step * rows);
+  }
+  k.syncWarp();
+}
+
+void LogitTile::store(const Buffer &memory, WarpProduct::Address address,
+                      Shift shift, int64_t first) {
   // A lane has several products of a row, with one shift.
   llvm::SmallDenseMap<int, Expr> shifts;
   product.multiply(memory, address, [&](const WarpProduct::Product &p) {
@@ -89,9 +108,8 @@ void LogitTile::compute(const Buffer &memory, WarpProduct::Address address,
     } else if (!storesProducts) {
       value = value * scale;
     }
-    k.store(value, tile, {k.warp(), p.row, p.column});
+    k.store(value, tile, {k.warp(), p.row + first, p.column});
   });
-  k.syncWarp();
 }
 
 Expr LogitTile::at(Expr row, Expr column) {

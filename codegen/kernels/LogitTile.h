@@ -30,9 +30,10 @@ public:
   /// Must be made at the top of the kernel: it takes shared memory for `warps`
   /// warps, which may be none where nothing is stored: then a warp may have several
   /// `tiles` of keys. `spare`, `stays` and `tiles` as in WarpProduct; rows are queries.
+  /// `steps`: of how many there is room for the rows.
   LogitTile(KernelBuilder &k, int64_t warps, bool spare = false,
             WarpProduct::Stays stays = WarpProduct::Stays::Columns,
-            int64_t tiles = 1);
+            int64_t tiles = 1, int64_t steps = 1);
 
   /// The rows are those of the last `queries` queries.
   /// With `someMissing` the caller may have given fewer; the first one is read in
@@ -64,6 +65,14 @@ public:
   void compute(const Buffer &memory, WarpProduct::Address address,
                Shift shift = nullptr);
 
+  /// The same of several steps, 16 rows each at address(step, row): the products of one
+  /// run while those of another are waited for.
+  using StepShift = llvm::function_ref<Expr(int64_t step, Expr row)>;
+  void computeSteps(
+      int64_t steps, const Buffer &memory,
+      llvm::function_ref<llvm::SmallVector<Expr>(int64_t, Expr)> address,
+      StepShift shift);
+
   /// Row r of the step holds query step * queriesPerStep + r / G', member
   /// r % G'.
   Expr at(Expr row, Expr column);
@@ -80,6 +89,9 @@ public:
 
 private:
   llvm::SmallVector<Expr> rowAddress(Expr row);
+  /// Stores products from row `first` of the tile on.
+  void store(const Buffer &memory, WarpProduct::Address address, Shift shift,
+             int64_t first);
 
   KernelBuilder &k;
   WarpProduct product;

@@ -275,11 +275,15 @@ bool PointEval::isFromOutside(Value value) const {
                : !llvm::is_contained(axesOf(value.getType()), outside->looped);
 }
 
-Expr PointEval::madeOutside(Value value, int member) {
-  OpBuilder::InsertionGuard guard(k.b);
+void PointEval::goOutside() {
   if (Block *here = k.b.getInsertionBlock(); here != outside->block)
     k.b.setInsertionPoint(
         outside->block->findAncestorOpInBlock(*here->getParentOp()));
+}
+
+Expr PointEval::madeOutside(Value value, int member) {
+  OpBuilder::InsertionGuard guard(k.b);
+  goOutside();
   return (*outside->eval)(value, member);
 }
 
@@ -344,7 +348,48 @@ Expr PointEval::compute(Value value, int member) {
                              scale.getCount());
     return (count * numerator / denominator).toI32();
   }
+  if (Expr quotient = scaledQuotient(op, member); quotient.valid())
+    return quotient;
   return cloneScalar(op, member);
+}
+
+Expr PointEval::scaledQuotient(Operation *op, int member) {
+  auto divide = dyn_cast<arith::DivFOp>(op);
+  if (!divide || !isa<RankedTensorType>(divide.getType()))
+    return {};
+  auto isVector = [](Value value) {
+    return llvm::is_contained(axesOf(value.getType()), Axis::Channel);
+  };
+  auto divisor = divide.getRhs().getDefiningOp<BroadcastOp>();
+  if (!divisor || !isVector(divisor) ||
+      !isa<RankedTensorType>(divisor.getValue().getType()) ||
+      isVector(divisor.getValue()))
+    return {};
+  Expr dividend = (*this)(divide.getLhs(), member);
+  auto [scale, inverse] = inverseOf(divisor.getValue(), member);
+  return dividend * scale * inverse;
+}
+
+std::pair<Expr, Expr> PointEval::inverseOf(Value value, int member) {
+  if (headsOf(value.getType()) != Axis::QueryHeads)
+    member = -1;
+  auto key = std::make_pair(value, member);
+  if (auto it = inverses.find(key); it != inverses.end())
+    return it->second;
+  std::pair<Expr, Expr> result;
+  if (isFromOutside(value)) {
+    OpBuilder::InsertionGuard guard(k.b);
+    goOutside();
+    result = outside->eval->inverseOf(value, member);
+  } else {
+    Expr divisor = (*this)(value, member);
+    // Of a number far below 1 the inverse may be no number.
+    Expr scale = (divisor.unary<math::AbsFOp>() < k.f32(0x1p-64))
+                     .select(k.f32(0x1p64), k.f32(1));
+    result = {scale, k.f32(1) / (divisor * scale)};
+  }
+  inverses[key] = result;
+  return result;
 }
 
 /// Over the group: the members in ascending order. Over all heads: KV head by

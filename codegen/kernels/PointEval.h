@@ -98,6 +98,8 @@ private:
   }
   /// True if the value is the same in all steps of the loop around this one.
   bool isFromOutside(mlir::Value value) const;
+  /// Code is made in front of the loop from here on.
+  void goOutside();
   Expr madeOutside(mlir::Value value, int member);
   llvm::SmallVector<Expr> channels(mlir::Value value, Expr first, int64_t width,
                                    int member, Outside around);
@@ -107,6 +109,12 @@ private:
   Expr reduceChannels(class ReduceOp reduce, int member);
   Expr pool(class PoolOp pool, int member);
   Expr norm(class NormOp norm);
+  /// A quotient of vectors, where all channels have one divisor: a product with its
+  /// inverse, which is made once. Not valid: any other op.
+  Expr scaledQuotient(mlir::Operation *op, int member);
+  /// A value's scale, a power of two, and the inverse of the scaled value, which is a
+  /// number of the type wherever the value is.
+  std::pair<Expr, Expr> inverseOf(mlir::Value value, int member);
   Expr cloneScalar(mlir::Operation *op, int member);
 
   KernelBuilder &k;
@@ -115,6 +123,7 @@ private:
   Point point;
   std::optional<Outside> outside;
   llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
+  llvm::DenseMap<std::pair<mlir::Value, int>, std::pair<Expr, Expr>> inverses;
 };
 
 /// True where the block's head keeps all its rows, whatever they score: where what

@@ -10,6 +10,8 @@ using Values = KernelBuilder::Values;
 static constexpr int64_t keyBits = 32;
 static constexpr int64_t digitBits = 11;
 static constexpr int64_t bins = digitBins;
+/// Bins of a histogram that a thread reads.
+static constexpr int64_t width = 4;
 static_assert(bins == 1 << digitBits);
 /// Items that are ranked among each other, two threads each.
 static constexpr int64_t few = 256;
@@ -108,34 +110,44 @@ RadixSelect::Place
 RadixSelect::descend(const Place &place, const Buffer &counted, Expr sequence,
                      Expr head, Expr heads,
                      llvm::function_ref<Expr(Expr)> takesPart) {
-  constexpr int64_t width = 4;
+  return descend(place, read(counted, sequence, head, heads, takesPart));
+}
+
+RadixSelect::Place RadixSelect::descend(const Place &place,
+                                        ArrayRef<Expr> counts) {
   k.barrier(); // earlier readers are done
-  k.loop(k.thread(), bins / width, block.threads, [&](Expr group) {
-    Expr first = group * width;
-    Values sums = k.stream(
-        k.index(0), heads, 1, Values(width, k.i32(0)),
-        [&](Expr other) {
-          Values four;
-          Expr vector =
-              k.loadVector(counted, {sequence, head + other, first}, width);
-          for (int64_t i = 0; i < width; ++i)
-            four.push_back(k.element(vector, i));
-          if (takesPart)
-            for (Expr &number : four)
-              number = takesPart(head + other).select(number, k.i32(0));
-          return four;
-        },
-        [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
-          Values next;
-          for (int64_t i = 0; i < width; ++i)
-            next.push_back(sums[i] + made[i]);
-          return next;
-        });
-    for (int64_t i = 0; i < width; ++i)
-      k.store(sums[i], histogram, {first + i});
-  });
+  for (auto [i, count] : llvm::enumerate(counts))
+    k.store(count, histogram, {k.thread() * width + int64_t(i)});
   k.barrier(); // the histogram is full
   return find(place);
+}
+
+SmallVector<Expr>
+RadixSelect::read(const Buffer &counted, Expr sequence, Expr head, Expr heads,
+                  llvm::function_ref<Expr(Expr)> takesPart) {
+  assert(bins == width * block.threads && "each thread has a part");
+  auto ofHead = [&](Expr head) {
+    Values four;
+    Expr vector =
+        k.loadVector(counted, {sequence, head, k.thread() * width}, width);
+    for (int64_t i = 0; i < width; ++i)
+      four.push_back(k.element(vector, i));
+    if (takesPart)
+      for (Expr &number : four)
+        number = takesPart(head).select(number, k.i32(0));
+    return four;
+  };
+  if (!heads.valid())
+    return ofHead(head);
+  return k.stream(
+      k.index(0), heads, 1, Values(width, k.i32(0)),
+      [&](Expr other) { return ofHead(head + other); },
+      [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
+        Values next;
+        for (int64_t i = 0; i < width; ++i)
+          next.push_back(sums[i] + made[i]);
+        return next;
+      });
 }
 
 /// From the largest digit down: which bin holds the item that we look for? Each
@@ -151,16 +163,21 @@ RadixSelect::Place RadixSelect::find(const Place &place) {
     local = local + own.back();
   }
   Expr before = block.exclusiveSum(local);
-  for (int64_t r = 0; r < run; ++r) {
-    Expr after = before + own[r];
-    k.when((before < place.remaining) & (place.remaining <= after), [&] {
-      Expr bin = k.index(bins - 1) - (thread * run + r);
-      k.store(bin.toI32(), found, {k.index(0)});
-      k.store(place.remaining - before, found, {k.index(1)});
-      k.store(own[r], found, {k.index(2)});
-    });
-    before = after;
-  }
+  k.when((before < place.remaining) & (place.remaining <= before + local), [&] {
+    // Of the run the last bin that too few are in front of.
+    Expr first = (k.index(bins - 1) - thread * run).toI32();
+    Expr bin = first, count = own[0], front = before, after = before;
+    for (int64_t r = 1; r < run; ++r) {
+      after = after + own[r - 1];
+      Expr holds = after < place.remaining;
+      bin = holds.select(first - r, bin);
+      front = holds.select(after, front);
+      count = holds.select(own[r], count);
+    }
+    k.store(bin, found, {k.index(0)});
+    k.store(place.remaining - front, found, {k.index(1)});
+    k.store(count, found, {k.index(2)});
+  });
   k.barrier(); // the bin is found
   int64_t digit = std::min(digitBits, keyBits - place.known);
   return {(place.prefix << digit) | k.load(found, {k.index(0)}),
@@ -188,6 +205,7 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
 //===----------------------------------------------------------------------===//
 
 Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
+                              ItemOf itemOf,
                               llvm::function_ref<void(Expr)> chosen) {
   auto values = [](const Selection &s) {
     return Values{s.threshold, s.lastTie};
@@ -195,40 +213,60 @@ Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
   Values result = k.choose(
       place.sharing <= k.i32(most),
       [&] {
-        gather(place, walk);
+        gather(place, walk, itemOf);
         return k.choose(
             place.sharing <= k.i32(few),
             [&] { return values(rank(place, chosen)); },
             [&] {
               auto left = [&](Visit visit) { walkLeft(place, visit); };
-              return values(finishMany(place, items, left, chosen));
+              auto known = [&](Expr i) {
+                return k.load(leftItems, {i}).toIndex();
+              };
+              return values(finishMany(place, items, left, known, chosen));
             });
       },
-      [&] { return values(finishMany(place, items, walk, chosen)); });
+      [&] { return values(finishMany(place, items, walk, itemOf, chosen)); });
   return {result[0], result[1]};
 }
 
 /// What is left, in any order, into shared memory: it is looked at several times, and
 /// what comes of it does not depend on the order.
-void RadixSelect::gather(const Place &place, WalkItems walk) {
+void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf) {
   Expr last = k.index(3);
   k.barrier(); // what was found has been read
   k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {last}); });
   k.barrier(); // there are none yet
-  walk([&](Expr key, llvm::function_ref<Expr()> item) {
-    k.when(place.has(key), [&] {
-      Expr slot = k.atomicAdd(k.i32(1), found, {last}).toIndex();
-      k.store(key, leftKeys, {slot});
-      k.store(item().toI32(), leftItems, {slot});
+  walk([&](ArrayRef<Seen> seen) {
+    // A thread has one wait for all that it found.
+    SmallVector<Expr> has;
+    Expr count = k.i32(0);
+    for (const Seen &one : seen) {
+      has.push_back(one.among(place.has(one.key)));
+      count = count + has.back().toI32();
+    }
+    k.when(count > 0, [&] {
+      Expr slot = k.atomicAdd(count, found, {last});
+      for (auto [one, is] : llvm::zip(seen, has)) {
+        k.when(is, [&, one = one] {
+          k.store(one.key, leftKeys, {slot.toIndex()});
+          k.store(one.at.toI32(), leftItems, {slot.toIndex()});
+        });
+        slot = slot + is.toI32();
+      }
     });
   });
   k.barrier(); // all are there
+  // Which they are is read of all together: who finds one does not wait for it.
+  k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
+    Expr item = itemOf(k.load(leftItems, {i}).toIndex());
+    k.store(item.toI32(), leftItems, {i});
+  });
+  k.barrier(); // all are known
 }
 
 void RadixSelect::walkLeft(const Place &place, Visit visit) {
   k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
-    visit(k.load(leftKeys, {i}),
-          [&] { return k.load(leftItems, {i}).toIndex(); });
+    visit(Seen{k.load(leftKeys, {i}), i, {}});
   });
 }
 
@@ -237,57 +275,68 @@ Selection RadixSelect::rank(const Place &place,
                             llvm::function_ref<void(Expr)> chosen) {
   constexpr int64_t halves = 2;
   Expr zero = k.index(0), count = place.sharing.toIndex();
-  Expr own = k.thread() / halves, mine = own.min(count - 1);
-  Expr key = k.load(leftKeys, {mine}), item = k.load(leftItems, {mine});
-  // Eight are in flight together: alone, each would wait for the last.
-  Expr before = k.stream(
-      k.thread() % halves, count, halves, {k.i32(0)},
-      [&](Expr other) {
-        return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
-      },
-      [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
-        Expr earlier =
-            theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
-        return Values{sum[0] + earlier.toI32()};
-      },
-      /*together=*/8)[0];
-  before = before + k.shuffleXor(before, 1);
-  k.when((own < count) & (k.thread() % halves == 0), [&] {
-    k.when(before + 1 == place.remaining, [&] {
-      k.store(key, found, {zero});
-      k.store(item, found, {k.index(1)});
+  auto rankOwn = [&] {
+    Expr own = k.thread() / halves, mine = own.min(count - 1);
+    Expr key = k.load(leftKeys, {mine}), item = k.load(leftItems, {mine});
+    // Eight are in flight together: alone, each would wait for the last.
+    Expr before = k.stream(
+        k.thread() % halves, count, halves, {k.i32(0)},
+        [&](Expr other) {
+          return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
+        },
+        [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
+          Expr earlier =
+              theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
+          return Values{sum[0] + earlier.toI32()};
+        },
+        /*together=*/8)[0];
+    before = before + k.shuffleXor(before, 1);
+    k.when((own < count) & (k.thread() % halves == 0), [&] {
+      k.when(before + 1 == place.remaining, [&] {
+        k.store(key, found, {zero});
+        k.store(item, found, {k.index(1)});
+      });
+      if (chosen)
+        k.when(before < place.remaining, [&] { chosen(item.toIndex()); });
     });
-    if (chosen)
-      k.when(before < place.remaining, [&] { chosen(item.toIndex()); });
-  });
+  };
+  k.when(k.warp() * (warpSize / halves) < count, rankOwn);
   k.barrier(); // the last one that is selected is found
   return {k.load(found, {zero}), k.load(found, {k.index(1)})};
 }
 
 Selection RadixSelect::finishMany(const Place &place, Expr items,
-                                  WalkItems walk,
+                                  WalkItems walk, ItemOf itemOf,
                                   llvm::function_ref<void(Expr)> chosen) {
   Place key = refine(place, [&](Count count) {
-    walk([&](Expr key, llvm::function_ref<Expr()>) { count(key); });
+    walk([&](ArrayRef<Seen> seen) {
+      for (const Seen &one : seen)
+        if (one.there.valid())
+          k.when(one.there, [&] { count(one.key); });
+        else
+          count(one.key);
+    });
   });
   // Of more ties than are wanted the smaller items are selected.
   Expr last = k.choose(
       key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
-      [&] { return Values{lastTieOf(key, items, walk)}; })[0];
+      [&] { return Values{lastTieOf(key, items, walk, itemOf)}; })[0];
   Selection selection{key.prefix, last};
   if (chosen)
-    walk([&](Expr key, llvm::function_ref<Expr()> item) {
-      k.when(place.has(key), [&] {
-        Expr number = item();
-        k.when(selection.contains(key, number), [&] { chosen(number); });
-      });
+    walk([&](ArrayRef<Seen> seen) {
+      for (const Seen &one : seen)
+        k.when(one.among(place.has(one.key)), [&] {
+          Expr number = itemOf(one.at);
+          k.when(selection.contains(one.key, number), [&] { chosen(number); });
+        });
     });
   return selection;
 }
 
 /// Of the items with a key the `remaining`-th: the complement of its number is the
 /// so manyth largest, digit by digit. So many digits as numbers below `items` have.
-Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk) {
+Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk,
+                            ItemOf itemOf) {
   Expr digits = k.index(1);
   for (int64_t bits = digitBits; bits < keyBits; bits += digitBits)
     digits = digits + (items > (int64_t(1) << bits)).toI32().toIndex();
@@ -300,13 +349,15 @@ Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk) {
       [&](Expr digit, ArrayRef<Expr> carried) {
         Expr behind = ((digits - 1 - digit) * digitBits).toI32();
         clear();
-        walk([&](Expr other, llvm::function_ref<Expr()> item) {
-          k.when(other == key.prefix, [&] {
-            Expr rest = (item().toI32() ^ ones) >> behind;
-            k.when((rest >> digitBits) == carried[0], [&] {
-              k.atomicAdd(k.i32(1), histogram, {(rest & (bins - 1)).toIndex()});
+        walk([&](ArrayRef<Seen> seen) {
+          for (const Seen &one : seen)
+            k.when(one.among(one.key == key.prefix), [&] {
+              Expr rest = (itemOf(one.at).toI32() ^ ones) >> behind;
+              k.when((rest >> digitBits) == carried[0], [&] {
+                k.atomicAdd(k.i32(1), histogram,
+                            {(rest & (bins - 1)).toIndex()});
+              });
             });
-          });
         });
         k.barrier(); // the histogram is full
         Place place = find({carried[0], carried[1], {}, 0});

@@ -45,10 +45,16 @@ public:
   using Count = llvm::function_ref<void(Expr value)>;
   /// Calls count(value) once for every item of the block, in any order.
   using Walk = llvm::function_ref<void(Count count)>;
-  /// Calls visit(key, item) likewise; the number of an item, an index, is made where it is
-  /// asked for.
-  using Visit = llvm::function_ref<void(Expr key, llvm::function_ref<Expr()>)>;
+  /// Calls visit(seen) likewise, with as many items of the thread as are read together:
+  /// their keys, where they are, and whether there is one (not valid: there is). Which
+  /// item is at an index, itemOf(at) says.
+  struct Seen {
+    Expr key, at, there;
+    Expr among(Expr holds) const { return there.valid() ? there & holds : holds; }
+  };
+  using Visit = llvm::function_ref<void(llvm::ArrayRef<Seen>)>;
   using WalkItems = llvm::function_ref<void(Visit visit)>;
+  using ItemOf = llvm::function_ref<Expr(Expr at)>;
 
   /// Where in the order an item lies: the known digits of its key, the how
   /// manyth of the items that have them it is, and how many those are. i32.
@@ -67,8 +73,13 @@ public:
   /// among the keys, which have these.
   void count(const Place &place, Walk keys, const Buffer &bins,
              llvm::ArrayRef<Expr> row);
-  /// One digit on, by the bins of a sequence's heads from `head` on, `heads` of
-  /// them, added up: where `takesPart` is given, of those that do.
+  /// A thread's part of the bins of a sequence's heads from `head` on, `heads` of
+  /// them (not valid: one), added up: where `takesPart` is given, of those that do.
+  llvm::SmallVector<Expr>
+  read(const Buffer &bins, Expr sequence, Expr head, Expr heads = {},
+       llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
+  /// One digit on, by what has been read; or is read now.
+  Place descend(const Place &place, llvm::ArrayRef<Expr> counts);
   Place descend(const Place &place, const Buffer &bins, Expr sequence,
                 Expr head, Expr heads,
                 llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
@@ -76,6 +87,7 @@ public:
   /// have the digits of `place`; `chosen(item)` is called for each of the latter
   /// that is selected.
   Selection finish(const Place &place, Expr items, WalkItems walk,
+                   ItemOf itemOf,
                    llvm::function_ref<void(Expr)> chosen = nullptr);
 
 private:
@@ -83,12 +95,12 @@ private:
   Expr digitOf(const Place &place, Expr key) const;
   Place find(const Place &place);
   Place refine(Place place, Walk walk);
-  void gather(const Place &place, WalkItems walk);
+  void gather(const Place &place, WalkItems walk, ItemOf itemOf);
   void walkLeft(const Place &place, Visit visit);
   Selection rank(const Place &place, llvm::function_ref<void(Expr)> chosen);
   Selection finishMany(const Place &place, Expr items, WalkItems walk,
-                       llvm::function_ref<void(Expr)> chosen);
-  Expr lastTieOf(const Place &key, Expr items, WalkItems walk);
+                       ItemOf itemOf, llvm::function_ref<void(Expr)> chosen);
+  Expr lastTieOf(const Place &key, Expr items, WalkItems walk, ItemOf itemOf);
 
   KernelBuilder &k;
   ThreadBlock &block;

@@ -71,6 +71,8 @@ public:
     Expr end = ofSpan ? behind.min(s.past) : s.past;
     row.emplace(RowBlock{k, block, kernel, s, head, reader, begin, end});
     row->span = span;
+    if (!ofSpan) // its threads have many tokens, one after the other
+      row->together = 16;
     lists.emplace(*row, ofSpan ? behind >= s.past : k.boolean(true));
     members.emplace(*row, *lists);
     // What others may read of a head is made where it keeps all its rows, too.

@@ -36,9 +36,10 @@ static Expr rowOf(const RowSource &source, Expr first, Expr row, bool whole) {
   return whole ? first + row : (first + row).min(source.count - 1);
 }
 
-void StagedRows::copyRows(const RowSource &source, Expr first, bool whole) {
+void StagedRows::copyRows(const RowSource &source, Expr first, bool whole,
+                          int64_t count) {
   constexpr int64_t width = 8; // 16 bytes
-  int64_t perRow = k.shape.headDim / width, pieces = rows * perRow;
+  int64_t perRow = k.shape.headDim / width, pieces = count * perRow;
   Expr place = placeOf(first);
   // Where the threads take whole periods at a time, each has one part of rows
   // that are apart by a constant.
@@ -49,15 +50,15 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole) {
     SmallVector<Expr> from = source.address(first + row);
     Expr step = source.distance * (together / source.period);
     from.push_back(part);
-    for (int64_t done = 0; done < rows; done += together) {
+    for (int64_t done = 0; done < count; done += together) {
       auto one = [&] {
         k.copyAsync(source.memory, from, memory, {place + row + done, part},
                     width);
       };
-      if (done + together <= rows)
+      if (done + together <= count)
         one();
       else
-        k.when(row + done < rows, one);
+        k.when(row + done < count, one);
       from.back() = from.back() + step;
     }
     return;
@@ -77,13 +78,14 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole) {
   }
 }
 
-void StagedRows::copy(const RowSource &source, Expr first, bool whole) {
-  copyRows(source, first, whole);
+void StagedRows::copy(const RowSource &source, Expr first, bool whole,
+                      int64_t count) {
+  copyRows(source, first, whole, count);
   if (!source.number)
     return;
-  for (int64_t done = 0; done < rows; done += threads) {
+  for (int64_t done = 0; done < count; done += threads) {
     Expr row = k.thread() + done;
-    k.when(row < rows, [&] {
+    k.when(row < count, [&] {
       k.copyAsync(source.numbers,
                   source.number(rowOf(source, first, row, whole)), numbers,
                   {placeOf(first) + row}, 1);
@@ -98,9 +100,9 @@ StagedRows::Values StagedRows::walkRounds(
   // constants.
   auto begin = [&](Expr first) {
     Expr whole = first + rows <= source.count;
-    k.when(whole, [&] { copy(source, first, true); });
+    k.when(whole, [&] { copy(source, first, true, rows); });
     k.when((first < source.count) & (first + rows > source.count),
-           [&] { copy(source, first, false); });
+           [&] { copy(source, first, false, rows); });
     k.commitCopies();
   };
   k.barrier(); // an earlier walk has read its rounds
@@ -117,11 +119,12 @@ StagedRows::Values StagedRows::walkRounds(
 
 StagedRows::Values
 StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
-                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
+                 llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body,
+                 int64_t steps) {
   return walkRounds(source, from, carried,
                     [&](Expr first, Expr place, ArrayRef<Expr> values) {
                       Expr count = (source.count - first).min(k.index(rows));
-                      return k.loop(0, count, WarpProduct::rows, values,
+                      return k.loop(0, count, steps * WarpProduct::rows, values,
                                     [&](Expr done, ArrayRef<Expr> running) {
                                       return body(first + done, place + done,
                                                   running);
@@ -151,6 +154,26 @@ StagedRows::Values StagedRows::walkEither(
               return steps((source.count - first).min(k.index(rows)), false);
             });
       });
+}
+
+StagedRows::Values StagedRows::walkAtOnce(
+    const RowSource &source, int64_t count, ArrayRef<Expr> carried,
+    llvm::function_ref<Expr(Expr, Expr)> isWhole,
+    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+  k.barrier(); // an earlier walk has read its rounds
+  copy(source, k.index(0), true, count);
+  k.commitCopies();
+  k.waitForCopies(0);
+  k.barrier(); // the rows are there for all
+  auto steps = [&](bool whole) {
+    return k.loop(0, count, WarpProduct::rows, carried,
+                  [&](Expr first, ArrayRef<Expr> running) {
+                    return body(first, first, running, whole);
+                  });
+  };
+  return k.choose(
+      isWhole(k.index(0), k.index(count)), [&] { return steps(true); },
+      [&] { return steps(false); });
 }
 
 StagedRows::Values StagedRows::walkTogether(
@@ -187,7 +210,7 @@ StagedRows::Values StagedRows::walkKnown(
     llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
   auto begin = [&](int64_t first) {
     if (first < count)
-      copy(source, k.index(first), first + rows <= count);
+      copy(source, k.index(first), first + rows <= count, rows);
     k.commitCopies();
   };
   k.barrier(); // an earlier walk has read its rounds

@@ -50,14 +50,25 @@ public:
 
   /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
   /// time: all threads of the block, with the same bounds. body(first, place,
-  /// carried) has row first + i at place + i.
+  /// carried) has row first + i at place + i. With several steps at a time their rows
+  /// must divide those of the source and of a round.
   Values
   walk(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
-           body);
+           body,
+       int64_t steps = 1);
   /// The same, in one of two ways: body is told whether the rows of the whole round exist
   /// and isWhole(first row, the one behind the last) holds. Then no step has a branch.
   Values walkEither(const RowSource &source, Expr from,
+                    llvm::ArrayRef<Expr> carried,
+                    llvm::function_ref<Expr(Expr first, Expr end)> isWhole,
+                    llvm::function_ref<Values(Expr first, Expr place,
+                                              llvm::ArrayRef<Expr>, bool whole)>
+                        body);
+  /// walkEither over all of so many rows as are known now, which both rounds together
+  /// have room for: all are copied before the first step, and none behind it.
+  bool fitAtOnce(int64_t count) const { return count <= 2 * rows; }
+  Values walkAtOnce(const RowSource &source, int64_t count,
                     llvm::ArrayRef<Expr> carried,
                     llvm::function_ref<Expr(Expr first, Expr end)> isWhole,
                     llvm::function_ref<Values(Expr first, Expr place,
@@ -92,9 +103,10 @@ private:
   Values
   walkRounds(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
              llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);
-  /// The rows from `first` on; `whole`: none of them is behind the last one.
-  void copy(const RowSource &source, Expr first, bool whole);
-  void copyRows(const RowSource &source, Expr first, bool whole);
+  /// `count` rows from `first` on, a round or two; `whole`: none of them is behind the
+  /// last one.
+  void copy(const RowSource &source, Expr first, bool whole, int64_t count);
+  void copyRows(const RowSource &source, Expr first, bool whole, int64_t count);
   Expr placeOf(Expr first) { return first / rows % 2 * rows; }
 
   KernelBuilder &k;

@@ -210,12 +210,17 @@ Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op) {
   };
   Expr mine = value(head), heads = k.arg("kv_heads");
   Expr count = evalScalar(k, r.s, op.getCount());
-  Expr before = k.fold(0, heads, 1, k.index(0), [&](Expr other, Expr acc) {
-    Expr theirs = value(other);
-    Expr better = op.getEnd() == End::Lowest ? theirs < mine : theirs > mine;
-    Expr comes = better | ((theirs == mine) & (other < head));
-    return comes.select(acc + 1, acc);
-  });
+  using Values = RowBlock::Values;
+  Expr before = k.stream(
+      k.index(0), heads, 1, {k.index(0)},
+      [&](Expr other) { return Values{value(other)}; },
+      [&](Expr other, ArrayRef<Expr> theirs, ArrayRef<Expr> count) {
+        Expr better = op.getEnd() == End::Lowest ? theirs[0] < mine
+                                                 : theirs[0] > mine;
+        Expr comes = better | ((theirs[0] == mine) & (other < head));
+        return Values{comes.select(count[0] + 1, count[0])};
+      },
+      /*together=*/8)[0];
   Expr number = mine.isNaN() == k.boolean(false);
   return (count >= heads) | (number & (before < count));
 }

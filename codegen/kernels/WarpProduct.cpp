@@ -236,7 +236,7 @@ Expr WarpProduct::columnOf(int slot) {
   if (!k.shape.usesTensorCores())
     return k.lane();
   if (columnsLeft)
-    return k.lane() / 4 + slot * 8;
+    return k.lane() / 4 + slot * apart;
   return k.lane() % 4 * 2 + (slot / 2 * 8 + slot % 2);
 }
 

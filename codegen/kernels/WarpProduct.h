@@ -86,6 +86,8 @@ public:
 
   /// The column of a slot.
   Expr columnOf(int slot);
+  /// Where the columns stay: how far apart those of two slots that follow each other are.
+  static constexpr int64_t apart = 8;
 
   /// Combines what lanes hold of the same columns; every lane gets the result.
   llvm::SmallVector<Expr>

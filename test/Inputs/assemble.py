@@ -83,14 +83,15 @@ for chip, chosen, options in runs:
         # over queries beside them leave a few registers too few.
         allowed = 12 if re.search(r"_columns\d+_.*_f32$", function) else 0
         # Two tiles of keys or values leave no register over. On the older chip what is needed
-        # behind a walk alone, four numbers at most, waits for that in memory.
+        # behind a walk alone, four numbers at most, waits for that in memory, where each is
+        # read once or twice.
         if chip == "sm_80" and re.search(r"_(columns\d+|carried)_d128_", function):
             allowed = max(allowed, 16)
         # Keys of 256 dimensions are half of the registers: three numbers that are needed in front
         # of the tokens' loop and behind it wait in memory (kvec, two windows).
         if re.search(r"_columns\d+_d256_", function):
             allowed = max(allowed, 12)
-        if max(int(stores), int(loads)) > allowed:
+        if int(stores) > allowed or int(loads) > (2 * allowed if chip == "sm_80" else allowed):
             spills.append(f"{function}: {stores} bytes stored, {loads} loaded")
     if result.returncode or spills or {function for function, *_ in told} < set(new):
         failures += 1
