@@ -383,9 +383,12 @@ std::pair<Expr, Expr> PointEval::inverseOf(Value value, int member) {
     result = outside->eval->inverseOf(value, member);
   } else {
     Expr divisor = (*this)(value, member);
-    // Of a number far below 1 the inverse may be no number.
-    Expr scale = (divisor.unary<math::AbsFOp>() < k.f32(0x1p-64))
-                     .select(k.f32(0x1p64), k.f32(1));
+    // The inverse of a number far below 1 may be infinite, that of one far above 1 has
+    // fewer bits.
+    Expr size = divisor.unary<math::AbsFOp>();
+    Expr scale = (size < k.f32(0x1p-64))
+                     .select(k.f32(0x1p64), (size > k.f32(0x1p64))
+                                                .select(k.f32(0x1p-64), k.f32(1)));
     result = {scale, k.f32(1) / (divisor * scale)};
   }
   inverses[key] = result;
