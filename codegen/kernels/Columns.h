@@ -101,6 +101,10 @@ private:
   llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
+  /// Norms of the lane's token in each tile, [warp][tile][member][32]; none where all
+  /// are bounds.
+  Buffer normsOfTiles;
+  bool computesNorms() const;
   llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
   using Finished = llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr>;
   /// What a lane has at its tokens, by tile; of the tile whose columns are computed.
@@ -207,6 +211,10 @@ private:
   /// the lane's point in the first.
   void forTiles(KernelBuilder &k, const SequenceScalars &s, const Point &point,
                 llvm::function_ref<void(int64_t, const Point &)> body);
+  /// All members' norms, to `normsOfTiles`.
+  void storeNorms(KernelBuilder &k, ProjectedNormOp op,
+                  const SequenceScalars &s, const Point &point,
+                  WarpProduct &product);
   KernelBuilder::Values boundNorms(KernelBuilder &k, ProjectedNormOp op,
                                    const SequenceScalars &s, const Point &own,
                                    WarpProduct &product,

@@ -37,12 +37,18 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
   planSharedMemory();
 }
 
+bool ColumnsBuilder::computesNorms() const {
+  return llvm::any_of(projectedNorms,
+                      [](ProjectedNormOp norm) { return !norm.getBound(); });
+}
+
 int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)
     bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
                          : LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
+  bytes += computesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
   for (ReduceOp reduce : rowHeads)
     bytes += windowOf(reduce) * warpSize * 4;
   return bytes;

@@ -27,6 +27,11 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   if (!projectedNorms.empty())
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
+  if (computesNorms()) {
+    int64_t rows = tiles * k.shape.group;
+    normsOfTiles = k.shared(k.b.getF32Type(), warps * rows * warpSize,
+                            {k.index(rows * warpSize), k.index(warpSize)});
+  }
   for (ReduceOp reduce : rowHeads)
     rowHeadSums[reduce] =
         k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
