@@ -227,12 +227,19 @@ private:
                       const Point &point);
   std::optional<Expr> readChannels(mlir::Value value, const Point &p) const;
 
+  /// Walks the staged queries: body(first row, its place, carried, `whole`), `whole` as
+  /// in addProducts, and where rows are pooled all neighbours are in the past, too.
+  Values walkQueries(
+      KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+      const Point &point, Expr from, llvm::ArrayRef<Expr> starts,
+      const RowSource &source,
+      llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>, bool)> body);
   /// Adds one query's row of each value that is reduced over queries.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,
-                       const SequenceScalars &s, Point point, Expr step,
+                       const SequenceScalars &sequence, Point point, Expr step,
                        int64_t local,
                        llvm::ArrayRef<std::pair<ReduceOp, int>> slots,
-                       Values &sums);
+                       Values &sums, bool whole);
 
   /// Sets the rows that are reduced over all heads to where a reduction starts: the
   /// first head may have none of the positions.
@@ -247,9 +254,9 @@ private:
   /// fewer than this kernel's window. Those in front have weight and logit 0.
   bool queriesMissing();
 
-  /// Where all logits of a tile are for weights, the log-sum-exp is subtracted as
-  /// they are stored, once for all lanes that read them.
-  bool storesShifted() const { return readsLse && !readsLogits; }
+  /// Where all logits of a tile are for weights, these are stored, once for all lanes
+  /// that read them: of a pool each by all its neighbours.
+  bool storesWeights() const { return readsLse && !readsLogits; }
 
   /// A tile's logits and the scale of products are those of powers of two: times
   /// this they are natural.
@@ -265,7 +272,8 @@ private:
   Expr finishWeight(KernelBuilder &k, AttentionOp op, Expr weight);
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-              const Point &p, AttentionOp op, Expr query, int64_t local);
+              const Point &p, AttentionOp op, Expr query, int64_t local,
+              bool whole);
 
   std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
                                  mlir::Value value, const Point &p);
