@@ -168,6 +168,20 @@ private:
   RowSource stagedQueries(KernelBuilder &k, LogitTile &tile,
                           const SequenceScalars &s);
 
+  using Slots = llvm::ArrayRef<std::pair<ReduceOp, int>>;
+  /// True where each reduction over queries has a walk of its own, so that registers
+  /// suffice for several tiles: those over smaller windows, which are short, first.
+  bool walksApart() const;
+  llvm::SmallVector<llvm::SmallVector<ReduceOp>> walksOfProducts() const;
+  /// The reductions of the running walk, and what those behind it have made, [warp][..][32].
+  llvm::SmallVector<ReduceOp> walked;
+  Buffer waitingSums;
+  /// Reductions over queries whose products stay in registers. startsAt(point, first
+  /// step, which) is what rows in front of that step make of them.
+  void
+  sumProducts(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+              const Point &point, Expr from,
+              llvm::function_ref<Values(const Point &, Expr, Slots)> startsAt);
   /// Accumulators in registers: one per window reduction, column of the lane and
   /// member of the group that a lane has.
   Values startProducts(KernelBuilder &k);

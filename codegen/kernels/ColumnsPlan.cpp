@@ -47,6 +47,8 @@ int64_t ColumnsBuilder::bytesPerWarp() const {
   if (attends)
     bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
                          : LogitTile::bytesPerWarp;
+  if (walksApart())
+    bytes += (windows.size() - 1) * tiles * site.shape.group * warpSize * 4;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   bytes += computesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
   for (ReduceOp reduce : rowHeads)
@@ -82,8 +84,14 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
   // Rows that are only padding, and a last part of keys that is no whole one, take some.
   bool even = LogitTile::paddedGroupOf(site.shape) == site.shape.group &&
               site.shape.headDim % 32 == 0;
+  // Those of smaller windows have walks of their own.
+  bool oneWindowIsLong =
+      windows.size() == 1 ||
+      (readsAll && !readsNew && llvm::count_if(windows, [&](ReduceOp reduce) {
+                                  return !isSmaller(windowOf(reduce));
+                                }) == 1);
   if (attends)
-    return inRegisters && projectedNorms.empty() && windows.size() == 1 &&
+    return inRegisters && projectedNorms.empty() && oneWindowIsLong &&
            (even || site.shape.headDim <= 96);
   return projectedNorms.size() == 1 &&
          !ProjectedNormOp(projectedNorms[0]).getBound();

@@ -138,21 +138,14 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
            tile.queriesPerStep();
   if (staged)
     from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
-  auto startsAt = [&](const Point &at) {
-    return startRows(k, s, at, from * tile.queriesPerStep(), slots);
+  auto startsAt = [&](const Point &at, Expr first, Slots of) {
+    return startRows(k, s, at, first * tile.queriesPerStep(), of);
   };
   Values sums;
   if (inRegisters) {
-    sums =
-        accumulateProducts(k, tile, s, point, stagedQueries(k, tile, s), from);
-    forTiles(k, s, point, [&](int64_t number, const Point &at) {
-      Values own = sumsOfMembers(k, tile, number, sums);
-      for (auto [slot, sum, start] : llvm::zip(slots, own, startsAt(at)))
-        sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
-      finishRows(k, number, slots, own);
-    });
+    sumProducts(k, tile, s, point, from, startsAt);
   } else {
-    Values starts = startsAt(point);
+    Values starts = startsAt(point, from, slots);
     auto addTile = [&](Expr step, ArrayRef<Expr> carried, bool whole) {
       Values next(carried.begin(), carried.end());
       for (int64_t local = 0; local < tile.queriesPerStep(); ++local)

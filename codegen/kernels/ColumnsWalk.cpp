@@ -24,6 +24,11 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     memberSums =
         k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
                  {k.index(tile->paddedGroup * warpSize), k.index(warpSize)});
+  if (walksApart()) {
+    int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
+    waitingSums = k.shared(k.b.getF32Type(), warps * sums * warpSize,
+                           {k.index(sums * warpSize), k.index(warpSize)});
+  }
   if (!projectedNorms.empty())
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
