@@ -255,9 +255,13 @@ SmallVector<Expr> KernelBuilder::registers(Expr vector) {
 
 void KernelBuilder::copyAsync(const Buffer &from, ArrayRef<Expr> fromAt,
                               const Buffer &to, ArrayRef<Expr> toAt,
-                              int64_t width) {
-  simt::AsyncCopyOp::create(b, from.memref, address(from, fromAt), to.memref,
-                            address(to, toAt), width);
+                              int64_t width, Expr fromOffset, Expr toOffset) {
+  auto at = [&](const Buffer &buffer, ArrayRef<Expr> indices, Expr offset) {
+    Expr first = expr(address(buffer, indices));
+    return offset.valid() ? first + offset : first;
+  };
+  simt::AsyncCopyOp::create(b, from.memref, at(from, fromAt, fromOffset),
+                            to.memref, at(to, toAt, toOffset), width);
 }
 
 void KernelBuilder::commitCopies() { simt::AsyncCommitOp::create(b); }

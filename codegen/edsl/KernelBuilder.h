@@ -116,9 +116,11 @@ public:
   llvm::SmallVector<Expr> registers(Expr vector);
   /// Begins to copy `width` elements, 4, 8 or 16 bytes, from global to shared
   /// memory. They are there for the thread behind waitForCopies, for others
-  /// behind a barrier after that.
+  /// behind a barrier after that. Places that are so many elements behind those of
+  /// other copies take an addition, or none, where that is said by offsets.
   void copyAsync(const Buffer &from, llvm::ArrayRef<Expr> fromAt,
-                 const Buffer &to, llvm::ArrayRef<Expr> toAt, int64_t width);
+                 const Buffer &to, llvm::ArrayRef<Expr> toAt, int64_t width,
+                 Expr fromOffset = {}, Expr toOffset = {});
   /// Makes a group of the copies that were begun since the last one.
   void commitCopies();
   /// Waits for all of the thread's groups but the last `pending`.

@@ -105,6 +105,10 @@ private:
   llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
+  /// Norms of the lane's token in each tile, [warp][tile][member][32]; none where all
+  /// are bounds.
+  Buffer normsOfTiles;
+  bool computesNorms() const;
   llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
   using Finished = llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr>;
   /// What a lane has at its tokens, by tile; of the tile whose columns are computed.
@@ -168,6 +172,20 @@ private:
   RowSource stagedQueries(KernelBuilder &k, LogitTile &tile,
                           const SequenceScalars &s);
 
+  using Slots = llvm::ArrayRef<std::pair<ReduceOp, int>>;
+  /// True where each reduction over queries has a walk of its own, so that registers
+  /// suffice for several tiles: those over smaller windows, which are short, first.
+  bool walksApart() const;
+  llvm::SmallVector<llvm::SmallVector<ReduceOp>> walksOfProducts() const;
+  /// The reductions of the running walk, and what those behind it have made, [warp][..][32].
+  llvm::SmallVector<ReduceOp> walked;
+  Buffer waitingSums;
+  /// Reductions over queries whose products stay in registers. startsAt(point, first
+  /// step, which) is what rows in front of that step make of them.
+  void
+  sumProducts(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+              const Point &point, Expr from,
+              llvm::function_ref<Values(const Point &, Expr, Slots)> startsAt);
   /// Accumulators in registers: one per window reduction, column of the lane and
   /// member of the group that a lane has.
   Values startProducts(KernelBuilder &k);
@@ -211,6 +229,10 @@ private:
   /// the lane's point in the first.
   void forTiles(KernelBuilder &k, const SequenceScalars &s, const Point &point,
                 llvm::function_ref<void(int64_t, const Point &)> body);
+  /// All members' norms, to `normsOfTiles`.
+  void storeNorms(KernelBuilder &k, ProjectedNormOp op,
+                  const SequenceScalars &s, const Point &point,
+                  WarpProduct &product);
   KernelBuilder::Values boundNorms(KernelBuilder &k, ProjectedNormOp op,
                                    const SequenceScalars &s, const Point &own,
                                    WarpProduct &product,
@@ -223,12 +245,19 @@ private:
                       const Point &point);
   std::optional<Expr> readChannels(mlir::Value value, const Point &p) const;
 
+  /// Walks the staged queries: body(first row, its place, carried, `whole`), `whole` as
+  /// in addProducts, and where rows are pooled all neighbours are in the past, too.
+  Values walkQueries(
+      KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+      const Point &point, Expr from, llvm::ArrayRef<Expr> starts,
+      const RowSource &source,
+      llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>, bool)> body);
   /// Adds one query's row of each value that is reduced over queries.
   void accumulateQuery(KernelBuilder &k, LogitTile &tile,
-                       const SequenceScalars &s, Point point, Expr step,
+                       const SequenceScalars &sequence, Point point, Expr step,
                        int64_t local,
                        llvm::ArrayRef<std::pair<ReduceOp, int>> slots,
-                       Values &sums);
+                       Values &sums, bool whole);
 
   /// Sets the rows that are reduced over all heads to where a reduction starts: the
   /// first head may have none of the positions.
@@ -243,9 +272,9 @@ private:
   /// fewer than this kernel's window. Those in front have weight and logit 0.
   bool queriesMissing();
 
-  /// Where all logits of a tile are for weights, the log-sum-exp is subtracted as
-  /// they are stored, once for all lanes that read them.
-  bool storesShifted() const { return readsLse && !readsLogits; }
+  /// Where all logits of a tile are for weights, these are stored, once for all lanes
+  /// that read them: of a pool each by all its neighbours.
+  bool storesWeights() const { return readsLse && !readsLogits; }
 
   /// A tile's logits and the scale of products are those of powers of two: times
   /// this they are natural.
@@ -261,7 +290,8 @@ private:
   Expr finishWeight(KernelBuilder &k, AttentionOp op, Expr weight);
   /// exp(logit - lse), 0 for tokens behind the query; or the logit itself.
   Expr weight(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-              const Point &p, AttentionOp op, Expr query, int64_t local);
+              const Point &p, AttentionOp op, Expr query, int64_t local,
+              bool whole);
 
   std::optional<Expr> readColumn(KernelBuilder &k, const SequenceScalars &s,
                                  mlir::Value value, const Point &p);

@@ -20,20 +20,16 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
     return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
   });
   KernelBuilder::Values bounds = boundNorms(k, op, s, own, product, tokenOf);
-  for (int j = 0; j < k.shape.group; ++j) {
-    Expr head = point.kvHead * k.shape.group + j;
-    KernelBuilder::Values norms =
-        op.getBound() ? KernelBuilder::Values{bounds[j]}
-                      : projectedNorm(k, op, s, product, head, normSums,
-                                      staged ? &*staged : nullptr);
-    if (hasRow.valid()) {
-      k.syncWarp(); // earlier sums have been read
-      k.store(norms[0], normSums, {k.warp(), k.lane()});
-      k.syncWarp();
-      norms[0] = k.load(normSums, {k.warp(), columnOf(k, point)});
-    }
+  if (!op.getBound())
+    storeNorms(k, op, s, point, product);
+  for (int j = 0; j < k.shape.group; ++j)
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
-      Expr norm = norms[number];
+      Expr norm =
+          op.getBound()
+              ? bounds[j]
+              : k.load(normsOfTiles,
+                       {k.warp(), k.index(number * k.shape.group + j),
+                        hasRow.valid() ? columnOf(k, point) : k.lane()});
       if (op.getWhere()) {
         PointEval eval(
             k, s,
@@ -45,7 +41,24 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
       }
       finishedTiles[number][{op, j}] = norm;
     });
-  }
+}
+
+/// Of all members, in a loop: norms that wait for those of the next would take registers
+/// that its products need.
+void ColumnsBuilder::storeNorms(KernelBuilder &k, ProjectedNormOp op,
+                                const SequenceScalars &s, const Point &point,
+                                WarpProduct &product) {
+  int64_t group = k.shape.group;
+  k.syncWarp(); // earlier norms have been read
+  k.loop(0, group, 1, [&](Expr member) {
+    KernelBuilder::Values norms =
+        projectedNorm(k, op, s, product, point.kvHead * group + member,
+                      normSums, staged ? &*staged : nullptr);
+    for (auto [number, norm] : llvm::enumerate(norms))
+      k.store(norm, normsOfTiles,
+              {k.warp(), member + int64_t(number) * group, k.lane()});
+  });
+  k.syncWarp();
 }
 
 /// Bounds for all members of the group, in a loop: for each the same code. Of a

@@ -37,12 +37,20 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
   planSharedMemory();
 }
 
+bool ColumnsBuilder::computesNorms() const {
+  return llvm::any_of(projectedNorms,
+                      [](ProjectedNormOp norm) { return !norm.getBound(); });
+}
+
 int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)
     bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
                          : steps * LogitTile::bytesPerWarp;
+  if (walksApart())
+    bytes += (windows.size() - 1) * tiles * site.shape.group * warpSize * 4;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
+  bytes += computesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
   for (ReduceOp reduce : rowHeads)
     bytes += windowOf(reduce) * warpSize * 4;
   return bytes;
@@ -84,10 +92,15 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
   // Rows that are only padding, and a last part of keys that is no whole one, take some.
   bool even = LogitTile::paddedGroupOf(site.shape) == site.shape.group &&
               site.shape.headDim % 32 == 0;
-  // Two reductions of one window have twice as many sums; of two, steps with guards beside.
-  bool fewSums = windows.size() == 1 ||
-                 (windows.size() == 2 && !readsAll &&
-                  llvm::all_equal(llvm::map_range(windows, windowOf)));
+  // Two reductions of one window have twice as many sums; of two, steps with guards beside,
+  // unless those of smaller windows have walks of their own.
+  bool fewSums = windows.size() == 1;
+  if (windows.size() == 2 && !readsAll)
+    fewSums = llvm::all_equal(llvm::map_range(windows, windowOf));
+  else if (windows.size() > 1 && !readsNew)
+    fewSums = llvm::count_if(windows, [&](ReduceOp reduce) {
+                return !isSmaller(windowOf(reduce));
+              }) == 1;
   if (attends)
     return inRegisters && projectedNorms.empty() && fewSums &&
            (even || site.shape.headDim <= 96);

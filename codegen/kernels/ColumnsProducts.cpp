@@ -50,10 +50,71 @@ bool ColumnsBuilder::rowsArePointwise() const {
   return pointwise;
 }
 
+bool ColumnsBuilder::walksApart() const {
+  return readsAll && tiles > 1 && windows.size() > 1;
+}
+
+SmallVector<SmallVector<ReduceOp>> ColumnsBuilder::walksOfProducts() const {
+  if (!walksApart())
+    return {windows};
+  SmallVector<SmallVector<ReduceOp>> walks;
+  for (bool smaller : {true, false})
+    for (ReduceOp reduce : windows)
+      if (isSmaller(windowOf(reduce)) == smaller)
+        walks.push_back({reduce});
+  return walks;
+}
+
+void ColumnsBuilder::sumProducts(
+    KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+    const Point &point, Expr from,
+    llvm::function_ref<Values(const Point &, Expr, Slots)> startsAt) {
+  RowSource source = stagedQueries(k, tile, s);
+  int64_t waits = 0;
+  SmallVector<std::pair<int64_t, std::pair<ReduceOp, int>>> waiting; // by tile
+  auto place = [&](int64_t number) {
+    return SmallVector<Expr>{k.warp(), k.index(number), k.lane()};
+  };
+  SmallVector<SmallVector<ReduceOp>> walks = walksOfProducts();
+  for (const SmallVector<ReduceOp> &walk : walks) {
+    walked = walk;
+    // Whose queries are the last ones alone begins with the round that has their first.
+    Expr begin = from;
+    if (walks.size() > 1 && isSmaller(windowOf(walk[0]))) {
+      Expr first = (queries - windowOf(walk[0])).max(k.index(0)) *
+                   tile.paddedGroup / staged->rows * (staged->rows / tile.rows);
+      begin = from.max(first);
+    }
+    SmallVector<std::pair<ReduceOp, int>> slots;
+    for (ReduceOp reduce : walk)
+      forMembers(k, reduce.getValue(), [&](int j) {
+        slots.push_back({reduce, j});
+      });
+    Values sums = accumulateProducts(k, tile, s, point, source, begin);
+    forTiles(k, s, point, [&](int64_t number, const Point &at) {
+      Values own = sumsOfMembers(k, tile, number, sums);
+      for (auto [slot, sum, start] :
+           llvm::zip(slots, own, startsAt(at, begin, slots)))
+        sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
+      finishRows(k, number, slots, own);
+      // What the next walk does not need would take its registers.
+      if (&walk != &walks.back())
+        for (auto &slot : slots) {
+          k.store(finishedTiles[number][{slot.first, slot.second}], waitingSums,
+                  place(waits++));
+          waiting.push_back({number, slot});
+        }
+    });
+  }
+  for (auto [i, one] : llvm::enumerate(waiting))
+    finishedTiles[one.first][{one.second.first, one.second.second}] =
+        k.load(waitingSums, place(int64_t(i)));
+}
+
 Values ColumnsBuilder::startProducts(KernelBuilder &k) {
   int64_t group = LogitTile::paddedGroupOf(k.shape);
   Values starts;
-  for (ReduceOp reduce : windows)
+  for (ReduceOp reduce : walked)
     starts.append(tiles * WarpProduct::columns / 8 * classesOf(group),
                   reductionStart(k, reduce.getKind()));
   return starts;
@@ -64,7 +125,7 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                                           const Point &point,
                                           const RowSource &source, Expr from) {
   int64_t smaller = 0;
-  for (ReduceOp reduce : windows)
+  for (ReduceOp reduce : walked)
     if (int64_t window = windowOf(reduce); isSmaller(window))
       smaller = std::max(smaller, window);
   Expr newest = tileStart + (tiles * warpSize - 1);
@@ -74,8 +135,10 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
     return addProducts(k, tile, s, point, first / tile.rows, place, sums,
                        whole);
   };
-  // Where a smaller window begins is known only at launch.
-  if (isMixed())
+  // Where a smaller window begins is known only at launch, and of its own walk hardly a
+  // round is whole.
+  bool isShort = walksApart() && smaller;
+  if (isMixed() || isShort)
     return staged->walk(source, from * tile.rows, startProducts(k),
                         [&](Expr first, Expr place, ArrayRef<Expr> sums) {
                           return add(first, place, sums, false);
@@ -143,7 +206,7 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
       return readColumn(k, s, value, q);
     };
     PointEval eval(k, s, leaf, at);
-    for (auto [i, reduce] : llvm::enumerate(windows)) {
+    for (auto [i, reduce] : llvm::enumerate(walked)) {
       int64_t window = windowOf(reduce);
       if (whole && isSmaller(window))
         continue;
@@ -170,7 +233,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
   // Lanes of a quad that are apart by this have the same members.
   int64_t apart = std::min<int64_t>(std::max<int64_t>(group / 2, 1), 4);
   Values result;
-  for (auto [i, reduce] : llvm::enumerate(windows)) {
+  for (auto [i, reduce] : llvm::enumerate(walked)) {
     ReduceKind kind = ReduceOp(reduce).getKind();
     k.syncWarp(); // earlier sums have been read
     for (int slot = 0; slot < slots; ++slot)

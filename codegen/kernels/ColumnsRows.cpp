@@ -24,6 +24,21 @@ static bool isNoneWithoutWeight(Value value) {
   return none;
 }
 
+/// Of rows of means over neighbours that are only compared: the pool. To divide by a
+/// number of neighbours keeps an order, so it is done once, behind all rows.
+static PoolOp dividedBehind(ReduceOp reduce) {
+  auto pool = reduce.getValue().getDefiningOp<PoolOp>();
+  bool compares = reduce.getKind() == ReduceKind::Max ||
+                  reduce.getKind() == ReduceKind::Min;
+  return compares && pool && pool.getKind() == PoolKind::Mean ? pool : PoolOp();
+}
+
+/// What is reduced at a point.
+static Expr reducedAt(PointEval &eval, ReduceOp reduce, int member) {
+  PoolOp pool = dividedBehind(reduce);
+  return pool ? eval.poolSum(pool, member) : eval(reduce.getValue(), member);
+}
+
 static Buffer lseBuffer(KernelBuilder &k) {
   return k.buffer("lse", {k.arg("lse_batch"), k.arg("lse_head")});
 }
@@ -75,7 +90,7 @@ ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
         (ignoresZeros(kind) && isNoneWithoutWeight(reduce.getValue())))
       continue;
     Expr rows = rowsLeftOut(k, reduce, skipped);
-    Expr one = eval(reduce.getValue(), member);
+    Expr one = reducedAt(eval, reduce, member);
     Expr all = reductionOfEqual(k, kind, one, rows.toFloat());
     starts.back() = (rows > 0).select(all, start);
   }
@@ -110,8 +125,9 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
   SmallVector<std::pair<ReduceOp, int>> slots;
   for (ReduceOp reduce : windows)
-    forMembers(k, reduce.getValue(),
-               [&](int j) { slots.push_back({reduce, j}); });
+    forMembers(k, reduce.getValue(), [&](int j) {
+      slots.push_back({reduce, j});
+    });
   // Older queries do not see the tile's tokens, but logits are of all.
   Expr from = k.index(0);
   auto ofQueries = [&](Expr row) {
@@ -122,25 +138,18 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
            tile.queriesPerStep();
   if (staged)
     from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
-  auto startsAt = [&](const Point &at) {
-    return startRows(k, s, at, from * tile.queriesPerStep(), slots);
+  auto startsAt = [&](const Point &at, Expr first, Slots of) {
+    return startRows(k, s, at, first * tile.queriesPerStep(), of);
   };
   Values sums;
   if (inRegisters) {
-    sums = accumulateProducts(k, tile, s, point, stagedQueries(k, tile, s),
-                              from);
-    forTiles(k, s, point, [&](int64_t number, const Point &at) {
-      Values own = sumsOfMembers(k, tile, number, sums);
-      for (auto [slot, sum, start] : llvm::zip(slots, own, startsAt(at)))
-        sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
-      finishRows(k, number, slots, own);
-    });
+    sumProducts(k, tile, s, point, from, startsAt);
   } else {
-    Values starts = startsAt(point);
-    auto addTile = [&](Expr step, ArrayRef<Expr> carried) {
+    Values starts = startsAt(point, from, slots);
+    auto addTile = [&](Expr step, ArrayRef<Expr> carried, bool whole) {
       Values next(carried.begin(), carried.end());
       for (int64_t local = 0; local < steps * tile.queriesPerStep(); ++local)
-        accumulateQuery(k, tile, s, point, step, local, slots, next);
+        accumulateQuery(k, tile, s, point, step, local, slots, next, whole);
       k.syncWarp(); // all have read the tile before it is written again
       return next;
     };
@@ -148,36 +157,76 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
       auto [head, query] = tile.queryOf(row);
       return logSumExp(k, tile, s, head, query);
     };
-    if (staged)
-      sums = staged->walk(
-          stagedQueries(k, tile, s), from * tile.rows, starts,
-          [&](Expr first, Expr place, ArrayRef<Expr> carried) {
-            auto placeOf = [&](int64_t step, Expr row) {
-              return place + row + step * tile.rows;
-            };
-            auto shift = [&](int64_t step, Expr row) {
-              return staged->number(placeOf(step, row)) * k.arg("lse_scale");
-            };
-            tile.computeSteps(
-                steps, staged->memory,
-                [&](int64_t step, Expr row) {
-                  return SmallVector<Expr>{placeOf(step, row)};
-                },
-                storesShifted() ? LogitTile::StepShift(shift)
-                                : LogitTile::StepShift());
-            return addTile(first / tile.rows, carried);
+    auto addStaged = [&](Expr first, Expr place, ArrayRef<Expr> carried,
+                         bool whole) {
+      auto placeOf = [&](int64_t step, Expr row) {
+        return place + row + step * tile.rows;
+      };
+      auto shift = [&](int64_t step, Expr row) {
+        return staged->number(placeOf(step, row)) * k.arg("lse_scale");
+      };
+      tile.computeSteps(
+          steps, staged->memory,
+          [&](int64_t step, Expr row) {
+            return SmallVector<Expr>{placeOf(step, row)};
           },
-          steps);
+          storesWeights() ? LogitTile::StepShift(shift)
+                          : LogitTile::StepShift());
+      return addTile(first / tile.rows, carried, whole);
+    };
+    if (staged)
+      sums = walkQueries(k, tile, s, point, from * tile.rows, starts,
+                         stagedQueries(k, tile, s), addStaged);
     else
       sums =
           k.loop(from, tile.steps(), 1, starts,
                  [&](Expr step, ArrayRef<Expr> carried) {
-                   tile.compute(step, storesShifted() ? LogitTile::Shift(ofRow)
+                   tile.compute(step, storesWeights() ? LogitTile::Shift(ofRow)
                                                       : LogitTile::Shift());
-                   return addTile(step, carried);
+                   return addTile(step, carried, false);
                  });
+    LeafReader leaf = [&](Value value, const Point &p) {
+      return readColumn(k, s, value, p);
+    };
+    PointEval eval(k, s, leaf, point);
+    for (auto [slot, sum] : llvm::zip(slots, sums))
+      if (PoolOp pool = dividedBehind(slot.first))
+        sum = sum / eval.poolCount(pool);
     finishRows(k, 0, slots, sums);
   }
+}
+
+ColumnsBuilder::Values ColumnsBuilder::walkQueries(
+    KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+    const Point &point, Expr from, ArrayRef<Expr> starts,
+    const RowSource &source,
+    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+  // Where a smaller window begins is known only at launch; who walks the heads asks by
+  // position; and of two steps together one round is all there is.
+  if (isMixed() || walksHeads() || steps > 1)
+    return staged->walk(
+        source, from, starts,
+        [&](Expr first, Expr place, ArrayRef<Expr> carried) {
+          return body(first, place, carried, false);
+        },
+        steps);
+  int64_t smaller = 0;
+  for (ReduceOp reduce : windows)
+    if (int64_t window = windowOf(reduce); isSmaller(window))
+      smaller = std::max(smaller, window);
+  Expr newest = tileStart + (tiles * warpSize - 1);
+  // Neighbours of the tile's inner tokens.
+  Expr inside = halo ? (tileStart >= 0) & (newest < s.past) : k.boolean(true);
+  if (k.shape.hasRows())
+    newest = positionOf(k, s, point.kvHead, clamp(k, newest, s.past));
+  return staged->walkEither(
+      source, from, starts,
+      [&](Expr first, Expr end) {
+        Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
+        return inside & (newest <= s.length - queries + query) &
+               (last <= (smaller ? queries - smaller : queries));
+      },
+      body);
 }
 
 void ColumnsBuilder::finishRows(KernelBuilder &k, int64_t tile,
@@ -197,24 +246,33 @@ void ColumnsBuilder::finishRows(KernelBuilder &k, int64_t tile,
 }
 
 void ColumnsBuilder::accumulateQuery(KernelBuilder &k, LogitTile &tile,
-                                     const SequenceScalars &s, Point point,
-                                     Expr step, int64_t local,
+                                     const SequenceScalars &sequence,
+                                     Point point, Expr step, int64_t local,
                                      ArrayRef<std::pair<ReduceOp, int>> slots,
-                                     Values &sums) {
+                                     Values &sums, bool whole) {
+  SequenceScalars s = sequence;
+  s.neighboursExist = whole && halo;
   Expr query = step * tile.queriesPerStep() + local;
   bool partial = readsAll || fixedQueries % tile.queriesPerStep() != 0;
   LeafReader leaf = [&](Value value, const Point &p) -> std::optional<Expr> {
     if (auto attention = value.getDefiningOp<AttentionOp>())
-      return weight(k, tile, s, p, attention, query, local);
+      return weight(k, tile, s, p, attention, query, local, whole);
     return readColumn(k, s, value, p);
   };
   point.query = query;
+  // Lanes whose token is stored by a neighbour do what the outermost of the others do.
+  if (s.neighboursExist)
+    point.token = tileStart +
+                  k.lane().max(k.index(halo)).min(k.index(warpSize - 1 - halo));
   PointEval eval(k, s, leaf, point);
   for (auto [slot, sum] : llvm::zip(slots, sums)) {
     ReduceOp reduce = slot.first;
-    sum = guarded(k, query, windowOf(reduce), partial, sum,
-                  reductionStep(reduce.getKind(), sum,
-                                eval(reduce.getValue(), slot.second)));
+    int64_t window = windowOf(reduce);
+    if (whole && isSmaller(window))
+      continue;
+    Expr updated = reductionStep(reduce.getKind(), sum,
+                                 reducedAt(eval, reduce, slot.second));
+    sum = whole ? updated : guarded(k, query, window, partial, sum, updated);
   }
   for (ReduceOp reduce : rowHeads) {
     int64_t window = windowOf(reduce);
@@ -258,21 +316,26 @@ void ColumnsBuilder::startRowHeads(KernelBuilder &k) {
 
 Expr ColumnsBuilder::weight(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &p,
-                            AttentionOp op, Expr query, int64_t local) {
+                            AttentionOp op, Expr query, int64_t local,
+                            bool whole) {
   // As where products stay in registers, to the last bit: the policy has one value.
-  Expr logit =
-      tile.at(k.index(local * tile.paddedGroup + p.member), columnOf(k, p));
-  if (op.getLogits())
-    return finishLogit(k, s, query,
-                       logit * (tile.logitScale() * k.f32(logitsInBase2)));
-  Expr row = query.min(queries - 1);
-  if (!storesShifted())
-    logit = logit.multiplyAdd(
+  Expr column = s.neighboursExist ? p.token - tileStart : columnOf(k, p);
+  Expr stored = tile.at(k.index(local * tile.paddedGroup + p.member), column);
+  if (op.getLogits()) {
+    Expr logit = stored * (tile.logitScale() * k.f32(logitsInBase2));
+    return whole ? logit : finishLogit(k, s, query, logit);
+  }
+  Expr row = query.min(queries - 1), value = stored;
+  if (!storesWeights())
+    value = k.exp2(stored.multiplyAdd(
         tile.logitScale(),
         logSumExp(k, tile, s, headIndex(k, Axis::QueryHeads, p), row) *
-            k.f32(-1));
-  // For all queries and members: the lane's token is one, and there.
-  HeadRows rows(k, s.sequence, p.kvHead, s.length);
-  Expr seen = sees(s, row, rows.positionOnce(p.token));
-  return finishWeight(k, op, seen.select(k.exp2(logit), k.f32(0)));
+            k.f32(-1)));
+  if (!whole) {
+    // For all queries and members: the lane's token is one, and there.
+    HeadRows rows(k, s.sequence, p.kvHead, s.length);
+    Expr seen = sees(s, row, rows.positionOnce(p.token));
+    value = seen.select(value, k.f32(0));
+  }
+  return finishWeight(k, op, value);
 }

@@ -24,9 +24,19 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     memberSums =
         k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
                  {k.index(tile->paddedGroup * warpSize), k.index(warpSize)});
+  if (walksApart()) {
+    int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
+    waitingSums = k.shared(k.b.getF32Type(), warps * sums * warpSize,
+                           {k.index(sums * warpSize), k.index(warpSize)});
+  }
   if (!projectedNorms.empty())
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
+  if (computesNorms()) {
+    int64_t rows = tiles * k.shape.group;
+    normsOfTiles = k.shared(k.b.getF32Type(), warps * rows * warpSize,
+                            {k.index(rows * warpSize), k.index(warpSize)});
+  }
   for (ReduceOp reduce : rowHeads)
     rowHeadSums[reduce] =
         k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,

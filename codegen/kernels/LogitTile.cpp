@@ -104,7 +104,7 @@ void LogitTile::store(const Buffer &memory, WarpProduct::Address address,
       Expr &known = shifts[p.rowSlot];
       if (!known.valid())
         known = shift(p.row) * k.f32(-1);
-      value = value.multiplyAdd(scale, known);
+      value = k.exp2(value.multiplyAdd(scale, known));
     } else if (!storesProducts) {
       value = value * scale;
     }

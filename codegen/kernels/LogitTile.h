@@ -57,9 +57,9 @@ public:
 
   /// What is subtracted from the logits of a row.
   using Shift = llvm::function_ref<Expr(Expr row)>;
-  /// Computes step `step`: logits times scale * log2(e), less `shift` of one of
-  /// all rows where there is one (with one rounding), or products, stored for `at`.
-  /// Synchronises the warp after storing.
+  /// Computes step `step`: logits times scale * log2(e), or products, or, with the
+  /// `shift` of one of all rows, two to the power of what is left of logits (with one
+  /// rounding): weights. Stored for `at`; synchronises the warp after storing.
   void compute(Expr step, Shift shift = nullptr);
   /// The same of 16 rows that are elsewhere; `shift` of one of these.
   void compute(const Buffer &memory, WarpProduct::Address address,

@@ -495,13 +495,21 @@ Expr PointEval::reduceChannels(ReduceOp reduce, int member) {
   return reduceAll(k, reduce.getKind(), k.f32(d), walk);
 }
 
-/// Neighbours in ascending order; the pooled value must be stored.
-Expr PointEval::pool(PoolOp op, int member) {
+/// From the first to behind the last one in the past.
+std::pair<Expr, Expr> PointEval::neighbours(PoolOp op) {
+  int64_t half = constantOf(op.getWidth()) / 2;
+  Expr from = point.token - half, to = point.token + (half + 1);
+  if (s.neighboursExist)
+    return {from, to};
+  return {from.max(k.index(0)), to.min(s.past)};
+}
+
+/// In ascending order.
+Expr PointEval::poolSum(PoolOp op, int member) {
   int64_t width = constantOf(op.getWidth()), half = width / 2;
-  Expr from = (point.token - half).max(k.index(0));
-  Expr to = (point.token + (half + 1)).min(s.past);
-  bool mean = op.getKind() == PoolKind::Mean;
-  ReduceKind kind = mean ? ReduceKind::Sum : ReduceKind::Max;
+  auto [from, to] = neighbours(op);
+  ReduceKind kind =
+      op.getKind() == PoolKind::Mean ? ReduceKind::Sum : ReduceKind::Max;
   Expr start = reductionStart(k, kind);
   Outside around = aroundLoop(Axis::Past);
   auto add = [&](Expr token, Expr acc) {
@@ -518,17 +526,27 @@ Expr PointEval::pool(PoolOp op, int member) {
       sum = add(point.token + (i - half), sum);
     return Values{sum};
   };
-  // Query heads of a group would multiply the loads, and the registers.
   constexpr int64_t most = 16;
+  if (s.neighboursExist)
+    return pooledBehind(op.getResult()).values <= most ? all()[0] : walk()[0];
+  // Query heads of a group would multiply the loads, and the registers.
   bool stored =
       !op.getValue().getDefiningOp() || op.getValue().getDefiningOp<StoreOp>();
   Expr inside = (point.token >= half) & (point.token + (half + 1) <= s.past);
-  Expr sum = stored && width <= most && member < 0
-                 ? k.choose(inside, all, walk)[0]
-                 : walk()[0];
-  if (!mean)
-    return sum;
-  return sum / (op.getCountPadding() ? k.f32(width) : (to - from).toFloat());
+  return stored && width <= most && member < 0 ? k.choose(inside, all, walk)[0]
+                                               : walk()[0];
+}
+
+Expr PointEval::poolCount(PoolOp op) {
+  if (op.getCountPadding() || s.neighboursExist)
+    return k.f32(double(constantOf(op.getWidth())));
+  auto [from, to] = neighbours(op);
+  return (to - from).toFloat();
+}
+
+Expr PointEval::pool(PoolOp op, int member) {
+  Expr sum = poolSum(op, member);
+  return op.getKind() == PoolKind::Mean ? sum / poolCount(op) : sum;
 }
 
 /// One thread walks the row, a vector at a time.

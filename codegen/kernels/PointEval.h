@@ -39,6 +39,9 @@ struct SequenceScalars {
   Expr unused;   // min(w, B) - w': 0, or of a head that may have fewer
   /// Where code is made that runs for rows that are positions alone.
   bool rowsArePositions = false;
+  /// Where code is made for tokens alone all of whose neighbours that a pool may ask for
+  /// are in the past.
+  bool neighboursExist = false;
   /// Each kvc.allocate_layers of the kernel: a warp's lanes make it together,
   /// so it is known before they part.
   llvm::SmallDenseMap<mlir::Operation *, Expr, 2> shares;
@@ -79,6 +82,10 @@ public:
   llvm::SmallVector<Expr> channels(mlir::Value value, Expr first, int64_t width,
                                    int member = -1);
 
+  /// What a pool of kind mean divides at the point, and by how many: f32 both.
+  Expr poolSum(class PoolOp pool, int member);
+  Expr poolCount(class PoolOp pool);
+
 private:
   /// The PointEval around a loop, and where it was when the loop was made.
   struct Outside {
@@ -108,6 +115,7 @@ private:
   Expr reduceMembers(class ReduceOp reduce);
   Expr reduceChannels(class ReduceOp reduce, int member);
   Expr pool(class PoolOp pool, int member);
+  std::pair<Expr, Expr> neighbours(class PoolOp pool);
   Expr norm(class NormOp norm);
   /// A quotient of vectors, where all channels have one divisor: a product with its
   /// inverse, which is made once. Not valid: any other op.

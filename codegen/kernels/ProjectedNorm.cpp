@@ -36,13 +36,14 @@ Values kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
     return [=](Expr row) { return output + row < hidden; };
   };
   if (staged) {
-    RowSource source = {
-        weights,
-        [&](Expr row) { return SmallVector<Expr>{s.sequence, head, row}; },
-        hidden, 1, k.arg("wo_row")};
-    // Two tiles of long columns are products enough to run beside those that are waited
-    // for, and leave no registers for more.
-    int64_t together = product.tiles == 1 ? 4 : k.shape.headDim > 96 ? 1 : 2;
+    RowSource source = {weights,
+                        [&](Expr row) {
+                          return SmallVector<Expr>{s.sequence, head, row};
+                        },
+                        hidden, 1, k.arg("wo_row")};
+    // Beside two tiles of shorter columns the assembler would move the loads of four
+    // steps to the front, and registers spill; long ones leave it no room to.
+    int64_t together = product.tiles == 1 || k.shape.headDim > 96 ? 4 : 2;
     sums = staged->walkTogether(
         source, k.index(0), together, zeros,
         [&](Expr first, Expr place, ArrayRef<Expr> carried, bool whole) {

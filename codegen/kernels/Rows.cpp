@@ -13,7 +13,8 @@
 // Of what another block has computed in the same kernel, a span's block knows
 // nothing: values of other tokens it computes again, but for selections, which
 // it has for every token (Candidates.h). Shared memory: 8 to 32 KiB where something
-// is selected (RadixSelect.h), and two numbers a warp.
+// is selected (RadixSelect.h), 32 where masses are counted (CountMass.h), and two
+// numbers a warp.
 //
 // A sequence with T <= B, or a head with as few rows, keeps everything: nothing is
 // computed.
@@ -21,6 +22,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Candidates.h"
+#include "codegen/kernels/CountMass.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RowMembers.h"
 #include "codegen/kernels/TokenReductions.h"
@@ -59,6 +61,8 @@ public:
       radix.emplace(k, block);
     if (k.shape.hasRows() && ranksAllHeads())
       shares.emplace(k, block);
+    if (!kernel.getBody().getOps<CountMassOp>().empty())
+      masses.emplace(k, block);
     if (makesChannels())
       channelRuns = k.shared(k.b.getF32Type(), threads);
     openHeadBlock();
@@ -106,6 +110,7 @@ private:
   bool ofSpan;
   std::optional<RadixSelect> radix;
   std::optional<HeadShares> shares;
+  std::optional<MassCounter> masses;
   Buffer channelRuns;
   std::optional<RowBlock> row;
   std::optional<RowLists> lists;
@@ -178,7 +183,7 @@ private:
     if (auto select = dyn_cast<SelectHeadsOp>(op))
       return note(select, -1, isSelectedHead(*row, select));
     if (auto count = dyn_cast<CountMassOp>(op))
-      return note(count, -1, countMass(*row, count));
+      return note(count, -1, masses->count(*row, count));
     if (auto part = dyn_cast<ReducePartOp>(op))
       return reduceSpan(*row, part);
     if (auto combine = dyn_cast<CombinePartsOp>(op)) {

@@ -52,29 +52,31 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole,
     from.push_back(part);
     for (int64_t done = 0; done < count; done += together) {
       auto one = [&] {
-        k.copyAsync(source.memory, from, memory, {place + row + done, part},
-                    width);
+        k.copyAsync(source.memory, from, memory, {place + row, part}, width,
+                    step * (done / together), k.index(done * pitch(k.shape)));
       };
       if (done + together <= count)
         one();
       else
         k.when(row + done < count, one);
-      from.back() = from.back() + step;
     }
     return;
   }
+  auto copyPiece = [&](Expr piece) {
+    Expr row = piece / perRow, part = piece % perRow * width;
+    SmallVector<Expr> from = source.address(rowOf(source, first, row, whole));
+    from.push_back(part);
+    k.copyAsync(source.memory, from, memory, {place + row, part}, width);
+  };
+  // Once a walk, and not worth a register for the place of each piece.
+  if (!whole)
+    return k.loop(k.thread(), pieces, threads, copyPiece);
   for (int64_t done = 0; done < pieces; done += threads) {
     Expr piece = k.thread() + done;
-    auto one = [&] {
-      Expr row = piece / perRow, part = piece % perRow * width;
-      SmallVector<Expr> from = source.address(rowOf(source, first, row, whole));
-      from.push_back(part);
-      k.copyAsync(source.memory, from, memory, {place + row, part}, width);
-    };
     if (done + threads <= pieces)
-      one();
+      copyPiece(piece);
     else
-      k.when(piece < pieces, one);
+      k.when(piece < pieces, [&] { copyPiece(piece); });
   }
 }
 
@@ -93,26 +95,26 @@ void StagedRows::copy(const RowSource &source, Expr first, bool whole,
   }
 }
 
+void StagedRows::begin(const RowSource &source, Expr first) {
+  // Whole rounds need no care at the end, and their addresses are apart by
+  // constants.
+  Expr whole = first + rows <= source.count;
+  k.when(whole, [&] { copy(source, first, true, rows); });
+  k.when((first < source.count) & (first + rows > source.count),
+         [&] { copy(source, first, false, rows); });
+  k.commitCopies();
+}
+
 StagedRows::Values StagedRows::walkRounds(
     const RowSource &source, Expr from, ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
-  // Whole rounds need no care at the end, and their addresses are apart by
-  // constants.
-  auto begin = [&](Expr first) {
-    Expr whole = first + rows <= source.count;
-    k.when(whole, [&] { copy(source, first, true, rows); });
-    k.when((first < source.count) & (first + rows > source.count),
-           [&] { copy(source, first, false, rows); });
-    k.commitCopies();
-  };
   k.barrier(); // an earlier walk has read its rounds
-  begin(from);
+  begin(source, from);
   return k.loop(from, source.count, rows, carried,
                 [&](Expr first, ArrayRef<Expr> values) {
                   k.waitForCopies(0);
                   // The round is there for all, and the last one is read.
                   k.barrier();
-                  begin(first + rows);
                   return body(first, placeOf(first), values);
                 });
 }
@@ -123,6 +125,7 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                  int64_t steps) {
   return walkRounds(source, from, carried,
                     [&](Expr first, Expr place, ArrayRef<Expr> values) {
+                      begin(source, first + rows);
                       Expr count = (source.count - first).min(k.index(rows));
                       return k.loop(0, count, steps * WarpProduct::rows, values,
                                     [&](Expr done, ArrayRef<Expr> running) {
@@ -139,6 +142,7 @@ StagedRows::Values StagedRows::walkEither(
   return walkRounds(
       source, from, carried,
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
+        begin(source, first + rows);
         auto steps = [&](Expr count, bool whole) {
           return k.loop(0, count, WarpProduct::rows, values,
                         [&](Expr done, ArrayRef<Expr> running) {
@@ -147,12 +151,12 @@ StagedRows::Values StagedRows::walkEither(
                         });
         };
         Expr end = first + rows;
-        return k.choose(
-            (end <= source.count) & isWhole(first, end),
-            [&] { return steps(k.index(rows), true); },
-            [&] {
-              return steps((source.count - first).min(k.index(rows)), false);
-            });
+        return k.choose((end <= source.count) & isWhole(first, end),
+                        [&] { return steps(k.index(rows), true); },
+                        [&] {
+                          return steps(
+                              (source.count - first).min(k.index(rows)), false);
+                        });
       });
 }
 
@@ -194,14 +198,20 @@ StagedRows::Values StagedRows::walkTogether(
   return walkRounds(
       source, from, carried,
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
-        Expr count = source.count - first;
+        Expr next = first + rows;
         return k.choose(
-            count >= rows,
-            [&] {
+            next + rows <= source.count,
+            [&] { // straight code, but for a loop if the round is no multiple
+              copy(source, next, true, rows);
+              k.commitCopies();
               return steps(first, place, k.index(rows),
                            rows % (most * step) ? 1 : most, values, true);
             },
-            [&] { return steps(first, place, count, 1, values, false); });
+            [&] {
+              begin(source, next);
+              Expr count = (source.count - first).min(k.index(rows));
+              return steps(first, place, count, 1, values, false);
+            });
       });
 }
 

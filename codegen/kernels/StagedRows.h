@@ -99,7 +99,9 @@ public:
 
 private:
   static int64_t pitch(const Shape &shape);
-  /// Walks rounds: body(first, place, carried) has the rows of one.
+  /// Begins to copy the round from row `first` on, if there are such rows.
+  void begin(const RowSource &source, Expr first);
+  /// Walks rounds: body(first, place, carried) has the rows of one, and begins the next.
   Values
   walkRounds(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
              llvm::function_ref<Values(Expr, Expr, llvm::ArrayRef<Expr>)> body);

@@ -1,14 +1,13 @@
 //===- TokenReductions.cpp - what is reduced over the tokens of a row -----===//
 //
-// kvc.reduce tokens, kvc.count_mass and kvc.select_heads: numbers that one
-// block makes of a whole row of tokens, all barriers inside. The log-sum-exp of
-// attention rows is not here but in Statistics.cpp.
+// kvc.reduce tokens and kvc.select_heads: numbers that one block makes of a whole
+// row of tokens, all barriers inside. kvc.count_mass is in CountMass.cpp, the
+// log-sum-exp of attention rows in Statistics.cpp.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/TokenReductions.h"
 
-#include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/Reductions.h"
 
 using namespace mlir;
@@ -120,8 +119,9 @@ static Expr overChannelItems(RowBlock &r, ReduceKind kind, Expr begin, Expr end,
 static void storeChannel(RowBlock &r, Value result, Expr value) {
   KernelBuilder &k = r.k;
   Buffer memory = r.outputOf(result);
-  k.when(k.thread() < k.shape.headDim,
-         [&] { k.store(value, memory, {r.s.sequence, r.head, k.thread()}); });
+  k.when(k.thread() < k.shape.headDim, [&] {
+    k.store(value, memory, {r.s.sequence, r.head, k.thread()});
+  });
 }
 
 void kvc::combineParts(RowBlock &r, CombinePartsOp op, const std::string &input,
@@ -149,55 +149,6 @@ void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
                       });
                 });
   storeChannel(r, reduce.getResult(), total);
-}
-
-/// The smallest number of best scores that leave at most `all_but`: bit by
-/// bit the largest key below which no more than that lies, then as many of
-/// that key as still fit. Sums from the lowest score on fall as long as scores
-/// are negative, then they rise; the first bit of the key parts the two.
-Expr kvc::countMass(RowBlock &r, CountMassOp op) {
-  KernelBuilder &k = r.k;
-  auto score = [&](Expr token) { return r.at(token)(op.getScore()); };
-  Expr least = evalScalar(k, r.s, op.getAllBut());
-  auto massBelow = [&](Expr key) {
-    return r.overTokens(ReduceKind::Sum, [&](Expr token) {
-      Expr x = score(token);
-      Expr counts =
-          key.above(orderedKey(k, x)) & (x.isNaN() == k.boolean(false));
-      return counts.select(x, k.f32(0));
-    });
-  };
-  Expr key = k.fold(0, 32, 1, k.i32(0), [&](Expr i, Expr acc) {
-    Expr bit = k.i32(1) << (k.index(31) - i).toI32();
-    Expr higher = acc | bit;
-    Expr fits = massBelow(higher) <= least;
-    return fits.select(higher, acc);
-  });
-  Expr mass = massBelow(key);
-  // Infinite scores below make this NaN or infinite, an infinite limit as well.
-  Expr left = least - mass;
-  // How many scores have the key or more, how many just the key, and its
-  // value.
-  auto counted = [&](llvm::function_ref<Expr(Expr)> holds) {
-    return r.overTokens(ReduceKind::Sum, [&](Expr token) {
-      return holds(orderedKey(k, score(token))).select(k.f32(1), k.f32(0));
-    });
-  };
-  Expr above = counted([&](Expr own) { return own.above(key); });
-  Expr equal = counted([&](Expr own) { return own == key; });
-  Expr value = r.overTokens(ReduceKind::Max, [&](Expr token) {
-    Expr x = score(token);
-    return (orderedKey(k, x) == key)
-        .select(x, k.f32(-std::numeric_limits<double>::infinity()));
-  });
-  // An infinite score that fitted would have had a larger key.
-  Expr infinity = k.f32(std::numeric_limits<double>::infinity());
-  Expr fitting = (value < infinity).select(left / value, k.f32(0));
-  Expr drop = (value > k.f32(0)).select(fitting, equal);
-  drop = k.expr(math::FloorOp::create(k.b, drop.max(k.f32(0)).min(equal)));
-  // Nothing left out is 0: below a negative rest not even that fits.
-  Expr count = (mass <= least).select(above + equal - drop, r.count());
-  return k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), count));
 }
 
 /// Whether the block's head is one of the selected: how many come before it?

@@ -25,8 +25,6 @@ Expr combineSpans(RowBlock &row, CombinePartsOp op, const std::string &input,
 /// kvc.combine_parts of vectors, which the kernel has as `input`: a value per channel.
 void combineParts(RowBlock &row, CombinePartsOp op, const std::string &input,
                   const Buffer &channelRuns);
-/// kvc.count_mass, i32.
-Expr countMass(RowBlock &row, CountMassOp op);
 /// kvc.select_heads for the block's own head, i1.
 Expr isSelectedHead(RowBlock &row, SelectHeadsOp op);
 

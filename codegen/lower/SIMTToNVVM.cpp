@@ -94,21 +94,32 @@ struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
 struct LowerAsyncCopy : public OpRewritePattern<simt::AsyncCopyOp> {
   using OpRewritePattern::OpRewritePattern;
 
+  /// What a sum has on the right is added to the pointer, where LLVM leaves it: copies
+  /// that share what is on the left share its register, and constants are in the
+  /// instruction.
   static Value pointer(PatternRewriter &rewriter, Location loc, Value memref,
                        Value index, unsigned space) {
     auto type = cast<MemRefType>(memref.getType());
-    Value base =
-        memref::ExtractAlignedPointerAsIndexOp::create(rewriter, loc, memref);
     Value bytes = arith::ConstantIndexOp::create(
         rewriter, loc, type.getElementTypeBitWidth() / 8);
-    Value address = arith::AddIOp::create(
-        rewriter, loc, base,
-        arith::MulIOp::create(rewriter, loc, index, bytes));
-    Value number = arith::IndexCastOp::create(rewriter, loc,
-                                              rewriter.getI64Type(), address);
-    return LLVM::IntToPtrOp::create(
-        rewriter, loc, LLVM::LLVMPointerType::get(rewriter.getContext(), space),
-        number);
+    auto bytesOf = [&](Value elements) {
+      return rewriter.createOrFold<arith::MulIOp>(loc, elements, bytes);
+    };
+    auto number = [&](Value index) {
+      return rewriter.createOrFold<arith::IndexCastOp>(
+          loc, rewriter.getI64Type(), index);
+    };
+    auto sum = index.getDefiningOp<arith::AddIOp>();
+    Value base =
+        memref::ExtractAlignedPointerAsIndexOp::create(rewriter, loc, memref);
+    Value first = arith::AddIOp::create(rewriter, loc, base,
+                                        bytesOf(sum ? sum.getLhs() : index));
+    auto pointer = LLVM::LLVMPointerType::get(rewriter.getContext(), space);
+    Value at = LLVM::IntToPtrOp::create(rewriter, loc, pointer, number(first));
+    if (!sum)
+      return at;
+    return LLVM::GEPOp::create(rewriter, loc, pointer, rewriter.getI8Type(), at,
+                               number(bytesOf(sum.getRhs())));
   }
 
   LogicalResult matchAndRewrite(simt::AsyncCopyOp op,

@@ -49,4 +49,16 @@ gpu.module @kernels {
     simt.async_wait 1
     gpu.return
   }
+
+  // What an index has on the right of a sum is added to the pointer.
+  // CHECK-LABEL: gpu.func @copy_behind
+  // CHECK: llvm.getelementptr %{{.*}}[2560] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+  // CHECK: nvvm.cp.async.shared.global
+  gpu.func @copy_behind(%from: memref<?xbf16, #gpu.address_space<global>>, %i: index)
+      workgroup(%to: memref<2048xbf16, #gpu.address_space<workgroup>>) {
+    %behind = arith.constant 1280 : index
+    %j = arith.addi %i, %behind : index
+    simt.async_copy 8 of %from[%i] to %to[%j] : memref<?xbf16, #gpu.address_space<global>> to memref<2048xbf16, #gpu.address_space<workgroup>>
+    gpu.return
+  }
 }
