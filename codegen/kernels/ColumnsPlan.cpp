@@ -97,7 +97,7 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
   bool fewSums = windows.size() == 1;
   if (windows.size() == 2 && !readsAll)
     fewSums = llvm::all_equal(llvm::map_range(windows, windowOf));
-  else if (windows.size() > 1 && !readsNew)
+  else if (windows.size() > 1 && readsAll && !readsNew)
     fewSums = llvm::count_if(windows, [&](ReduceOp reduce) {
                 return !isSmaller(windowOf(reduce));
               }) == 1;
