@@ -245,6 +245,12 @@ private:
                       const Point &point);
   std::optional<Expr> readChannels(mlir::Value value, const Point &p) const;
 
+  /// Of rows of means over neighbours that are only compared: the pool. To divide by a
+  /// number of neighbours keeps an order, so it is done once, behind all rows.
+  static PoolOp dividedBehind(ReduceOp reduce);
+  /// What is reduced at a point.
+  static Expr reducedAt(PointEval &eval, ReduceOp reduce, int member);
+
   /// Walks the staged queries: body(first row, its place, carried, `whole`), `whole` as
   /// in addProducts, and where rows are pooled all neighbours are in the past, too.
   Values walkQueries(

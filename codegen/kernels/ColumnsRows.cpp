@@ -3,38 +3,18 @@
 #include "codegen/kernels/Columns.h"
 
 #include "codegen/kernels/Reductions.h"
-#include "dialect/Behind.h"
 
 using namespace mlir;
 using namespace kvc;
 
-/// True for rows that are 0 where all weights are 0, and never below.
-static bool isNoneWithoutWeight(Value value) {
-  bool none = true;
-  walkBehind(value, [&](Value behind) {
-    Operation *op = behind.getDefiningOp();
-    if (!isa<RankedTensorType>(behind.getType()))
-      return false;
-    auto attention = dyn_cast_or_null<AttentionOp>(op);
-    bool keeps = isa_and_nonnull<PoolOp, arith::MulFOp, arith::AddFOp,
-                                 arith::MaximumFOp, arith::MinimumFOp>(op);
-    none &= keeps || (attention && !attention.getLogits());
-    return keeps;
-  });
-  return none;
-}
-
-/// Of rows of means over neighbours that are only compared: the pool. To divide by a
-/// number of neighbours keeps an order, so it is done once, behind all rows.
-static PoolOp dividedBehind(ReduceOp reduce) {
+PoolOp ColumnsBuilder::dividedBehind(ReduceOp reduce) {
   auto pool = reduce.getValue().getDefiningOp<PoolOp>();
   bool compares = reduce.getKind() == ReduceKind::Max ||
                   reduce.getKind() == ReduceKind::Min;
   return compares && pool && pool.getKind() == PoolKind::Mean ? pool : PoolOp();
 }
 
-/// What is reduced at a point.
-static Expr reducedAt(PointEval &eval, ReduceOp reduce, int member) {
+Expr ColumnsBuilder::reducedAt(PointEval &eval, ReduceOp reduce, int member) {
   PoolOp pool = dividedBehind(reduce);
   return pool ? eval.poolSum(pool, member) : eval(reduce.getValue(), member);
 }
@@ -61,52 +41,6 @@ bool ColumnsBuilder::queriesMissing() {
   return !readsAll && policy.getPlanAttr().readsAllQueries();
 }
 
-Expr ColumnsBuilder::rowsLeftOut(KernelBuilder &k, ReduceOp reduce,
-                                 Expr skipped) {
-  int64_t window = windowOf(reduce);
-  return isSmaller(window)
-             ? (skipped - queries + extentOf(k, window)).max(k.index(0))
-             : skipped;
-}
-
-ColumnsBuilder::Values
-ColumnsBuilder::startRows(KernelBuilder &k, const SequenceScalars &s,
-                          Point point, Expr skipped,
-                          ArrayRef<std::pair<ReduceOp, int>> slots) {
-  LeafReader leaf = [&](Value value, const Point &p) -> std::optional<Expr> {
-    if (value.getDefiningOp<AttentionOp>())
-      return k.f32(0);
-    return readColumn(k, s, value, p);
-  };
-  PointEval eval(k, s, leaf, point);
-  Values starts;
-  for (auto [reduce, member] : slots) {
-    ReduceKind kind = reduce.getKind();
-    Expr start = reductionStart(k, kind);
-    starts.push_back(start);
-    // Only all queries are too many to walk, and only then are there fewer
-    // than a window wants.
-    if (!readsAll ||
-        (ignoresZeros(kind) && isNoneWithoutWeight(reduce.getValue())))
-      continue;
-    Expr rows = rowsLeftOut(k, reduce, skipped);
-    Expr one = reducedAt(eval, reduce, member);
-    Expr all = reductionOfEqual(k, kind, one, rows.toFloat());
-    starts.back() = (rows > 0).select(all, start);
-  }
-  if (!readsAll)
-    return starts;
-  for (ReduceOp reduce : rowHeads) {
-    // Every head adds to a row, so a row that has no step is written here.
-    SmallVector<Expr> ones;
-    forMembers(k, reduce.getValue(),
-               [&](int j) { ones.push_back(eval(reduce.getValue(), j)); });
-    k.loop(0, rowsLeftOut(k, reduce, skipped), 1,
-           [&](Expr row) { addToRow(k, reduce, point, row, ones); });
-  }
-  return starts;
-}
-
 RowSource ColumnsBuilder::stagedQueries(KernelBuilder &k, LogitTile &tile,
                                         const SequenceScalars &s) {
   RowSource source = tile.rowSource();
@@ -125,9 +59,8 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
   SmallVector<std::pair<ReduceOp, int>> slots;
   for (ReduceOp reduce : windows)
-    forMembers(k, reduce.getValue(), [&](int j) {
-      slots.push_back({reduce, j});
-    });
+    forMembers(k, reduce.getValue(),
+               [&](int j) { slots.push_back({reduce, j}); });
   // Older queries do not see the tile's tokens, but logits are of all.
   Expr from = k.index(0);
   auto ofQueries = [&](Expr row) {

@@ -62,9 +62,7 @@ void MassCounter::fill(const Place &place, int64_t digit, RowBlock &r,
   };
   k.stream(
       r.begin + k.thread(), r.end, block.threads, {},
-      [&](Expr token) {
-        return RowBlock::Values{r.at(token)(op.getScore())};
-      },
+      [&](Expr token) { return RowBlock::Values{r.at(token)(op.getScore())}; },
       [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr>) {
         add(made[0]);
         return RowBlock::Values();
@@ -155,8 +153,7 @@ MassCounter::Place MassCounter::descend(const Place &place, RowBlock &r,
   }
   Place next;
   next.known = place.known + digit;
-  next.prefix =
-      place.known ? (place.prefix << k.i32(digit)) | found : found;
+  next.prefix = place.known ? (place.prefix << k.i32(digit)) | found : found;
   next.mass = massBelow(found);
   next.equal = k.load(counts, {found.toIndex()});
   next.above = place.above;

@@ -3,41 +3,18 @@
 #ifndef KVC_CODEGEN_KERNELS_RADIXSELECT_H
 #define KVC_CODEGEN_KERNELS_RADIXSELECT_H
 
+#include "codegen/kernels/SelectedScores.h"
 #include "codegen/kernels/ThreadBlock.h"
 
 namespace kvc {
-
-/// Which items are selected: those whose key is above `threshold`, and those
-/// with just that key up to item `lastTie`. i32 both.
-struct Selection {
-  Expr threshold, lastTie;
-  Expr contains(Expr key, Expr item) const;
-};
-
-/// The same, asked by scores: their keys' order is that of numbers, but for NaN.
-class SelectedScores {
-public:
-  SelectedScores() = default;
-  SelectedScores(KernelBuilder &k, const Selection &selection);
-  Expr contains(Expr score, Expr item) const;
-
-private:
-  /// Scores from `first` on are selected, those from `ties` on up to item `lastTie`,
-  /// and so are all others where that is `any`.
-  Expr first, ties, any, lastTie;
-};
-
-/// A key whose unsigned order is the order of scores: NaN lowest, -0 equal to
-/// +0.
-Expr orderedKey(KernelBuilder &k, Expr score);
 
 /// Finds the key of the `wanted`-th largest item, and of equal keys the last
 /// item that is selected. Digits of 11 and 11 bits by histograms that many
 /// blocks have counted; those items that are left, which have both digits, by
 /// their rank among each other, or where they are many by a third digit and those
 /// of their numbers. Made at the top of a kernel of 512 threads: takes 8 KiB of
-/// shared memory, 32 KiB where a selection is finished, 16 in a cache of rows. The whole block calls each of these; all have barriers
-/// inside.
+/// shared memory, 32 KiB where a selection is finished, 16 in a cache of rows. The
+/// whole block calls each of these; all have barriers inside.
 class RadixSelect {
 public:
   RadixSelect(KernelBuilder &k, ThreadBlock &block);
@@ -50,7 +27,9 @@ public:
   /// item is at an index, itemOf(at) says.
   struct Seen {
     Expr key, at, there;
-    Expr among(Expr holds) const { return there.valid() ? there & holds : holds; }
+    Expr among(Expr holds) const {
+      return there.valid() ? there & holds : holds;
+    }
   };
   using Visit = llvm::function_ref<void(llvm::ArrayRef<Seen>)>;
   using WalkItems = llvm::function_ref<void(Visit visit)>;
@@ -91,9 +70,16 @@ public:
                    llvm::function_ref<void(Expr)> chosen = nullptr);
 
 private:
+  static constexpr int64_t keyBits = 32, digitBits = 11, bins = digitBins;
+  static_assert(bins == 1 << digitBits);
+  /// Items that are ranked among each other, two threads each.
+  static constexpr int64_t few = 256;
+
   void clear();
   Expr digitOf(const Place &place, Expr key) const;
   Place find(const Place &place);
+
+  // RadixFinish.cpp
   Place refine(Place place, Walk walk);
   void gather(const Place &place, WalkItems walk, ItemOf itemOf);
   void walkLeft(const Place &place, Visit visit);

@@ -1,0 +1,188 @@
+//===- RadixFinish.cpp - the selection among items that share two digits --===//
+
+#include "codegen/kernels/RadixSelect.h"
+
+using namespace mlir;
+using namespace kvc;
+
+using Values = KernelBuilder::Values;
+
+/// All digits behind those of a place.
+RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
+  while (place.known < keyBits) {
+    clear();
+    walk([&](Expr value) {
+      k.when(place.has(value), [&] {
+        k.atomicAdd(k.i32(1), histogram, {digitOf(place, value)});
+      });
+    });
+    k.barrier(); // the histogram is full
+    place = find(place);
+  }
+  return place;
+}
+
+//===----------------------------------------------------------------------===//
+// The end of the search
+//===----------------------------------------------------------------------===//
+
+Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
+                              ItemOf itemOf,
+                              llvm::function_ref<void(Expr)> chosen) {
+  auto values = [](const Selection &s) {
+    return Values{s.threshold, s.lastTie};
+  };
+  Values result = k.choose(
+      place.sharing <= k.i32(most),
+      [&] {
+        gather(place, walk, itemOf);
+        return k.choose(
+            place.sharing <= k.i32(few),
+            [&] { return values(rank(place, chosen)); },
+            [&] {
+              auto left = [&](Visit visit) { walkLeft(place, visit); };
+              auto known = [&](Expr i) {
+                return k.load(leftItems, {i}).toIndex();
+              };
+              return values(finishMany(place, items, left, known, chosen));
+            });
+      },
+      [&] { return values(finishMany(place, items, walk, itemOf, chosen)); });
+  return {result[0], result[1]};
+}
+
+/// What is left, in any order, into shared memory: it is looked at several times, and
+/// what comes of it does not depend on the order.
+void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf) {
+  Expr last = k.index(3);
+  k.barrier(); // what was found has been read
+  k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {last}); });
+  k.barrier(); // there are none yet
+  walk([&](ArrayRef<Seen> seen) {
+    // A thread has one wait for all that it found.
+    SmallVector<Expr> has;
+    Expr count = k.i32(0);
+    for (const Seen &one : seen) {
+      has.push_back(one.among(place.has(one.key)));
+      count = count + has.back().toI32();
+    }
+    k.when(count > 0, [&] {
+      Expr slot = k.atomicAdd(count, found, {last});
+      for (auto [one, is] : llvm::zip(seen, has)) {
+        k.when(is, [&, one = one] {
+          k.store(one.key, leftKeys, {slot.toIndex()});
+          k.store(one.at.toI32(), leftItems, {slot.toIndex()});
+        });
+        slot = slot + is.toI32();
+      }
+    });
+  });
+  k.barrier(); // all are there
+  // Which they are is read of all together: who finds one does not wait for it.
+  k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
+    Expr item = itemOf(k.load(leftItems, {i}).toIndex());
+    k.store(item.toI32(), leftItems, {i});
+  });
+  k.barrier(); // all are known
+}
+
+void RadixSelect::walkLeft(const Place &place, Visit visit) {
+  k.loop(k.thread(), place.sharing.toIndex(), block.threads,
+         [&](Expr i) { visit(Seen{k.load(leftKeys, {i}), i, {}}); });
+}
+
+/// Few items are left: how many come before each? Two threads count halves.
+Selection RadixSelect::rank(const Place &place,
+                            llvm::function_ref<void(Expr)> chosen) {
+  constexpr int64_t halves = 2;
+  Expr zero = k.index(0), count = place.sharing.toIndex();
+  auto rankOwn = [&] {
+    Expr own = k.thread() / halves, mine = own.min(count - 1);
+    Expr key = k.load(leftKeys, {mine}), item = k.load(leftItems, {mine});
+    // Eight are in flight together: alone, each would wait for the last.
+    Expr before = k.stream(
+        k.thread() % halves, count, halves, {k.i32(0)},
+        [&](Expr other) {
+          return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
+        },
+        [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
+          Expr earlier =
+              theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
+          return Values{sum[0] + earlier.toI32()};
+        },
+        /*together=*/8)[0];
+    before = before + k.shuffleXor(before, 1);
+    k.when((own < count) & (k.thread() % halves == 0), [&] {
+      k.when(before + 1 == place.remaining, [&] {
+        k.store(key, found, {zero});
+        k.store(item, found, {k.index(1)});
+      });
+      if (chosen)
+        k.when(before < place.remaining, [&] { chosen(item.toIndex()); });
+    });
+  };
+  k.when(k.warp() * (warpSize / halves) < count, rankOwn);
+  k.barrier(); // the last one that is selected is found
+  return {k.load(found, {zero}), k.load(found, {k.index(1)})};
+}
+
+Selection RadixSelect::finishMany(const Place &place, Expr items,
+                                  WalkItems walk, ItemOf itemOf,
+                                  llvm::function_ref<void(Expr)> chosen) {
+  Place key = refine(place, [&](Count count) {
+    walk([&](ArrayRef<Seen> seen) {
+      for (const Seen &one : seen)
+        if (one.there.valid())
+          k.when(one.there, [&] { count(one.key); });
+        else
+          count(one.key);
+    });
+  });
+  // Of more ties than are wanted the smaller items are selected.
+  Expr last = k.choose(
+      key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
+      [&] { return Values{lastTieOf(key, items, walk, itemOf)}; })[0];
+  Selection selection{key.prefix, last};
+  if (chosen)
+    walk([&](ArrayRef<Seen> seen) {
+      for (const Seen &one : seen)
+        k.when(one.among(place.has(one.key)), [&] {
+          Expr number = itemOf(one.at);
+          k.when(selection.contains(one.key, number), [&] { chosen(number); });
+        });
+    });
+  return selection;
+}
+
+/// Of the items with a key the `remaining`-th: the complement of its number is the
+/// so manyth largest, digit by digit. So many digits as numbers below `items` have.
+Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk,
+                            ItemOf itemOf) {
+  Expr digits = k.index(1);
+  for (int64_t bits = digitBits; bits < keyBits; bits += digitBits)
+    digits = digits + (items > (int64_t(1) << bits)).toI32().toIndex();
+  Expr all = (digits * digitBits).toI32();
+  Expr ones =
+      (all < keyBits)
+          .select((k.i32(1) << all.min(k.i32(keyBits - 1))) - 1, k.i32(-1));
+  Values found =
+      k.loop(0, digits, 1, {k.i32(0), key.remaining},
+             [&](Expr digit, ArrayRef<Expr> carried) {
+               Expr behind = ((digits - 1 - digit) * digitBits).toI32();
+               clear();
+               walk([&](ArrayRef<Seen> seen) {
+                 for (const Seen &one : seen)
+                   k.when(one.among(one.key == key.prefix), [&] {
+                     Expr rest = (itemOf(one.at).toI32() ^ ones) >> behind;
+                     k.when((rest >> digitBits) == carried[0], [&] {
+                       k.atomicAdd(k.i32(1), histogram,
+                                   {(rest & (bins - 1)).toIndex()});
+                     });
+                   });
+               });
+               k.barrier(); // the histogram is full
+               Place place = find({carried[0], carried[1], {}, 0});
+               return Values{place.prefix, place.remaining};
+             });
+  return found[0] ^ ones;
+}
