@@ -194,7 +194,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   }
   if (first <= Phase::Select && (inputs & KVC_READS_WO)) {
     checkProjection(args);
-    if (args.prepared)
+    if (args.prepared && preparedBytes)
       checkPrepared(args);
   }
   if (first <= Phase::Select && (inputs & KVC_READS_TABLE)) {

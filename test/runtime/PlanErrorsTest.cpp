@@ -203,3 +203,15 @@ TEST(PlanErrors, NewQueries) {
   EXPECT_EQ(evict(none, 0, 0), KVC_BAD_ARGUMENT);
   EXPECT_EQ(Opened::error(), "q_rows must be at least 1, got 0");
 }
+
+// One way of calling serves all policies: what none of its kernels prepares is not looked
+// at, as an address without bytes is none.
+TEST(PlanErrors, NothingIsPrepared) {
+  Opened none(manifestOf("\"wo\""));
+  none.layer.wo = {none.memory, 256, 64, 256};
+  none.layer.hidden = 1;
+  none.layer.prepared = none.memory + 1;
+  EXPECT_EQ(none.evict(), KVC_OK) << Opened::error();
+  EXPECT_EQ(kvc_layer_prepare(none.plan, &none.layer, nullptr), KVC_OK)
+      << Opened::error();
+}
