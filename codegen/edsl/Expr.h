@@ -161,6 +161,11 @@ public:
     return {*builder, mlir::arith::BitcastOp::create(
                           *builder, builder->getI32Type(), value)};
   }
+  /// The f32 that has these 32 bits.
+  Expr asFloat() const {
+    return {*builder, mlir::arith::BitcastOp::create(
+                          *builder, builder->getF32Type(), value)};
+  }
 
 private:
   mlir::ImplicitLocOpBuilder *builder = nullptr;

@@ -370,11 +370,10 @@ KernelBuilder::Values KernelBuilder::stream(
           Expr whole = (to - from + (step - 1)).max(index(0)) /
                            (step * together) * (step * together) +
                        from;
-          Values values = loop(
-              from, whole, step * together, carried,
-              [&](Expr first, ArrayRef<Expr> before) {
-                return steps(first, before, together);
-              });
+          Values values = loop(from, whole, step * together, carried,
+                               [&](Expr first, ArrayRef<Expr> before) {
+                                 return steps(first, before, together);
+                               });
           return stream(whole, to, step, values, make, use, fewer);
         });
   // A load takes some 300 clocks from L2: four of each of a block's warps keep

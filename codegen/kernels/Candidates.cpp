@@ -127,9 +127,8 @@ void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
     return k.load(keys, {sequence, head, item.toIndex()});
   };
   auto oneByOne = [&] {
-    k.loop(k.thread(), count, block.threads, [&](Expr i) {
-      visit(RadixSelect::Seen{keyOf(i.toI32()), i, {}});
-    });
+    k.loop(k.thread(), count, block.threads,
+           [&](Expr i) { visit(RadixSelect::Seen{keyOf(i.toI32()), i, {}}); });
     return Values();
   };
   auto writtenOut = [&] {

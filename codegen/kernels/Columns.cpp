@@ -57,6 +57,33 @@ Expr ColumnsBuilder::sees(const SequenceScalars &s, Expr query,
   return (position - (s.length - queries)).toI32() <= query.toI32();
 }
 
+int64_t ColumnsBuilder::smallerWindow(ArrayRef<ReduceOp> reduces) const {
+  int64_t largest = 0;
+  for (ReduceOp reduce : reduces)
+    if (int64_t window = windowOf(reduce); isSmaller(window))
+      largest = std::max(largest, window);
+  return largest;
+}
+
+Expr ColumnsBuilder::newestToken() const {
+  return tileStart + (tiles * warpSize - 1);
+}
+
+Expr ColumnsBuilder::newestPosition(KernelBuilder &k, const SequenceScalars &s,
+                                    const Point &point) const {
+  return k.shape.hasRows()
+             ? positionOf(k, s, point.kvHead, clamp(k, newestToken(), s.past))
+             : newestToken();
+}
+
+Expr ColumnsBuilder::allSee(const LogitTile &tile, const SequenceScalars &s,
+                            Expr newest, int64_t smaller, Expr first,
+                            Expr end) const {
+  Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
+  return (newest <= s.length - queries + query) &
+         (last <= (smaller ? queries - smaller : queries));
+}
+
 Expr ColumnsBuilder::finishLogit(KernelBuilder &k, const SequenceScalars &s,
                                  Expr query, Expr logit) {
   if (readsAll)

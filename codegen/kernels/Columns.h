@@ -251,6 +251,16 @@ private:
   /// What is reduced at a point.
   static Expr reducedAt(PointEval &eval, ReduceOp reduce, int member);
 
+  /// The largest of these windows that is smaller than all queries; 0: none is.
+  int64_t smallerWindow(llvm::ArrayRef<ReduceOp> reduces) const;
+  /// The last token of the warp's tiles, and its position where it has one.
+  Expr newestToken() const;
+  Expr newestPosition(KernelBuilder &k, const SequenceScalars &s,
+                      const Point &point) const;
+  /// True where all rows [first, end) see a token at `newest`, and are in front of a
+  /// window of `smaller` queries.
+  Expr allSee(const LogitTile &tile, const SequenceScalars &s, Expr newest,
+              int64_t smaller, Expr first, Expr end) const;
   /// Walks the staged queries: body(first row, its place, carried, `whole`), `whole` as
   /// in addProducts, and where rows are pooled all neighbours are in the past, too.
   Values walkQueries(

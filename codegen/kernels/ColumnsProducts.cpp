@@ -87,9 +87,8 @@ void ColumnsBuilder::sumProducts(
     }
     SmallVector<std::pair<ReduceOp, int>> slots;
     for (ReduceOp reduce : walk)
-      forMembers(k, reduce.getValue(), [&](int j) {
-        slots.push_back({reduce, j});
-      });
+      forMembers(k, reduce.getValue(),
+                 [&](int j) { slots.push_back({reduce, j}); });
     Values sums = accumulateProducts(k, tile, s, point, source, begin);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Values own = sumsOfMembers(k, tile, number, sums);
@@ -124,13 +123,8 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                                           const SequenceScalars &s,
                                           const Point &point,
                                           const RowSource &source, Expr from) {
-  int64_t smaller = 0;
-  for (ReduceOp reduce : walked)
-    if (int64_t window = windowOf(reduce); isSmaller(window))
-      smaller = std::max(smaller, window);
-  Expr newest = tileStart + (tiles * warpSize - 1);
-  if (k.shape.hasRows())
-    newest = positionOf(k, s, point.kvHead, clamp(k, newest, s.past));
+  int64_t smaller = smallerWindow(walked);
+  Expr newest = newestPosition(k, s, point);
   auto add = [&](Expr first, Expr place, ArrayRef<Expr> sums, bool whole) {
     return addProducts(k, tile, s, point, first / tile.rows, place, sums,
                        whole);
@@ -144,9 +138,7 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                           return add(first, place, sums, false);
                         });
   auto isWhole = [&](Expr first, Expr end) {
-    Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
-    return (newest <= s.length - queries + query) &
-           (last <= (smaller ? queries - smaller : queries));
+    return allSee(tile, s, newest, smaller, first, end);
   };
   // Rounds tell a smaller window's queries from others.
   int64_t all = readsAll || smaller ? 0 : fixedQueries * tile.paddedGroup;
@@ -176,9 +168,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     at.query = query;
     at.token = clamp(k, token, s.past);
     at.laneMember = p.row % group;
-    Expr position = whole || regular
-                        ? token
-                        : positionOf(k, s, at.kvHead, at.token);
+    Expr position =
+        whole || regular ? token : positionOf(k, s, at.kvHead, at.token);
     if (group != k.shape.group) // heads that pad the group read the last one
       at.laneMember = at.laneMember.min(k.index(k.shape.group - 1));
     // Here, and not where it is first asked for, which may be in a loop.
@@ -191,11 +182,10 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
         return whole ? logit : finishLogit(k, s, query, logit);
       }
       Expr value = k.exp2(p.value.multiplyAdd(tile.logitScale(), shift));
-      Expr seen =
-          whole ? Expr()
-          : regular
-              ? query.toI32() - firstQuery >= WarpProduct::apart * p.columnSlot
-              : sees(s, query, position);
+      Expr seen = whole     ? Expr()
+                  : regular ? query.toI32() - firstQuery >=
+                                  WarpProduct::apart * p.columnSlot
+                            : sees(s, query, position);
       if (!whole)
         value = seen.select(value, k.f32(0));
       return finishWeight(k, op, value);

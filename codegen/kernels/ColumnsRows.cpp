@@ -143,21 +143,15 @@ ColumnsBuilder::Values ColumnsBuilder::walkQueries(
           return body(first, place, carried, false);
         },
         steps);
-  int64_t smaller = 0;
-  for (ReduceOp reduce : windows)
-    if (int64_t window = windowOf(reduce); isSmaller(window))
-      smaller = std::max(smaller, window);
-  Expr newest = tileStart + (tiles * warpSize - 1);
+  int64_t smaller = smallerWindow(windows);
   // Neighbours of the tile's inner tokens.
-  Expr inside = halo ? (tileStart >= 0) & (newest < s.past) : k.boolean(true);
-  if (k.shape.hasRows())
-    newest = positionOf(k, s, point.kvHead, clamp(k, newest, s.past));
+  Expr inside =
+      halo ? (tileStart >= 0) & (newestToken() < s.past) : k.boolean(true);
+  Expr newest = newestPosition(k, s, point);
   return staged->walkEither(
       source, from, starts,
       [&](Expr first, Expr end) {
-        Expr query = first / tile.paddedGroup, last = end / tile.paddedGroup;
-        return inside & (newest <= s.length - queries + query) &
-               (last <= (smaller ? queries - smaller : queries));
+        return inside & allSee(tile, s, newest, smaller, first, end);
       },
       body);
 }

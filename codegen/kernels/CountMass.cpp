@@ -2,7 +2,7 @@
 
 #include "codegen/kernels/CountMass.h"
 
-#include "codegen/kernels/RadixSelect.h"
+#include "codegen/kernels/SelectedScores.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -13,15 +13,6 @@ static constexpr int64_t infinityBits = 0x7f800000, mantissaBits = 23;
 
 static int64_t piecesOf(int64_t rest) {
   return (rest + pieceBits - 1) / pieceBits;
-}
-
-static Expr fromBits(KernelBuilder &k, Expr bits) {
-  return k.expr(arith::BitcastOp::create(k.b, k.b.getF32Type(), bits));
-}
-
-/// The score that has a key, by its bits.
-static Expr bitsOf(KernelBuilder &k, Expr key) {
-  return (key < 0).select(key ^ k.i32(INT32_MIN), key ^ k.i32(-1));
 }
 
 MassCounter::MassCounter(KernelBuilder &k, ThreadBlock &block)
@@ -75,15 +66,15 @@ void MassCounter::fill(const Place &place, int64_t digit, RowBlock &r,
 /// the least in size of them, and what the others have more. NaN adds nothing.
 Expr MassCounter::massOf(Expr key, int64_t rest, Expr count,
                          ArrayRef<Expr> parts) {
-  Expr size = bitsOf(k, key) & (0x7fffffff & -(int64_t(1) << rest));
-  Expr mass = count.toFloat() * fromBits(k, size);
+  Expr size = scoreBits(k, key) & (0x7fffffff & -(int64_t(1) << rest));
+  Expr mass = count.toFloat() * size.asFloat();
   if (rest) {
     Expr more = k.f32(0);
     for (auto [i, part] : llvm::enumerate(parts))
       more = more + part.toFloat() * k.f32(double(1 << (i * pieceBits)));
     // Below the normal numbers all have the unit of the smallest of these.
     Expr exponent = (size >> mantissaBits).max(k.i32(1));
-    Expr unit = fromBits(k, exponent << k.i32(mantissaBits));
+    Expr unit = (exponent << k.i32(mantissaBits)).asFloat();
     Expr finite = size < infinityBits;
     mass = finite.select(mass + more * k.f32(0x1p-23) * unit, mass);
   }
@@ -94,11 +85,7 @@ Expr MassCounter::massOf(Expr key, int64_t rest, Expr count,
 
 /// Of the values of the threads in front, added up in a fixed order.
 Expr MassCounter::sumInFront(Expr value) {
-  Expr inclusive = value, lane = k.lane();
-  for (int64_t distance = 1; distance < warpSize; distance *= 2) {
-    Expr below = k.shuffleUp(inclusive, distance);
-    inclusive = (lane >= distance).select(inclusive + below, inclusive);
-  }
+  Expr inclusive = inclusiveSum(k, value), lane = k.lane();
   Expr inWarp = (lane >= 1).select(k.shuffleUp(inclusive, 1), k.f32(0));
   k.when(lane == warpSize - 1,
          [&] { k.store(inclusive, warpTotals, {k.warp()}); });
@@ -142,7 +129,7 @@ MassCounter::Place MassCounter::descend(const Place &place, RowBlock &r,
   }
   k.barrier(); // sums below all bins are there
   auto massBelow = [&](Expr bin) {
-    return fromBits(k, k.load(below, {bin.toIndex()}));
+    return k.load(below, {bin.toIndex()}).asFloat();
   };
   // Sums from the lowest score on fall as long as scores are negative, then they rise;
   // the first bit of a key parts the two.
@@ -175,7 +162,7 @@ Expr MassCounter::count(RowBlock &r, CountMassOp op) {
   Expr left = least - place.mass;
   Expr above = block.reduce(ReduceKind::Sum, place.above);
   Expr equal = place.equal.toFloat();
-  Expr value = fromBits(k, bitsOf(k, place.prefix));
+  Expr value = scoreBits(k, place.prefix).asFloat();
   // An infinite score that fitted would have had a larger key.
   Expr infinity = k.f32(std::numeric_limits<double>::infinity());
   Expr fitting = (value < infinity).select(left / value, k.f32(0));

@@ -23,7 +23,7 @@ public:
   Expr count(RowBlock &r, CountMassOp op);
 
 private:
-  static constexpr int64_t keyBits = 32, digitBits = 11, bins = 1 << digitBits;
+  static constexpr int64_t bins = digitBins;
 
   /// What is known of the key: its first bits; of the scores whose key begins with less
   /// the sum; how many begin with these bits; and of the thread's share of digits, how

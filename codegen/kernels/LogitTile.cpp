@@ -70,14 +70,10 @@ RowSource LogitTile::rowSource() {
 void LogitTile::compute(Expr step, Shift shift) {
   Expr first = step * rows, last = queries * paddedGroup - 1;
   auto rowOf = [&](Expr row) { return (first + row).min(last); };
-  compute(
+  auto shiftOf = [&](Expr row) { return shift(rowOf(row)); };
+  store(
       q, [&](Expr row) { return rowAddress(rowOf(row)); },
-      shift ? Shift([&](Expr row) { return shift(rowOf(row)); }) : shift);
-}
-
-void LogitTile::compute(const Buffer &memory, WarpProduct::Address address,
-                        Shift shift) {
-  store(memory, address, shift, 0);
+      shift ? Shift(shiftOf) : Shift(), 0);
   k.syncWarp();
 }
 

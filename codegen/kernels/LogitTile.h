@@ -61,12 +61,8 @@ public:
   /// `shift` of one of all rows, two to the power of what is left of logits (with one
   /// rounding): weights. Stored for `at`; synchronises the warp after storing.
   void compute(Expr step, Shift shift = nullptr);
-  /// The same of 16 rows that are elsewhere; `shift` of one of these.
-  void compute(const Buffer &memory, WarpProduct::Address address,
-               Shift shift = nullptr);
-
-  /// The same of several steps, 16 rows each at address(step, row): the products of one
-  /// run while those of another are waited for.
+  /// The same of several steps of rows that are elsewhere, 16 each at address(step, row):
+  /// the products of one run while those of another are waited for.
   using StepShift = llvm::function_ref<Expr(int64_t step, Expr row)>;
   void computeSteps(
       int64_t steps, const Buffer &memory,

@@ -386,9 +386,10 @@ std::pair<Expr, Expr> PointEval::inverseOf(Value value, int member) {
     // The inverse of a number far below 1 may be infinite, that of one far above 1 has
     // fewer bits.
     Expr size = divisor.unary<math::AbsFOp>();
-    Expr scale = (size < k.f32(0x1p-64))
-                     .select(k.f32(0x1p64), (size > k.f32(0x1p64))
-                                                .select(k.f32(0x1p-64), k.f32(1)));
+    Expr scale =
+        (size < k.f32(0x1p-64))
+            .select(k.f32(0x1p64),
+                    (size > k.f32(0x1p64)).select(k.f32(0x1p-64), k.f32(1)));
     result = {scale, k.f32(1) / (divisor * scale)};
   }
   inverses[key] = result;

@@ -36,11 +36,10 @@ Values kvc::projectedNorm(KernelBuilder &k, ProjectedNormOp op,
     return [=](Expr row) { return output + row < hidden; };
   };
   if (staged) {
-    RowSource source = {weights,
-                        [&](Expr row) {
-                          return SmallVector<Expr>{s.sequence, head, row};
-                        },
-                        hidden, 1, k.arg("wo_row")};
+    RowSource source = {
+        weights,
+        [&](Expr row) { return SmallVector<Expr>{s.sequence, head, row}; },
+        hidden, 1, k.arg("wo_row")};
     // Beside two tiles of shorter columns the assembler would move the loads of four
     // steps to the front, and registers spill; long ones leave it no room to.
     int64_t together = product.tiles == 1 || k.shape.headDim > 96 ? 4 : 2;

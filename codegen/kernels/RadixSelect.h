@@ -70,8 +70,7 @@ public:
                    llvm::function_ref<void(Expr)> chosen = nullptr);
 
 private:
-  static constexpr int64_t keyBits = 32, digitBits = 11, bins = digitBins;
-  static_assert(bins == 1 << digitBits);
+  static constexpr int64_t bins = digitBins;
   /// Items that are ranked among each other, two threads each.
   static constexpr int64_t few = 256;
 

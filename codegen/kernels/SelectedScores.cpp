@@ -16,10 +16,7 @@ static constexpr int64_t leastKey = 0x007fffff, mostKey = 0xff800000;
 SelectedScores::SelectedScores(KernelBuilder &k, const Selection &selection)
     : lastTie(selection.lastTie) {
   Expr key = selection.threshold;
-  auto scoreOf = [&](Expr key) {
-    Expr bits = (key < 0).select(key ^ k.i32(INT32_MIN), key ^ k.i32(-1));
-    return k.expr(arith::BitcastOp::create(k.b, k.b.getF32Type(), bits));
-  };
+  auto scoreOf = [&](Expr key) { return scoreBits(k, key).asFloat(); };
   Expr least = k.i32(leastKey), nan = k.f32(std::nan(""));
   // Behind that of an infinity there is no number.
   Expr none = key.above(k.i32(int32_t(mostKey - 1)));
@@ -31,6 +28,10 @@ SelectedScores::SelectedScores(KernelBuilder &k, const Selection &selection)
 Expr SelectedScores::contains(Expr score, Expr item) const {
   return (score >= first) |
          ((item.toI32() <= lastTie) & ((score >= ties) | any));
+}
+
+Expr kvc::scoreBits(KernelBuilder &k, Expr key) {
+  return (key < 0).select(key ^ k.i32(INT32_MIN), key ^ k.i32(-1));
 }
 
 Expr kvc::orderedKey(KernelBuilder &k, Expr score) {

@@ -30,6 +30,11 @@ private:
 /// A key whose unsigned order is the order of scores: NaN lowest, -0 equal to
 /// +0.
 Expr orderedKey(KernelBuilder &k, Expr score);
+/// The bits of the score that has a key.
+Expr scoreBits(KernelBuilder &k, Expr key);
+/// A key is searched digit by digit, from the highest bits on; the last one has fewer.
+constexpr int64_t keyBits = 32, digitBits = 11;
+static_assert(digitBins == 1 << digitBits);
 
 } // namespace kvc
 

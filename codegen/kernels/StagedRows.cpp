@@ -137,8 +137,7 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
 
 StagedRows::Values StagedRows::walkEither(
     const RowSource &source, Expr from, ArrayRef<Expr> carried,
-    llvm::function_ref<Expr(Expr, Expr)> isWhole,
-    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+    IsWhole isWhole, Either body) {
   return walkRounds(
       source, from, carried,
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
@@ -162,8 +161,7 @@ StagedRows::Values StagedRows::walkEither(
 
 StagedRows::Values StagedRows::walkAtOnce(
     const RowSource &source, int64_t count, ArrayRef<Expr> carried,
-    llvm::function_ref<Expr(Expr, Expr)> isWhole,
-    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+    IsWhole isWhole, Either body) {
   k.barrier(); // an earlier walk has read its rounds
   copy(source, k.index(0), true, count);
   k.commitCopies();
@@ -182,7 +180,7 @@ StagedRows::Values StagedRows::walkAtOnce(
 
 StagedRows::Values StagedRows::walkTogether(
     const RowSource &source, Expr from, int64_t most, ArrayRef<Expr> carried,
-    llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>, bool)> body) {
+    Either body) {
   constexpr int64_t step = WarpProduct::rows;
   auto steps = [&](Expr first, Expr place, Expr count, int64_t together,
                    ArrayRef<Expr> values, bool whole) {

@@ -57,32 +57,24 @@ public:
        llvm::function_ref<Values(Expr first, Expr place, llvm::ArrayRef<Expr>)>
            body,
        int64_t steps = 1);
-  /// The same, in one of two ways: body is told whether the rows of the whole round exist
-  /// and isWhole(first row, the one behind the last) holds. Then no step has a branch.
+  /// A body that is told whether the rows of the whole round exist, and what is asked
+  /// about a round: its first row, and the one behind the last.
+  using Either = llvm::function_ref<Values(Expr first, Expr place,
+                                           llvm::ArrayRef<Expr>, bool whole)>;
+  using IsWhole = llvm::function_ref<Expr(Expr first, Expr end)>;
+  /// The same, in one of two ways: `whole` is also what isWhole says. Then no step has a
+  /// branch.
   Values walkEither(const RowSource &source, Expr from,
-                    llvm::ArrayRef<Expr> carried,
-                    llvm::function_ref<Expr(Expr first, Expr end)> isWhole,
-                    llvm::function_ref<Values(Expr first, Expr place,
-                                              llvm::ArrayRef<Expr>, bool whole)>
-                        body);
+                    llvm::ArrayRef<Expr> carried, IsWhole isWhole, Either body);
   /// walkEither over all of so many rows as are known now, which both rounds together
   /// have room for: all are copied before the first step, and none behind it.
   bool fitAtOnce(int64_t count) const { return count <= 2 * rows; }
   Values walkAtOnce(const RowSource &source, int64_t count,
-                    llvm::ArrayRef<Expr> carried,
-                    llvm::function_ref<Expr(Expr first, Expr end)> isWhole,
-                    llvm::function_ref<Values(Expr first, Expr place,
-                                              llvm::ArrayRef<Expr>, bool whole)>
-                        body);
+                    llvm::ArrayRef<Expr> carried, IsWhole isWhole, Either body);
   /// The same, `together` steps in straight code where a round is whole: the products of
-  /// one run while those of another are waited for. The body is told whether all rows
-  /// exist.
-  Values
-  walkTogether(const RowSource &source, Expr from, int64_t together,
-               llvm::ArrayRef<Expr> carried,
-               llvm::function_ref<Values(Expr first, Expr place,
-                                         llvm::ArrayRef<Expr>, bool whole)>
-                   body);
+  /// one run while those of another are waited for.
+  Values walkTogether(const RowSource &source, Expr from, int64_t together,
+                      llvm::ArrayRef<Expr> carried, Either body);
 
   /// The same for all of so many rows as are known now: body has the number of
   /// each step's first row.

@@ -47,11 +47,7 @@ std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value, int64_t lane) {
 }
 
 Expr ThreadBlock::exclusiveSum(Expr value) {
-  Expr inclusive = value, lane = k.lane();
-  for (int64_t distance = 1; distance < warpSize; distance *= 2) {
-    Expr below = k.shuffleUp(inclusive, distance);
-    inclusive = (lane >= distance).select(inclusive + below, inclusive);
-  }
+  Expr inclusive = inclusiveSum(k, value);
   // The last lane has its warp's total.
   return warpSums(inclusive, warpSize - 1).first + inclusive - value;
 }
@@ -62,6 +58,15 @@ Expr ThreadBlock::fromLastThread(llvm::function_ref<Expr()> make) {
          [&] { k.store(make(), integers, {k.index(0)}); });
   k.barrier();
   return k.load(integers, {k.index(0)});
+}
+
+Expr kvc::inclusiveSum(KernelBuilder &k, Expr value) {
+  Expr sum = value, lane = k.lane();
+  for (int64_t distance = 1; distance < warpSize; distance *= 2) {
+    Expr below = k.shuffleUp(sum, distance);
+    sum = (lane >= distance).select(sum + below, sum);
+  }
+  return sum;
 }
 
 Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,

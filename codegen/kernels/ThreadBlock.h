@@ -31,6 +31,9 @@ private:
   Buffer floats, integers;
 };
 
+/// Sum of the values of the warp's lanes up to this one, in a fixed tree; i32 or f32.
+Expr inclusiveSum(KernelBuilder &k, Expr value);
+
 /// Walks the items `from` to `to` in ascending order, each warp a contiguous segment, and
 /// counts those that are marked, from `start` on: visit(item, is marked, number)
 /// is called with the count so far. Returns the count behind the warp's segment.

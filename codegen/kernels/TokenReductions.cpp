@@ -119,9 +119,8 @@ static Expr overChannelItems(RowBlock &r, ReduceKind kind, Expr begin, Expr end,
 static void storeChannel(RowBlock &r, Value result, Expr value) {
   KernelBuilder &k = r.k;
   Buffer memory = r.outputOf(result);
-  k.when(k.thread() < k.shape.headDim, [&] {
-    k.store(value, memory, {r.s.sequence, r.head, k.thread()});
-  });
+  k.when(k.thread() < k.shape.headDim,
+         [&] { k.store(value, memory, {r.s.sequence, r.head, k.thread()}); });
 }
 
 void kvc::combineParts(RowBlock &r, CombinePartsOp op, const std::string &input,
@@ -166,8 +165,8 @@ Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op) {
       k.index(0), heads, 1, {k.index(0)},
       [&](Expr other) { return Values{value(other)}; },
       [&](Expr other, ArrayRef<Expr> theirs, ArrayRef<Expr> count) {
-        Expr better = op.getEnd() == End::Lowest ? theirs[0] < mine
-                                                 : theirs[0] > mine;
+        Expr better =
+            op.getEnd() == End::Lowest ? theirs[0] < mine : theirs[0] > mine;
         Expr comes = better | ((theirs[0] == mine) & (other < head));
         return Values{comes.select(count[0] + 1, count[0])};
       },

@@ -50,7 +50,7 @@ Expr WarpProduct::heldElement(int slot, int64_t base, int64_t e) {
   Expr pair = fragments[slot / 2][part / 2 * 4 + part % 2 * 2 + slot % 2];
   if (k.shape.dtype == DType::BF16) { // the upper half of its f32
     Expr bits = e % 2 ? pair & k.i32(-0x10000) : pair << k.i32(16);
-    return k.expr(arith::BitcastOp::create(k.b, k.b.getF32Type(), bits));
+    return bits.asFloat();
   }
   Expr bits = e % 2 ? pair >> 16 : pair;
   Value half = arith::TruncIOp::create(k.b, k.b.getI16Type(), bits);

@@ -561,7 +561,7 @@ private:
     SmallVector<Tensor> operands;
     for (Value operand : op->getOperands())
       operands.push_back(result.axes.empty() ? get(operand)
-                                             : stretch(get(operand), result));
+                                             : broadcastLike(get(operand), result));
     size_t count = result.axes.empty()
                        ? 1
                        : size_t(result.heads()) * size_t(result.perHead());
@@ -576,19 +576,6 @@ private:
       }
     }
     return result;
-  }
-
-  static Tensor stretch(const Tensor &value, const Tensor &like) {
-    if (value.shape == like.shape)
-      return value;
-    // One row of a window stands for every row.
-    if (value.shape.size() == 3 && value.shape[1] == 1 && like.shape[1] != 1) {
-      Tensor flat = value;
-      flat.axes.erase(flat.axes.begin() + 1);
-      flat.shape.erase(flat.shape.begin() + 1);
-      return reference::broadcast(flat, like.axes, like.shape);
-    }
-    return reference::broadcast(value, like.axes, like.shape);
   }
 };
 

@@ -411,3 +411,14 @@ Tensor reference::broadcast(const Tensor &value, const AxisList &axes,
     }
   return result;
 }
+
+Tensor reference::broadcastLike(const Tensor &value, const Tensor &like) {
+  if (value.shape == like.shape)
+    return value;
+  Tensor rows = value;
+  if (value.shape.size() == 3 && value.shape[1] == 1 && like.shape[1] != 1) {
+    rows.axes.erase(rows.axes.begin() + 1);
+    rows.shape.erase(rows.shape.begin() + 1);
+  }
+  return broadcast(rows, like.axes, like.shape);
+}

@@ -129,6 +129,8 @@ Tensor segment(const Tensor &value, SegmentKind kind, int64_t length,
 /// Repeats heads and leading or trailing axes to the given shape.
 Tensor broadcast(const Tensor &value, const AxisList &axes,
                  const std::vector<int64_t> &shape);
+/// The same, to the shape of another tensor; one row of a window stands for every row.
+Tensor broadcastLike(const Tensor &value, const Tensor &like);
 /// Shares of one layer of `layers`: a line from the first to the last, which
 /// gets share * denominator / numerator; largest remainder over the layers.
 int64_t allocateLayers(int64_t share, int64_t past, int64_t layer,
