@@ -33,8 +33,9 @@ enum class ArgKind {
   Float,
 };
 
-/// What kernels do with the memory behind a pointer.
-enum class ArgAccess { Read, Write };
+/// What kernels do with the memory behind a pointer. Made: they read what an earlier
+/// launch of the same call may have made.
+enum class ArgAccess { Read, Write, Made };
 
 struct ArgSpec {
   llvm::StringRef name;

@@ -27,7 +27,7 @@ void begin(Warp &warp, const Instruction &op, uint32_t lanes) {
         addressOf(warp, op.operands[0], lane), uint32_t(bytes), {}};
     std::memcpy(
         copy.value.data(),
-        warp.block.global.at(addressOf(warp, op.operands[1], lane), copy.bytes),
+        globalAt(warp, addressOf(warp, op.operands[1], lane), copy.bytes, lane),
         bytes);
     std::array<std::byte, 16> nothing;
     nothing.fill(std::byte(0xff));

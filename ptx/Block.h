@@ -17,6 +17,8 @@ class GlobalView;
 struct LaunchShape {
   std::array<uint32_t, 3> grid;
   uint32_t block; // threads
+  /// It may begin while the launch in front of it still runs (Launch::follows).
+  bool early = false;
 };
 
 class Block {

@@ -24,7 +24,7 @@ const std::byte *readable(Warp &warp, uint64_t address, uint32_t bytes,
   if constexpr (space == Space::Shared)
     return block.shared.read(address, bytes, accessOf(warp, lane));
   if constexpr (space == Space::Global)
-    return block.global.at(address, bytes);
+    return globalAt(warp, address, bytes, lane);
   if (address > block.parameters.size() ||
       bytes > block.parameters.size() - address)
     throw fail(KVC_INTERNAL_ERROR, "parameters have {} bytes, got {} at {}",
@@ -58,7 +58,7 @@ void store(Warp &warp, const Instruction &op, uint32_t lanes) {
     if constexpr (space == Space::Shared)
       warp.block.shared.write(address, bytes, from, accessOf(warp, lane));
     else
-      std::memcpy(warp.block.global.at(address, bytes), from, bytes);
+      std::memcpy(globalAt(warp, address, bytes, lane), from, bytes);
   });
 }
 
@@ -76,7 +76,7 @@ void change(Warp &warp, const Instruction &op, uint32_t lanes) {
       std::memcpy(at, &now, sizeof(T));
     } else {
       std::atomic_ref<T> at(
-          *reinterpret_cast<T *>(warp.block.global.at(address, sizeof(T))));
+          *reinterpret_cast<T *>(globalAt(warp, address, sizeof(T), lane)));
       old = at.load();
       while (!at.compare_exchange_weak(old, f(old, value)))
         ;

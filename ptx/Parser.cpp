@@ -424,6 +424,7 @@ private:
       if (row < registerRows)
         throw bad(formatted("the result of '{}' must be a register",
                             excerpt(result.opcode)));
+    kernel.waits |= result.opcode == "griddepcontrol.wait";
     kernel.code.push_back(std::move(result));
   }
 

@@ -76,6 +76,8 @@ struct Kernel {
   uint32_t parameterBytes = 0;
   uint32_t sharedBytes = 0;
   uint32_t maxThreads = 1024; // .maxntid
+  /// It has griddepcontrol.wait, so it may begin while an earlier launch still runs.
+  bool waits = false;
   /// Rows are numbered: constants, special registers, registers.
   std::vector<uint64_t> constants;
   std::vector<std::pair<Special, int>> specials; // and the dimension: 0 is x

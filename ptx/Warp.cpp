@@ -13,6 +13,7 @@ Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
     : block(block), index(index), kernel(kernel),
       rows(kernel.constants.size() + kernel.specials.size() + kernel.registers),
       ways{{0, lanes, uint32_t(kernel.code.size())}}, alive(lanes) {
+  waited = kernel.waits ? 0 : ~0u;
   size_t at = 0;
   for (uint64_t value : kernel.constants)
     rows[at++].fill(value);
@@ -21,6 +22,16 @@ Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
   // What nobody has written shows.
   for (; at < rows.size(); ++at)
     rows[at].fill(~0ull);
+}
+
+std::byte *kvc::ptx::globalAt(Warp &warp, uint64_t address, uint32_t bytes,
+                              uint32_t lane) {
+  if (!(warp.waited >> lane & 1))
+    throw fail(KVC_INTERNAL_ERROR,
+               "thread {} must not use global memory before "
+               "griddepcontrol.wait",
+               warp.index * 32 + lane);
+  return warp.block.global.at(address, bytes);
 }
 
 Access kvc::ptx::accessOf(const Warp &warp, uint32_t lane) {
@@ -69,6 +80,10 @@ Warp::State Warp::run(uint64_t most) {
         branch(op, lanes);
         continue;
       case Flow::Return:
+        if (lanes & ~waited)
+          throw fail(KVC_INTERNAL_ERROR,
+                     "lanes {:#x} must not end before griddepcontrol.wait",
+                     lanes & ~waited);
         alive &= ~lanes;
         break;
       case Flow::Barrier:

@@ -39,6 +39,7 @@ public:
   const uint32_t index;
   uint32_t carry = 0; // of add.cc and sub.cc, a bit a lane
   uint32_t syncs = 0; // bar.warp.sync so far: orders memory among lanes
+  uint32_t waited;    // lanes that have waited for earlier launches, a bit each
   std::array<AsyncCopies, 32> copies; // a lane's
 
 private:
@@ -58,6 +59,11 @@ inline uint64_t addressOf(const Warp &warp, const Operand &operand,
                           uint32_t lane) {
   return warp[operand][lane] + uint64_t(operand.offset);
 }
+/// Global memory for a lane. Throws Failure where nothing is (GlobalView), and where a
+/// kernel that waits for earlier launches has not done so yet: it may find what these
+/// have not written, or write what they still read.
+std::byte *globalAt(Warp &warp, uint64_t address, uint32_t bytes,
+                    uint32_t lane);
 /// A lane's access to shared memory, now.
 Access accessOf(const Warp &warp, uint32_t lane);
 

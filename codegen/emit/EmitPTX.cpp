@@ -2,6 +2,7 @@
 
 #include "codegen/emit/EmitPTX.h"
 
+#include "codegen/emit/DependentLaunch.h"
 #include "codegen/emit/LLVMTarget.h"
 #include "codegen/Pipelines.h"
 
@@ -40,12 +41,16 @@ bool kvc::isKnownChip(StringRef chip) {
   return info->isCPUStringValid(chip);
 }
 
+/// 90 for sm_90 and sm_90a; 0 if it is none.
+static unsigned chipNumber(StringRef chip) {
+  unsigned number = 0;
+  return chip.consume_front("sm_") && !chip.consumeInteger(10, number) ? number
+                                                                       : 0;
+}
+
 static llvm::Error checkChip(StringRef chip) {
   // bf16 tensor-core instructions begin with sm_80.
-  unsigned number = 0;
-  StringRef digits = chip;
-  if (!digits.consume_front("sm_") || digits.consumeInteger(10, number) ||
-      number < 80 || !isKnownChip(chip))
+  if (chipNumber(chip) < 80 || !isKnownChip(chip))
     return llvm::createStringError(
         "chip must be sm_80 or a later one that the backend knows, got '" +
         chip + "'");
@@ -69,6 +74,8 @@ static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
   for (llvm::Function &function : *llvmModule)
     function.addFnAttr("no-jump-tables", "true");
   optimize(*llvmModule, **machine, quick);
+  if (chipNumber(chip) >= 90)
+    waitForEarlierLaunches(*llvmModule);
   return emit(*llvmModule, **machine, llvm::CodeGenFileType::AssemblyFile);
 }
 

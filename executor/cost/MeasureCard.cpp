@@ -55,11 +55,9 @@ const std::string names[] = {"empty",       "copy_memory",     "read_memory",
                              "load_rows",   "load_contiguous", "load_matrices",
                              "exponentials"};
 
-std::unique_ptr<Device> loadKernels() {
-  if (!text)
-    throw fail(KVC_UNSUPPORTED,
-               "this program was built without kernels for GPUs");
-  kvc_image image = {"sm_80", text, std::strlen(text)};
+std::unique_ptr<Device> load(const char *chip, std::string_view ptx,
+                             std::span<const std::string> names) {
+  kvc_image image = {chip, ptx.data(), ptx.size()};
   kvc_artifact artifact = {};
   artifact.image_count = 1;
   artifact.images = &image;
@@ -67,6 +65,24 @@ std::unique_ptr<Device> loadKernels() {
   target.struct_size = sizeof target;
   target.kind = KVC_CUDA;
   return openDevice(artifact, names, target);
+}
+
+std::unique_ptr<Device> loadKernels() {
+  if (!text)
+    throw fail(KVC_UNSUPPORTED,
+               "this program was built without kernels for GPUs");
+  return load("sm_80", text, names);
+}
+
+/// The empty kernel, which waits for launches in front of it: the others are compiled for
+/// chips that cannot.
+const std::string &waitingKernel() {
+  static const std::string ptx = formatted(
+      ".version 7.8\n.target sm_90\n.address_size 64\n"
+      ".visible .entry empty(.param .align 8 .b8 arguments[{}])\n"
+      "{{\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;\nret;\n}}\n",
+      sizeof(gpu::CardArgs));
+  return ptx;
 }
 
 class CardMeasurement {
@@ -101,8 +117,13 @@ public:
          "clocks of an SM for ldmatrix.x4");
     note("exp2_clocks", clocksOf(Exponentials, gpu::independent, 4),
          "clocks of a quarter of an SM for 32 of exp2, and an addition");
-    note("launch_gap_us", 1e6 * launchGap(),
+    note("launch_gap_us", 1e6 * launchGap(*device, /*early=*/false),
          "us from launch to launch in a CUDA graph");
+    if (timer.attribute(cudaMajor) >= 9)
+      note("early_launch_gap_us",
+           1e6 * launchGap(*load("sm_90", waitingKernel(), {names, 1}),
+                           /*early=*/true),
+           "us where the kernel waits itself and may begin early");
     return found;
   }
 
@@ -118,9 +139,14 @@ private:
 
   void launch(Kernel kernel, uint32_t blocks, uint32_t threads,
               const gpu::CardArgs &args) {
+    launchOn(*device, kernel, blocks, threads, args, /*follows=*/false);
+  }
+  void launchOn(Device &device, Kernel kernel, uint32_t blocks,
+                uint32_t threads, const gpu::CardArgs &args, bool follows) {
     uint64_t slots[(sizeof args + 7) / 8] = {};
     std::memcpy(slots, &args, sizeof args);
-    device->launch({kernel, {blocks, 1, 1}, threads, slots}, timer.stream());
+    device.launch({kernel, {blocks, 1, 1}, threads, slots, follows},
+                  timer.stream());
   }
   double seconds(const CudaTimer::Work &work) {
     return Times::of(timer.timeLaunches({work}, small ? 2 : 20)).median;
@@ -197,11 +223,11 @@ private:
   }
 
   /// Two graphs, so that what a graph takes to begin is not counted.
-  double launchGap() {
+  double launchGap(Device &device, bool early) {
     auto graph = [&](uint32_t launches) {
       CudaTimer::Work work = [&, launches] {
         for (uint32_t i = 0; i < launches; ++i)
-          launch(Empty, 1, 32, {});
+          launchOn(device, Empty, 1, 32, {}, early && i);
       };
       return Times::of(timer.timeGraphs({work}, small ? 2 : 20)).median;
     };

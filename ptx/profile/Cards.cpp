@@ -22,7 +22,8 @@ static constexpr Card table[] = {
      .mostShared = 227 << 10,
      .matrixClocks = 6.4,
      .matrixPeak = 790e12,
-     .launch = 2.2e-6},
+     .launch = 2.2e-6,
+     .earlyLaunch = 1.3e-6},
     {.name = "h200",
      .chip = "sm_90",
      .multiprocessors = 132,
@@ -34,7 +35,8 @@ static constexpr Card table[] = {
      .mostShared = 227 << 10,
      .matrixClocks = 6.4,
      .matrixPeak = 790e12,
-     .launch = 2.2e-6},
+     .launch = 2.2e-6,
+     .earlyLaunch = 1.3e-6},
     {.name = "a100",
      .chip = "sm_80",
      .multiprocessors = 108,
@@ -46,7 +48,8 @@ static constexpr Card table[] = {
      .mostShared = 163 << 10,
      .matrixClocks = 8,
      .matrixPeak = 280e12,
-     .launch = 2.2e-6},
+     .launch = 2.2e-6,
+     .earlyLaunch = 2.2e-6},
 };
 
 std::span<const Card> kvc::ptx::cards() { return table; }

@@ -23,6 +23,7 @@ struct Card {
   double matrixClocks;      // a quarter of an SM is busy with an mma.m16n8k16
   double matrixPeak;        // FLOP per second by whatever instruction does best
   double launch; // seconds from the end of a kernel to the next one's start
+  double earlyLaunch; // the same to one that waits itself (griddepcontrol)
 };
 
 /// Throws Failure where the name is unknown.

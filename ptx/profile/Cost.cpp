@@ -105,7 +105,7 @@ Cost kvc::ptx::costOf(Parts parts) {
     return matrixLoadCost(parts);
   if (name == "mma")
     return {Unit::Matrix, 1, 33};
-  if (name == "bra" || name == "ret")
+  if (name == "bra" || name == "ret" || name == "griddepcontrol")
     return {Unit::Control, 1, 0};
   if (name == "shfl")
     return {Unit::Shuffle, 1, 24};

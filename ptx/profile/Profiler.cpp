@@ -131,6 +131,7 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.kernel = kernel.name;
   profile.grid = shape.grid;
   profile.threads = shape.block;
+  profile.early = shape.early;
   profile.sharedBytes = kernel.sharedBytes;
   uint32_t registers = assumedRegisters;
   if (auto found = options.assembled.find(kernel.name);

@@ -23,6 +23,17 @@ int chipNumber(std::string_view chip) {
   return error == std::errc() && end == chip.data() + chip.size() ? number : 0;
 }
 
+/// True if a kernel of a text of PTX waits for what is in front of it in its stream, and
+/// so may be launched before that has ended.
+bool waitsItself(std::string_view ptx, const std::string &name) {
+  size_t begin = ptx.find(".entry " + name + "(");
+  if (begin == ptx.npos)
+    return false;
+  std::string_view kernel =
+      ptx.substr(begin, ptx.find(".entry ", begin + 1) - begin);
+  return kernel.find("griddepcontrol.wait") != kernel.npos;
+}
+
 class CudaDevice : public Device {
 public:
   CudaDevice(const kvc_artifact &artifact, std::span<const std::string> names,
@@ -33,7 +44,7 @@ public:
     CudaContext::Current current(context);
     module = context.load(image.ptx, "the PTX for " + std::string(image.chip));
     try {
-      findKernels();
+      findKernels(image.ptx);
     } catch (...) {
       driver.cuModuleUnload(module);
       throw;
@@ -50,12 +61,22 @@ public:
     std::array<void *, KVC_MAX_KERNEL_ARGUMENTS> slots;
     for (size_t i = 0; i < launch.args.size(); ++i)
       slots[i] = const_cast<uint64_t *>(&launch.args[i]);
-    CUresult result = driver.cuLaunchKernel(
-        functions[launch.kernel], launch.grid[0], launch.grid[1],
-        launch.grid[2], launch.block, 1, 1, 0, static_cast<CUstream>(stream),
-        slots.data(), nullptr);
+    const Function &function = functions[launch.kernel];
+    auto [x, y, z] = launch.grid;
+    auto *queue = static_cast<CUstream>(stream);
+    CUresult result;
+    if (launch.follows && function.mayBeginEarly) {
+      static constexpr CudaLaunchAttribute early;
+      CudaLaunchConfig config = {
+          {x, y, z}, {launch.block, 1, 1}, 0, queue, &early, 1};
+      result = driver.cuLaunchKernelEx(&config, function.handle, slots.data(),
+                                       nullptr);
+    } else {
+      result = driver.cuLaunchKernel(function.handle, x, y, z, launch.block, 1,
+                                     1, 0, queue, slots.data(), nullptr);
+    }
     if (result)
-      driver.check(result, "cuLaunchKernel of " + names[launch.kernel]);
+      driver.check(result, "launch of " + names[launch.kernel]);
   }
 
   void *allocate(size_t bytes) override {
@@ -114,18 +135,29 @@ private:
     return *best;
   }
 
-  void findKernels() {
-    for (const std::string &name : names)
-      driver.check(driver.cuModuleGetFunction(&functions.emplace_back(), module,
-                                              name.c_str()),
-                   "cuModuleGetFunction of " + name);
+  void findKernels(std::string_view ptx) {
+    int version = 0;
+    driver.check(driver.cuDriverGetVersion(&version), "cuDriverGetVersion");
+    bool early =
+        driver.cuLaunchKernelEx && version >= cudaCapturesEarlyLaunches;
+    for (const std::string &name : names) {
+      Function &function = functions.emplace_back();
+      driver.check(
+          driver.cuModuleGetFunction(&function.handle, module, name.c_str()),
+          "cuModuleGetFunction of " + name);
+      function.mayBeginEarly = early && waitsItself(ptx, name);
+    }
   }
 
   const std::vector<std::string> names;
   const CudaContext context;
   const CudaDriver &driver;
   CUmodule module = nullptr;
-  std::vector<CUfunction> functions; // one for each name
+  struct Function {
+    CUfunction handle = nullptr;
+    bool mayBeginEarly = false;
+  };
+  std::vector<Function> functions; // one for each name
 };
 
 } // namespace

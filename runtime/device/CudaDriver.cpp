@@ -13,13 +13,17 @@ static CudaDriver open() {
   if (!library)
     throw fail(KVC_DRIVER_ERROR, "no CUDA driver: {}", dlerror());
   CudaDriver driver;
-#define KVC_CUDA_LOAD(name, ...)                                               \
+#define KVC_CUDA_LOOK_FOR(name, ...)                                           \
   driver.name = reinterpret_cast<std::type_identity_t<__VA_ARGS__>>(           \
-      dlsym(library, #name));                                                  \
+      dlsym(library, #name));
+#define KVC_CUDA_LOAD(name, ...)                                               \
+  KVC_CUDA_LOOK_FOR(name, __VA_ARGS__)                                         \
   if (!driver.name)                                                            \
     throw fail(KVC_DRIVER_ERROR, "the CUDA driver has no symbol {}", #name);
   KVC_CUDA_SYMBOLS(KVC_CUDA_LOAD)
+  KVC_CUDA_NEW_SYMBOLS(KVC_CUDA_LOOK_FOR)
 #undef KVC_CUDA_LOAD
+#undef KVC_CUDA_LOOK_FOR
   driver.check(driver.cuInit(0), "cuInit");
   return driver;
 }

@@ -44,7 +44,26 @@ struct CudaCopy2D {
   size_t width = 0, height = 0; // bytes, rows
 };
 
-/// One table of symbols: name in the library, type.
+/// CUlaunchAttribute, of which we use the one that lets a kernel begin early.
+struct CudaLaunchAttribute {
+  int id = 6; // programmatic stream serialization
+  int unused = 0;
+  int allowed = 1;
+  char rest[60] = {}; // of the union of values
+};
+static_assert(sizeof(CudaLaunchAttribute) == 72);
+
+/// CUlaunchConfig.
+struct CudaLaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned sharedBytes = 0;
+  CUstream stream = nullptr;
+  const CudaLaunchAttribute *attributes = nullptr;
+  unsigned attributeCount = 0;
+};
+static_assert(sizeof(CudaLaunchConfig) == 56);
+
+/// Tables of symbols: name in the library, type.
 struct CudaDriver {
 #define KVC_CUDA_SYMBOLS(X)                                                    \
   X(cuInit, CUresult (*)(unsigned))                                            \
@@ -101,9 +120,14 @@ struct CudaDriver {
   X(cuMemsetD8_v2, CUresult (*)(CUdeviceptr, unsigned char, size_t))           \
   X(cuGetErrorName, CUresult (*)(CUresult, const char **))                     \
   X(cuGetErrorString, CUresult (*)(CUresult, const char **))
+// Null where the driver is older than they are.
+#define KVC_CUDA_NEW_SYMBOLS(X)                                                \
+  X(cuLaunchKernelEx,                                                          \
+    CUresult (*)(const CudaLaunchConfig *, CUfunction, void **, void **))
 #define KVC_CUDA_DECLARE(name, ...)                                            \
   std::type_identity_t<__VA_ARGS__> name = nullptr;
   KVC_CUDA_SYMBOLS(KVC_CUDA_DECLARE)
+  KVC_CUDA_NEW_SYMBOLS(KVC_CUDA_DECLARE)
 #undef KVC_CUDA_DECLARE
 
   /// The opened and initialised driver. Throws Failure (KVC_DRIVER_ERROR) that
@@ -117,6 +141,9 @@ struct CudaDriver {
 // cuDeviceGetAttribute
 constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16,
               cudaClockKilohertz = 13;
+// cuDriverGetVersion: a stream that is captured into a graph takes launches that begin
+// early from here on
+constexpr int cudaCapturesEarlyLaunches = 12030;
 // cuStreamCreate, cuEventCreate
 constexpr unsigned cudaNonBlocking = 1, cudaDisableTiming = 2;
 // cuStreamBeginCapture

@@ -18,6 +18,10 @@ struct Launch {
   uint32_t block;
   /// One 64-bit slot each, or the one struct that a kernel takes by value.
   std::span<const uint64_t> args;
+  /// What is in front of it in the stream is another launch of the same call: it may
+  /// begin while that still runs, if the kernel itself waits (programmatic dependent
+  /// launch).
+  bool follows = false;
 };
 
 /// A target with one artefact's kernels loaded. Memory functions serve the

@@ -270,6 +270,7 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
     return reinterpret_cast<uint64_t>(apart ? args.prepared : args.workspace) +
            (apart ? *place.prepared : place.offset);
   };
+  bool follows = false;
   for (size_t i = 0; i < variant->kernels.size(); ++i) {
     const KernelSpec &kernel = variant->kernels[i];
     if (!isNeeded(kernel))
@@ -283,7 +284,9 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
     module.device->launch({firstKernel + uint32_t(i),
                            gridOf(kernel),
                            kernel.block,
-                           {slots.data(), kernel.slots.size()}},
+                           {slots.data(), kernel.slots.size()},
+                           follows},
                           stream);
+    follows = true;
   }
 }

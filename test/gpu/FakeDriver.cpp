@@ -41,7 +41,7 @@ constexpr int multiprocessors = 4;
 
 /// What the program did, written to the file KVC_FAKE_CUDA_LOG at its end.
 struct Counts {
-  size_t launches = 0, synchronisations = 0, waits = 0;
+  size_t launches = 0, earlyLaunches = 0, synchronisations = 0, waits = 0;
   /// Waits for an event behind which nothing was queued: the GPU would idle.
   size_t idleWaits = 0;
   /// Device memory in the streams' order: what is freed is free for whoever
@@ -63,6 +63,7 @@ struct Fake {
   ~Fake() {
     if (const char *path = std::getenv("KVC_FAKE_CUDA_LOG"))
       std::ofstream(path) << "launches " << counts.launches
+                          << "\nearly_launches " << counts.earlyLaunches
                           << "\nsynchronisations " << counts.synchronisations
                           << "\nwaits " << counts.waits << "\nidle_waits "
                           << counts.idleWaits << "\nleaked "
@@ -141,6 +142,7 @@ void copy(void *to, const void *from, size_t bytes) {
 
 void kvc::fake::enqueue(CUstream stream, std::function<void()> work) {
   CUstream to = streamOf(stream);
+  to->behindKernel = false;
   if (to->capturing)
     to->capturing->work.push_back(std::move(work));
   else
@@ -175,7 +177,13 @@ void kvc::fake::ran(const std::string &kernel) {
     checkFence(memory, bytes);
 }
 
-void kvc::fake::countLaunch() {
+bool kvc::fake::isBehindKernel(CUstream stream) {
+  return streamOf(stream)->behindKernel;
+}
+
+void kvc::fake::countLaunch(CUstream stream, bool early) {
+  streamOf(stream)->behindKernel = true;
+  state().counts.earlyLaunches += early;
   if (++state().counts.launches == injected("KVC_FAKE_CUDA_FAULT"))
     fault("an injected fault");
 }
@@ -184,7 +192,8 @@ void kvc::fake::countLaunch() {
 
 KVC_FAKE cuInit(unsigned) { return Success; }
 KVC_FAKE cuDriverGetVersion(int *version) {
-  *version = 13000;
+  size_t given = injected("KVC_FAKE_CUDA_VERSION");
+  *version = given == SIZE_MAX ? 13000 : int(given);
   return Success;
 }
 KVC_FAKE cuDeviceGetCount(int *count) {

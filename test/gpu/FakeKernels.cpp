@@ -32,6 +32,7 @@ struct CUfunc_st {
   const kvc::ptx::Kernel *kernel = nullptr; // where the PTX runs
   kvc_host_entry entry = {};      // of the artefact's or the executor's table
   std::vector<size_t> parameters; // bytes of each
+  bool waits = false;             // for what is in front of it in the stream
 };
 
 struct CUmod_st {
@@ -87,6 +88,10 @@ KVC_FAKE cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
     auto function = std::make_unique<CUfunc_st>();
     function->name = (*it)[1];
     std::string list = (*it)[2];
+    std::string body = it->suffix();
+    function->waits =
+        body.substr(0, body.find(".entry")).find("griddepcontrol.wait;") !=
+        std::string::npos;
     for (std::sregex_iterator p(list.begin(), list.end(), parameter); p != end;
          ++p)
       function->parameters.push_back((*p)[2].matched ? std::stoul((*p)[2])
@@ -114,16 +119,22 @@ KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
   *function = it->second.get();
   return Success;
 }
-KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
-                        unsigned block, unsigned blockY, unsigned blockZ,
-                        unsigned shared, CUstream stream, void **parameters,
-                        void **extra) {
+
+/// A launch that may begin before the one in front of it has ended, or one that may not.
+static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
+                       void **parameters, bool early) {
   if (CUresult no = refusal())
     return no;
+  auto [x, y, z] = config.grid;
+  auto [block, blockY, blockZ] = config.block;
   if (!x || !y || !z || y > 65535 || z > 65535 || block % 32 || block > 1024 ||
-      !block || blockY != 1 || blockZ != 1 || shared || extra)
+      !block || blockY != 1 || blockZ != 1 || config.sharedBytes)
     return InvalidValue;
-  countLaunch();
+  CUstream stream = config.stream;
+  if (early && !function->waits)
+    fault(function->name + " begins early and waits for nobody");
+  if (early && !isBehindKernel(stream))
+    fault(function->name + " begins early behind no other launch");
   std::vector<uint64_t> slots;
   for (size_t i = 0; i < function->parameters.size(); ++i) {
     size_t at = slots.size(), bytes = function->parameters[i];
@@ -135,7 +146,7 @@ KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     for (size_t i = 0; i < kernel->parameters.size(); ++i)
       std::memcpy(&bytes[kernel->parameters[i].offset], parameters[i],
                   kernel->parameters[i].bytes);
-    enqueue(stream, [=] {
+    enqueue(stream, [=, x = x, y = y, z = z, block = block] {
       static uint64_t seed = 1;
       try {
         kvc::ptx::run(*kernel, {{x, y, z}, block}, bytes,
@@ -145,11 +156,12 @@ KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
       }
       ran(kernel->name);
     });
+    countLaunch(stream, early);
     return Success;
   }
   kvc_host_entry entry = function->entry;
   std::string name = function->name;
-  enqueue(stream, [=] {
+  enqueue(stream, [=, x = x, y = y, z = z, block = block] {
     static uint64_t seed = 1;
     try {
       emulate({name, entry.entry, {x, y, z}, block, entry.shared_bytes},
@@ -159,5 +171,28 @@ KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     }
     ran(name);
   });
+  countLaunch(stream, early);
   return Success;
+}
+
+KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
+                        unsigned block, unsigned blockY, unsigned blockZ,
+                        unsigned shared, CUstream stream, void **parameters,
+                        void **extra) {
+  if (extra)
+    return InvalidValue;
+  return launch(
+      function,
+      {{x, y, z}, {block, blockY, blockZ}, shared, stream, nullptr, 0},
+      parameters, /*early=*/false);
+}
+
+KVC_FAKE cuLaunchKernelEx(const CudaLaunchConfig *config, CUfunction function,
+                          void **parameters, void **extra) {
+  // Of all attributes we know the one that the runtime uses.
+  const CudaLaunchAttribute *attribute = config->attributes;
+  if (extra || config->attributeCount != 1 || attribute->id != 6 ||
+      attribute->allowed != 1)
+    return InvalidValue;
+  return launch(function, *config, parameters, /*early=*/true);
 }

@@ -9,7 +9,8 @@
 // machine of ptx/.
 //
 // KVC_FAKE_CUDA_LOG names a file for what was counted, KVC_FAKE_CUDA_FAULT the
-// launch that fails for good, KVC_FAKE_CUDA_BYTES the memory there is.
+// launch that fails for good, KVC_FAKE_CUDA_BYTES the memory there is, KVC_FAKE_CUDA_VERSION
+// the driver's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +25,7 @@
 
 struct kvc::rt::CUstream_st {
   std::deque<std::function<void()>> work;
+  bool behindKernel = false;   // what was enqueued last is a launch
   CUgraph capturing = nullptr; // takes the work in the queue's place
 };
 
@@ -53,8 +55,11 @@ bool faulted();
 /// What a call must answer at once, Success if it may go on: the fault, or that
 /// no context is current.
 rt::CUresult refusal();
-/// A kernel was enqueued; it has run, and the fences are looked at.
-void countLaunch();
+/// True if a launch into a stream that is captured, or not, would be right behind another.
+bool isBehindKernel(rt::CUstream stream);
+/// A kernel was enqueued, which may begin before the one in front of it has ended, or
+/// not; it has run, and the fences are looked at.
+void countLaunch(rt::CUstream stream, bool early);
 void ran(const std::string &kernel);
 
 } // namespace kvc::fake

@@ -33,6 +33,29 @@ TEST(PTXMachine, LanesThatReturnAreGone) {
       7);
 }
 
+TEST(PTXMachine, KernelsThatWaitDoNothingBefore) {
+  const std::string wait =
+      "griddepcontrol.wait; griddepcontrol.launch_dependents;";
+  EXPECT_EQ(runKernel("add.s32 %r1, %r0, 1;" + wait + resultOf("%r1"))[31], 32);
+  for (const char *early :
+       {"ld.global.b64 %d2, [%d1];", "st.global.b64 [%d1], 7;",
+        "red.global.add.u32 [%d1], 1;",
+        "mov.b32 %r1, shared; cp.async.ca.shared.global [%r1], [%d1], 4;"})
+    EXPECT_THAT(complaint(early + wait),
+                HasSubstr("must not use global memory before "
+                          "griddepcontrol.wait"));
+  // One of its lanes.
+  EXPECT_THAT(complaint("setp.lt.s32 %p1, %r0, 31;\n@%p1 bra $wait;\n"
+                        "ld.global.b64 %d2, [%d1];\n$wait:\n" +
+                        wait),
+              HasSubstr("thread 31 must not use global memory"));
+  EXPECT_THAT(complaint("setp.lt.s32 %p1, %r0, 4;\n@%p1 bra $wait;\nret;\n"
+                        "$wait:\n" +
+                        wait),
+              HasSubstr("lanes 0xfffffff0 must not end before "
+                        "griddepcontrol.wait"));
+}
+
 TEST(PTXMachine, Shuffles) {
   auto lanes = [](const std::string &way) {
     return runKernel("shfl.sync." + way + ", -1;" + resultOf("%r1"));

@@ -200,6 +200,13 @@ TEST(Profile, Estimates) {
   EXPECT_NEAR(e.floor, 12.2e-6, 1e-9);
   EXPECT_NEAR(e.high, 2.2e-6 + 1.15 * std::sqrt(100 + 100 + 6.4 * 6.4) * 1e-6,
               1e-8);
+  // A launch that begins early, where the card can.
+  launch.early = true;
+  EXPECT_NEAR(estimate(launch, h100).low, 11.3e-6, 1e-9);
+  EXPECT_NEAR(estimate(launch, h100).floor, 11.3e-6, 1e-9);
+  const Card &a100 = findCard("a100");
+  EXPECT_EQ(a100.earlyLaunch, a100.launch);
+  launch.early = false;
   // Eight blocks on eight SMs read L2 no faster than those can.
   launch.blocks = launch.ran = 8;
   EXPECT_NEAR(estimate(launch, h100).busy[size_t(Resource::L2)],

@@ -9,6 +9,7 @@ from flow import Flow
 from operands import reads_and_writes
 
 LOADS = {"LDG", "LD"}
+GLOBAL = LOADS | {"STG", "ST", "ATOM", "ATOMG", "RED", "REDG", "LDGSTS"}
 
 
 @dataclass
@@ -191,6 +192,16 @@ def spills(kernel):
     return [Finding(len(places), f"{places[0].address:04x}" if places else "the kernel")]
 
 
+def early_accesses(kernel):
+    """Accesses to global memory in front of the wait for earlier launches (griddepcontrol.wait)."""
+    instructions = kernel.flow.instructions
+    waits = [at for at, instruction in enumerate(instructions) if instruction.base == "ACQBULK"]
+    if not waits:
+        return []
+    early = [instruction for instruction in instructions[:waits[0]] if instruction.base in GLOBAL]
+    return [Finding(len(early), f"{early[0].address:04x}" if early else "the kernel")]
+
+
 def has_products(kernel):
     return bool(count(kernel.flow.instructions, "HMMA"))
 
@@ -222,6 +233,7 @@ CHECKS = {
     "narrow loads": Check(of_innermost_loops(narrow_loads), True),
     "loads in flight": Check(streaming_loops, False),
     "spills": Check(spills, True),
+    "early accesses": Check(early_accesses, True),
     "warps an SM": Check(warps, False),
     "blocks an SM": Check(blocks, False),
 }

@@ -242,6 +242,12 @@ class LoadsInFlight(unittest.TestCase):
 
 
 class WholeKernels(unittest.TestCase):
+    def test_early_accesses(self):
+        wait = "ACQBULK\nPREEXIT\nLDG.E R0, [R2.64]\nEXIT"
+        self.assertEqual(only("early accesses", kernel("S2R R0, SR_TID.X\n" + wait)), 0)
+        self.assertEqual(only("early accesses", kernel("LDG.E R0, [R2.64]\nSTG.E [R2.64], R1\n" + wait)), 2)
+        self.assertIsNone(only("early accesses", kernel("LDG.E R0, [R2.64]\nEXIT")))
+
     def test_spills(self):
         self.assertEqual(only("spills", kernel("STL [R1], R4\nLDL.64 R4, [R1]\nEXIT")), 2)
         self.assertEqual(only("spills", kernel("EXIT")), 0)
