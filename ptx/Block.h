@@ -19,6 +19,7 @@ struct LaunchShape {
   uint32_t block; // threads
   /// It may begin while the launch in front of it still runs (Launch::follows).
   bool early = false;
+  uint32_t sharedBytes = 0; // beside the kernel's own
 };
 
 class Block {

@@ -9,6 +9,7 @@
 #include "runtime/base/Failure.h"
 
 #include <charconv>
+#include <set>
 
 using namespace kvc::ptx;
 using kvc::rt::excerpt;
@@ -16,8 +17,6 @@ using kvc::rt::fail;
 using kvc::rt::formatted;
 
 namespace {
-
-constexpr uint32_t mostShared = 232448; // of a block, on every chip so far
 
 /// Rows of registers and specials are numbered from here while a kernel is
 /// read, when nobody knows yet how many rows stand before them.
@@ -49,7 +48,7 @@ public:
         skipLine();
       } else if (accept(".visible") || accept(".weak")) {
       } else if (accept(".extern")) {
-        throw unsupported("nothing can be linked to the program, got .extern");
+        launchMemory();
       } else if (peek() == ".shared") {
         variable(moduleShared);
       } else if (accept(".entry")) {
@@ -72,6 +71,8 @@ private:
     uint32_t bytes, alignment;
   };
   std::vector<Variable> moduleShared;
+  std::set<std::string> launchShared; // names of what launches give
+  bool usesLaunchShared = false;      // the kernel
   using Names = std::unordered_map<std::string, Row>;
   std::vector<Names> scopes; // braces, the innermost last
   struct Family {
@@ -135,6 +136,18 @@ private:
   //===--------------------------------------------------------------------===//
   // Declarations
   //===--------------------------------------------------------------------===//
+
+  /// .extern .shared .align 16 .b8 name[];
+  void launchMemory() {
+    if (!accept(".shared"))
+      throw unsupported("nothing can be linked to the program, got .extern");
+    if (accept(".align"))
+      number();
+    next(); // its type
+    launchShared.insert(std::string(next()));
+    for (const char *end : {"[", "]", ";"})
+      expect(end);
+  }
 
   /// .shared .align 16 .b8 name[4096];
   void variable(std::vector<Variable> &variables) {
@@ -287,7 +300,7 @@ private:
   }
 
   /// Of a variable in shared memory. Those of the module take room in the kernels that
-  /// name them.
+  /// name them; what launches give would lie behind all others.
   std::optional<uint64_t> addressOf(const std::string &name) {
     if (auto found = addresses.find(name); found != addresses.end())
       return found->second;
@@ -296,6 +309,10 @@ private:
         place(variable);
         return addresses[name];
       }
+    if (launchShared.count(name)) {
+      usesLaunchShared = true;
+      return 0;
+    }
     return std::nullopt;
   }
 
@@ -463,6 +480,7 @@ private:
 
   Kernel entry() {
     kernel = {};
+    usesLaunchShared = false;
     families.clear(), addresses.clear(), labels.clear(), branches.clear();
     parameterNames.clear(), constants.clear();
     kernel.name = next();
@@ -513,6 +531,11 @@ private:
       for (Operand &operand : instruction.operands)
         renumber(operand.row);
     }
+    if (usesLaunchShared && kernel.sharedBytes)
+      throw unsupported(formatted(
+          "what a launch gives must be a kernel's only shared memory, '{}' has "
+          "{} bytes of its own",
+          kernel.name, kernel.sharedBytes));
     // A kernel ends by ret; a text that does not would run past its end.
     if (kernel.code.empty() || kernel.code.back().flow == Flow::Next ||
         kernel.code.back().guarded)

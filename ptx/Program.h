@@ -84,6 +84,9 @@ struct Kernel {
   uint32_t registers = 0;
 };
 
+inline constexpr uint32_t mostShared =
+    232448; // of a block, on every chip so far
+
 struct Program {
   std::unordered_map<std::string, Kernel> kernels;
 };

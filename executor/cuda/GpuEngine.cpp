@@ -203,7 +203,8 @@ private:
     std::string type = "_TYPE_" + std::to_string(width);
     queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {blocks, config.kvHeads, args.splits},
-                 attentionThreads(bytes, width), args);
+                 attentionThreads(bytes, width, sharing), args,
+                 attentionLaunchBytes(bytes, width, sharing));
     if (args.splits > 1)
       queue.launch("combine" + type, {tokens * config.qHeads, 1, 1},
                    partsThreads, args);

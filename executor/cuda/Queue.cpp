@@ -129,7 +129,8 @@ void Queue::clear(void *memory, size_t bytes) {
 }
 
 void Queue::launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
-                        uint32_t block, const void *args) {
+                        uint32_t block, const void *args,
+                        uint32_t sharedBytes) {
   if (!grid[0] || !grid[1] || !grid[2])
     return;
   Current current(context);
@@ -140,9 +141,11 @@ void Queue::launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
   if (!function)
     driver.check(driver.cuModuleGetFunction(&function, module, name.c_str()),
                  "cuModuleGetFunction of " + name);
+  context.allowSharedBytes(function, sharedBytes);
   void *slots[] = {const_cast<void *>(args)};
   driver.check(driver.cuLaunchKernel(function, grid[0], grid[1], grid[2], block,
-                                     1, 1, 0, cudaStream, slots, nullptr),
+                                     1, 1, sharedBytes, cudaStream, slots,
+                                     nullptr),
                "cuLaunchKernel of " + name);
 }
 

@@ -95,10 +95,11 @@ public:
 
   /// `kernel` is a name of kernels/Kernels.cpp, with "_TYPE" behind where there
   /// is one for each element type. Does nothing for an empty grid.
+  /// `sharedBytes`: of memory for each block, beside what the kernel has of its own.
   template <typename Args>
   void launch(const std::string &kernel, std::array<uint32_t, 3> grid,
-              uint32_t block, const Args &args) {
-    launchBytes(kernel, grid, block, &args);
+              uint32_t block, const Args &args, uint32_t sharedBytes = 0) {
+    launchBytes(kernel, grid, block, &args, sharedBytes);
   }
   /// y[rows, out] = x[rows, in] * weight[out, in]^T. x and weight are of the
   /// queue's type; so is y, or fp32 with `wide`, and then y may be added to.
@@ -116,7 +117,7 @@ private:
   friend class Event;
   friend class Readback;
   void launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
-                   uint32_t block, const void *args);
+                   uint32_t block, const void *args, uint32_t sharedBytes);
 
   const rt::CudaContext context;
   const rt::CudaDriver &driver;

@@ -132,7 +132,7 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.grid = shape.grid;
   profile.threads = shape.block;
   profile.early = shape.early;
-  profile.sharedBytes = kernel.sharedBytes;
+  profile.sharedBytes = kernel.sharedBytes + shape.sharedBytes;
   uint32_t registers = assumedRegisters;
   if (auto found = options.assembled.find(kernel.name);
       found != options.assembled.end()) {
@@ -140,7 +140,7 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
     registers = found->second.registers;
   }
   profile.resident =
-      residentBlocks(options.card, shape.block, registers, kernel.sharedBytes);
+      residentBlocks(options.card, shape.block, registers, profile.sharedBytes);
   std::array<std::vector<uint32_t>, 3> chosen;
   std::array<uint32_t, 3> runs;
   profile.blocks = profile.ran = 1;
@@ -163,7 +163,7 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
     return written.count(first) || (bytes <= most && known.count(first));
   };
   uint64_t l1 = options.card.l1Capacity / profile.resident;
-  l1 -= std::min<uint64_t>(l1 - 4096, kernel.sharedBytes);
+  l1 -= std::min<uint64_t>(l1 - 4096, profile.sharedBytes);
   Launch launch;
   // What blocks along x share, weights say, comes from DRAM for the first of
   // them: these run first, and the others know what they have read.

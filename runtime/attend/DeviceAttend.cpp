@@ -50,7 +50,8 @@ void kvc::rt::attendOnDevice(const AttendCall &call) {
   args.parts = static_cast<float *>(from.workspace);
   const ViewKernels &kernels = kernelsOf(call);
   kernels.launch(ViewKernels::Attend + uint32_t(cut.sharing),
-                 {cut.items, cut.splits, 1}, cut.threads, args, from.stream);
+                 {cut.items, cut.splits, 1}, cut.threads, args, from.stream,
+                 cut.sharedBytes);
   if (cut.splits > 1)
     kernels.launch(ViewKernels::AddParts, {cut.outputRows, 1, 1},
                    gpu::partsThreads, args, from.stream);

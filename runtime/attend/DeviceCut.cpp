@@ -13,15 +13,14 @@ using namespace kvc::rt;
 namespace {
 
 /// With fewer items than `few`, keys are split such that there are about `enough` blocks:
-/// what fills a GPU of today, which holds two blocks of many rows on a multiprocessor
-/// at once, and of few rows several. A split has at least `keys`, or adding up its sums
+/// what fills a GPU of today, which holds one block of 32 rows a warp on a multiprocessor
+/// at once, two of 16, and of few rows several. A split has at least `keys`, or adding up its sums
 /// costs more than it saves.
 struct Fill {
   uint64_t few, enough, keys;
 };
 constexpr Fill fillOf(gpu::Sharing sharing) {
-  constexpr Fill fills[] = {
-      {512, 1024, 256}, {128, 256, 256}, {192, 256, 4096}};
+  constexpr Fill fills[] = {{512, 1024, 256}, {128, 256, 256}, {96, 128, 4096}};
   return fills[uint32_t(sharing)];
 }
 
@@ -33,10 +32,11 @@ DeviceCut::DeviceCut(const AttendCall &call) {
   const kvc_cache_view &view = call.cache.fields();
   auto bytes = uint32_t(dtypeBytes(view.dtype));
   width = gpu::attentionWidth(view.head_dim);
-  threads = gpu::attentionThreads(bytes, width);
   uint64_t headRows = uint64_t(call.group) * call.args.queries;
   uint64_t heads = uint64_t(view.batch) * view.kv_heads;
   sharing = gpu::attentionSharing(bytes, width, headRows, call.cache.members());
+  threads = gpu::attentionThreads(bytes, width, sharing);
+  sharedBytes = gpu::attentionLaunchBytes(bytes, width, sharing);
   blocks =
       uint32_t(ceilDiv(headRows, gpu::attentionRows(bytes, width, sharing)));
   uint64_t all = heads * blocks, rows = heads * headRows;

@@ -21,6 +21,7 @@ struct DeviceCut {
   uint32_t splitKeys;   // keys of one
   uint32_t outputRows;
   uint32_t width, threads; // of the kernels
+  uint32_t sharedBytes;    // of a block, that the launch gives
   size_t workspaceBytes;
   /// Of calls of as many queries and sequences and of fewer.
   size_t mostWorkspaceBytes;

@@ -56,6 +56,14 @@ void CudaContext::keepFreedMemory() const {
       "cuMemPoolSetAttribute");
 }
 
+void CudaContext::allowSharedBytes(CUfunction kernel, uint32_t bytes) const {
+  constexpr uint32_t always = 48 << 10;
+  if (bytes > always)
+    driver.check(
+        driver.cuFuncSetAttribute(kernel, cudaMostLaunchMemory, int(bytes)),
+        "cuFuncSetAttribute");
+}
+
 CUmodule CudaContext::load(const char *ptx, const std::string &what) const {
   char log[4096] = "";
   int options[] = {cudaErrorLog, cudaErrorLogBytes};

@@ -43,6 +43,9 @@ public:
   /// Compiles PTX; `what` names it in the Failure, beside the driver's words.
   /// The context must be current.
   CUmodule load(const char *ptx, const std::string &what) const;
+  /// Lets a kernel be launched with so much memory for each block. Throws Failure where
+  /// the device has less. The context must be current.
+  void allowSharedBytes(CUfunction kernel, uint32_t bytes) const;
 
   const CudaDriver &driver;
 

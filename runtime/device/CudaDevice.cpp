@@ -64,16 +64,19 @@ public:
     const Function &function = functions[launch.kernel];
     auto [x, y, z] = launch.grid;
     auto *queue = static_cast<CUstream>(stream);
+    context.allowSharedBytes(function.handle, launch.sharedBytes);
     CUresult result;
     if (launch.follows && function.mayBeginEarly) {
       static constexpr CudaLaunchAttribute early;
       CudaLaunchConfig config = {
-          {x, y, z}, {launch.block, 1, 1}, 0, queue, &early, 1};
+          {x, y, z}, {launch.block, 1, 1}, launch.sharedBytes, queue, &early,
+          1};
       result = driver.cuLaunchKernelEx(&config, function.handle, slots.data(),
                                        nullptr);
     } else {
       result = driver.cuLaunchKernel(function.handle, x, y, z, launch.block, 1,
-                                     1, 0, queue, slots.data(), nullptr);
+                                     1, launch.sharedBytes, queue, slots.data(),
+                                     nullptr);
     }
     if (result)
       driver.check(result, "launch of " + names[launch.kernel]);

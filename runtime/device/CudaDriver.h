@@ -81,6 +81,7 @@ struct CudaDriver {
     CUresult (*)(CUmodule *, const void *, unsigned, int *, void **))          \
   X(cuModuleUnload, CUresult (*)(CUmodule))                                    \
   X(cuModuleGetFunction, CUresult (*)(CUfunction *, CUmodule, const char *))   \
+  X(cuFuncSetAttribute, CUresult (*)(CUfunction, int, int))                    \
   X(cuLaunchKernel,                                                            \
     CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, \
                  unsigned, unsigned, CUstream, void **, void **))              \
@@ -141,6 +142,8 @@ struct CudaDriver {
 // cuDeviceGetAttribute
 constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16,
               cudaClockKilohertz = 13;
+// cuFuncSetAttribute: bytes of a block's memory that a launch may give
+constexpr int cudaMostLaunchMemory = 8;
 // cuDriverGetVersion: a stream that is captured into a graph takes launches that begin
 // early from here on
 constexpr int cudaCapturesEarlyLaunches = 12030;

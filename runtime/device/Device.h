@@ -22,6 +22,8 @@ struct Launch {
   /// begin while that still runs, if the kernel itself waits (programmatic dependent
   /// launch).
   bool follows = false;
+  /// Bytes of memory for each block, beside what the kernel has of its own.
+  uint32_t sharedBytes = 0;
 };
 
 /// A target with one artefact's kernels loaded. Memory functions serve the

@@ -25,13 +25,19 @@ public:
   static const ViewKernels &on(kvc_target_kind target, int device,
                                kvc_dtype dtype, uint32_t headDim);
 
+  /// `sharedBytes`: Launch.
   template <typename Args>
   void launch(uint32_t kernel, std::array<uint32_t, 3> grid, uint32_t block,
-              const Args &args, void *stream) const {
+              const Args &args, void *stream, uint32_t sharedBytes = 0) const {
     static_assert(sizeof(Args) % sizeof(uint64_t) == 0);
     std::array<uint64_t, sizeof(Args) / sizeof(uint64_t)> slots;
     std::memcpy(slots.data(), &args, sizeof args);
-    device->launch({kernel, grid, block, slots}, stream);
+    device->launch({.kernel = kernel,
+                    .grid = grid,
+                    .block = block,
+                    .args = slots,
+                    .sharedBytes = sharedBytes},
+                   stream);
   }
 
   /// For whoever watches what it launches.

@@ -36,15 +36,6 @@ constexpr uint32_t attentionWidth(uint32_t headDim) {
   return width;
 }
 
-/// Warps of a block that sweeps: their tiles of 16 keys and values each fit into
-/// 48 KiB.
-constexpr uint32_t attentionWarps(uint32_t elementBytes, uint32_t width) {
-  return elementBytes * width <= 256 ? 4 : elementBytes * width <= 512 ? 2 : 1;
-}
-constexpr uint32_t attentionThreads(uint32_t elementBytes, uint32_t width) {
-  return attentionWarps(elementBytes, width) * 32;
-}
-
 /// What the warps of a block share.
 enum class Sharing : uint32_t {
   Rows, // 16 query rows; each warp has keys of its own
@@ -57,6 +48,28 @@ constexpr const char *attentionKernelEnd(Sharing sharing) {
   return ends[uint32_t(sharing)];
 }
 
+/// Warps of a block that sweeps: their tiles of 16 keys and values each fit into
+/// 48 KiB. Where many rows fill the registers with one block a multiprocessor, it has
+/// eight warps, which bring each key once for all of them.
+constexpr uint32_t attentionWarps(uint32_t elementBytes, uint32_t width,
+                                  Sharing sharing) {
+  uint32_t rowBytes = elementBytes * width;
+  if (sharing == Sharing::Keys32 && rowBytes == 256)
+    return 8;
+  return rowBytes <= 256 ? 4 : rowBytes <= 512 ? 2 : 1;
+}
+constexpr uint32_t attentionThreads(uint32_t elementBytes, uint32_t width,
+                                    Sharing sharing) {
+  return attentionWarps(elementBytes, width, sharing) * 32;
+}
+
+/// Bytes of a block's memory that its launch must give, where the kernel cannot have so
+/// much of its own.
+constexpr uint32_t attentionLaunchBytes(uint32_t elementBytes, uint32_t width,
+                                        Sharing sharing) {
+  return attentionWarps(elementBytes, width, sharing) == 8 ? 84 << 10 : 0;
+}
+
 /// Tiles of 16 query rows that a warp has.
 constexpr uint32_t attentionRowTiles(Sharing sharing) {
   return sharing == Sharing::Keys32 ? 2 : 1;
@@ -66,7 +79,9 @@ constexpr uint32_t attentionRowTiles(Sharing sharing) {
 constexpr uint32_t attentionRows(uint32_t elementBytes, uint32_t width,
                                  Sharing sharing) {
   return 16 * attentionRowTiles(sharing) *
-         (sharing == Sharing::Rows ? 1 : attentionWarps(elementBytes, width));
+         (sharing == Sharing::Rows
+              ? 1
+              : attentionWarps(elementBytes, width, sharing));
 }
 
 /// True where there are kernels _rows32: registers have room for two tiles.

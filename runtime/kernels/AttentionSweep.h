@@ -2,9 +2,11 @@
 //
 // Online softmax (Milakov and Gimelshein 2018; Dao et al. 2022) over tiles of keys and
 // values, which come to the block's memory while the tile before is multiplied. A
-// block has attentionWarps(E, D) warps. Where there are many query rows every warp has
-// 16 or 32 of its own, and all keys of the tile; where there are few all warps have the
-// same 16 rows and keys of their own, wait for nobody, and are added up at the end.
+// block has attentionWarps() warps. Where there are many query rows every warp has 16 or
+// 32 of its own, and all keys of the tile; where there are few all warps have the same 16
+// rows and keys of their own, wait for nobody, and are added up at the end. With 32 rows a
+// warp there are two tiles in turn and one barrier for each; else one, of which the keys
+// of the next come behind the logits and the values behind the sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,26 +36,30 @@ template <typename E, int D, Sharing sharing> class AttentionSweep {
                         readsMembers = sharing != Sharing::Keys32;
 
 public:
-  static constexpr uint32_t warps = attentionWarps(sizeof(E), D),
+  static constexpr uint32_t warps = attentionWarps(sizeof(E), D, sharing),
                             rowTiles = attentionRowTiles(sharing),
                             rows = attentionRows(sizeof(E), D, sharing);
-  /// That a warp loads. Of more, registers have no room for the logits of 32 rows.
-  static constexpr uint32_t warpKeys = rowTiles == 2 ? 8 : 16,
-                            tileKeys = warps * warpKeys;
-  using Tile = KeyTile<E, D, int(tileKeys)>;
+  /// That a warp loads. Of a tile of more than 32, registers have no room for the logits
+  /// of 32 rows.
+  static constexpr uint32_t warpKeys = rowTiles == 2 ? 32 / warps : 16,
+                            tileKeys = warps * warpKeys,
+                            stages = rowTiles == 2 ? 2 : 1;
+  using Tile = KeyTile<E, D, int(tileKeys), int(stages)>;
   using Products = AttentionTile<E, D, int(sharesRows ? warpKeys : tileKeys),
                                  int(warps), int(rowTiles)>;
 
   struct alignas(16) Shared {
     Tile tile; // in front of the sweep: queries; behind it: the rows' sums
-    KeyPlace<E> places[tileKeys];
+    KeyPlace<E> places[stages][tileKeys];
     union {
       QueryRow<E> query;
       RowState state; // behind the sweep
     } rows[warps * rowTiles * 16];
     typename Products::Memory memory;
   };
-  static_assert(sizeof(Shared) <= 48 << 10);
+  static constexpr uint32_t launchBytes =
+      attentionLaunchBytes(sizeof(E), D, sharing);
+  static_assert(sizeof(Shared) <= (launchBytes ? launchBytes : mostOwnMemory));
 
   AttentionSweep(const Simt &simt, Shared &shared, uint32_t d)
       : simt(simt), shared(shared), d(d), lane(simt.thread() % warpSize),
@@ -112,14 +118,17 @@ private:
     return keys.template place<readsMembers>(i, first + tileKeys > keys.whole);
   }
   /// A warp's keys.
-  void tell(const KeyPlace<E> &place) {
+  void tell(const KeyPlace<E> &place, uint32_t stage) {
     simt.syncWarp(); // the last places were used
     if (lane < warpKeys)
-      shared.places[firstKey() + lane] = place;
+      shared.places[stage][firstKey() + lane] = place;
     simt.syncWarp();
   }
-  void loadKeys(bool aligned, bool full);
-  void loadValues(bool aligned, bool full);
+  void loadKeys(uint32_t stage, bool aligned, bool full);
+  void loadValues(uint32_t stage, bool aligned, bool full);
+  /// The whole tile from `first` on.
+  template <typename Keys>
+  void loadTile(const Keys &keys, uint32_t first, uint32_t to, uint32_t stage);
   /// Of a warp, `count` rows at(number), zeros behind their ends and where there is none;
   /// `full`: there are all.
   template <uint32_t count, typename At>
@@ -133,7 +142,15 @@ private:
     *reinterpret_cast<Piece *>(to) = {};
   }
   using Logits = float[rowTiles][Products::blocks][4];
+  /// Of keys that a row does not see: minus infinity.
+  template <typename Keys>
+  void hide(Logits &c, const Keys &keys, uint32_t first, uint32_t to,
+            uint32_t stage) const;
   void softmax(Logits &c, float scale);
+  template <typename Keys>
+  void sweepInStages(const Keys &keys, uint32_t from, uint32_t to, float scale);
+  template <typename Keys>
+  void sweepInTurn(const Keys &keys, uint32_t from, uint32_t to, float scale);
 };
 
 template <typename E, int D, Sharing sharing>
@@ -172,15 +189,18 @@ void AttentionSweep<E, D, sharing>::load(E (*to)[Tile::pitch], bool aligned,
 }
 
 template <typename E, int D, Sharing sharing>
-void AttentionSweep<E, D, sharing>::loadValues(bool aligned, bool full) {
-  load<warpKeys>(shared.tile.v() + firstKey(), aligned, full,
-                 [&](uint32_t i) { return shared.places[firstKey() + i].v; });
+void AttentionSweep<E, D, sharing>::loadValues(uint32_t stage, bool aligned,
+                                               bool full) {
+  const KeyPlace<E> *places = shared.places[stage] + firstKey();
+  load<warpKeys>(shared.tile.v(stage) + firstKey(), aligned, full,
+                 [&](uint32_t i) { return places[i].v; });
 }
 
 template <typename E, int D, Sharing sharing>
-void AttentionSweep<E, D, sharing>::loadKeys(bool aligned, bool full) {
-  auto *to = shared.tile.k() + firstKey();
-  const KeyPlace<E> *places = shared.places + firstKey();
+void AttentionSweep<E, D, sharing>::loadKeys(uint32_t stage, bool aligned,
+                                             bool full) {
+  auto *to = shared.tile.k(stage) + firstKey();
+  const KeyPlace<E> *places = shared.places[stage] + firstKey();
   if (!readsMembers || !simt.any(places[lane % warpKeys].turn))
     return load<warpKeys>(to, aligned, full,
                           [&](uint32_t i) { return places[i].k; });
@@ -209,7 +229,7 @@ void AttentionSweep<E, D, sharing>::loadKeys(bool aligned, bool full) {
 template <typename E, int D, Sharing sharing>
 void AttentionSweep<E, D, sharing>::loadQueries(
     const QueryRow<E> (&query)[laneRows], bool aligned, bool negated) {
-  auto *through = shared.tile.rows + (2 * tileKeys - warps * 16) + warp * 16;
+  auto *through = shared.tile.rows + (Tile::count - warps * 16) + warp * 16;
   if constexpr (sizeof(E) == 4)
     return products.loadQueries(0, through, query, d, negated);
 #pragma unroll
@@ -227,72 +247,118 @@ void AttentionSweep<E, D, sharing>::loadQueries(
 
 template <typename E, int D, Sharing sharing>
 template <typename Keys>
+void AttentionSweep<E, D, sharing>::loadTile(const Keys &keys, uint32_t first,
+                                             uint32_t to, uint32_t stage) {
+  tell(place(keys, first, to), stage);
+  loadKeys(stage, keys.aligned, has(first, to));
+  loadValues(stage, keys.aligned, has(first, to));
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Keys>
+void AttentionSweep<E, D, sharing>::hide(Logits &c, const Keys &keys,
+                                         uint32_t first, uint32_t to,
+                                         uint32_t stage) const {
+  if (first + tileKeys <= to && first + tileKeys <= keys.whole)
+    return;
+  const uint32_t own = sharesRows ? firstKey() : 0, column = lane % 4 * 2;
+#pragma unroll
+  for (uint32_t i = 0; i < laneRows; ++i) {
+    int32_t position =
+        shared.rows[firstRow() + lane / 4 + i * 8].query.position;
+#pragma unroll
+    for (int t = 0; t < Products::blocks; ++t)
+#pragma unroll
+      for (uint32_t j = 0; j < 2; ++j) {
+        uint32_t key = own + uint32_t(t) * 8 + column + j;
+        bool seen = first + key < to &&
+                    (first + key < keys.whole ||
+                     shared.places[stage][key].position <= position);
+        float &x = c[i / 2][t][i % 2 * 2 + j];
+        x = seen ? x : -__builtin_inff();
+      }
+  }
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Keys>
 void AttentionSweep<E, D, sharing>::run(const Keys &keys, uint32_t from,
                                         uint32_t to,
                                         const QueryRow<E> (&query)[laneRows],
                                         bool rowsAligned, float scale) {
-  // Queries leave room for keys, where those are as many.
-  constexpr bool beside = tileKeys >= warps * 16;
-  const uint32_t own = sharesRows ? firstKey() : 0, column = lane % 4 * 2;
   if (lane % 4 == 0)
     for (uint32_t i = 0; i < laneRows; ++i)
       shared.rows[firstRow() + lane / 4 + i * 8].query = query[i];
-  tell(place(keys, from, to));
-  if constexpr (beside)
-    loadKeys(keys.aligned, has(from, to));
+  simt.syncWarp();
+  // Queries leave room for keys, where those are as many.
+  constexpr bool beside = stages == 1 && tileKeys >= warps * 16;
+  if constexpr (beside) {
+    tell(place(keys, from, to), 0);
+    loadKeys(0, keys.aligned, has(from, to));
+  }
   loadQueries(query, rowsAligned, scale < 0);
-  scale = (scale < 0 ? -scale : scale) * log2e;
   if constexpr (!beside) {
     meet(); // queries of all warps were used
-    loadKeys(keys.aligned, has(from, to));
+    tell(place(keys, from, to), 0);
+    loadKeys(0, keys.aligned, has(from, to));
   }
   simt.commit();
-  loadValues(keys.aligned, has(from, to));
+  loadValues(0, keys.aligned, has(from, to));
   simt.commit();
+  scale = (scale < 0 ? -scale : scale) * log2e;
+  if constexpr (stages == 2)
+    sweepInStages(keys, from, to, scale);
+  else
+    sweepInTurn(keys, from, to, scale);
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Keys>
+void AttentionSweep<E, D, sharing>::sweepInStages(const Keys &keys,
+                                                  uint32_t from, uint32_t to,
+                                                  float scale) {
+  static_assert(!sharesRows);
+  uint32_t stage = 0;
+  for (uint32_t first = from; first < to; first += tileKeys, stage ^= 1) {
+    simt.wait<0>();
+    simt.barrier(); // this tile is there, the one before it was used
+    if (uint32_t next = first + tileKeys; next < to)
+      loadTile(keys, next, to, stage ^ 1);
+    simt.commit();
+    Logits c;
+    products.scores(shared.tile.k(stage), c);
+    hide(c, keys, first, to, stage);
+    softmax(c, scale);
+    products.addValues(shared.tile.v(stage), products.weights(c), o);
+  }
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Keys>
+void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
+                                                uint32_t to, float scale) {
+  const uint32_t own = sharesRows ? firstKey() : 0;
   for (uint32_t first = from; first < to; first += tileKeys) {
     uint32_t next = first + tileKeys;
     simt.wait<1>();
     meet(); // keys are there
     Logits c;
-    products.scores(shared.tile.k() + own, c);
-    if (next > to || next > keys.whole) {
-#pragma unroll
-      for (uint32_t i = 0; i < laneRows; ++i) {
-        int32_t position =
-            shared.rows[firstRow() + lane / 4 + i * 8].query.position;
-#pragma unroll
-        for (int t = 0; t < Products::blocks; ++t)
-#pragma unroll
-          for (uint32_t j = 0; j < 2; ++j) {
-            uint32_t key = own + uint32_t(t) * 8 + column + j;
-            bool seen =
-                first + key < to && (first + key < keys.whole ||
-                                     shared.places[key].position <= position);
-            float &x = c[i / 2][t][i % 2 * 2 + j];
-            x = seen ? x : -__builtin_inff();
-          }
-      }
-    }
+    products.scores(shared.tile.k(0) + own, c);
+    hide(c, keys, first, to, 0);
     meet(); // keys and places were used
-    auto askForKeys = [&] {
-      if (next < to) {
-        tell(place(keys, next, to));
-        loadKeys(keys.aligned, has(next, to));
-      }
-      simt.commit();
-    };
-    if constexpr (rowTiles == 1)
-      askForKeys();
+    if (next < to) {
+      tell(place(keys, next, to), 0);
+      loadKeys(0, keys.aligned, has(next, to));
+    }
+    simt.commit();
     softmax(c, scale);
     const auto &weights = products.weights(c);
-    if constexpr (rowTiles == 2) // when logits have left their registers
-      askForKeys();
     simt.wait<1>();
     meet(); // values are there
-    products.addValues(shared.tile.v() + own, weights, o);
+    products.addValues(shared.tile.v(0) + own, weights, o);
     meet(); // values were used
     if (next < to)
-      loadValues(keys.aligned, has(next, to));
+      loadValues(0, keys.aligned, has(next, to));
     simt.commit();
   }
 }

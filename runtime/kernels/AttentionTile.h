@@ -26,10 +26,13 @@ template <typename E> struct QueryRow {
 };
 
 /// Neighbouring rows begin four banks apart: eight of them fill all banks.
-template <typename E, int D, int Keys> struct KeyTile {
-  static constexpr uint32_t keys = Keys, pitch = D + 16 / sizeof(E);
-  alignas(16) E rows[2 * keys][pitch]; // the keys', then the values'
-  E (*k()) [pitch] { return rows; } E (*v()) [pitch] { return rows + keys; }
+template <typename E, int D, int Keys, int Stages> struct KeyTile {
+  static constexpr uint32_t keys = Keys, pitch = D + 16 / sizeof(E),
+                            count = 2 * keys * Stages;
+  alignas(16) E rows[count][pitch]; // of each stage the keys', then the values'
+  E (*k(uint32_t stage))
+  [pitch] { return rows + stage * 2 * keys; } E (*v(uint32_t stage))
+      [pitch] { return k(stage) + keys; }
 };
 
 /// Of a tile, `Keys` are multiplied at once, by `Tiles` tiles of rows of each of `Warps`

@@ -18,6 +18,8 @@
 namespace kvc::gpu {
 
 constexpr uint32_t warpSize = 32;
+/// Bytes of a block's memory that a kernel can have without its launch.
+constexpr uint32_t mostOwnMemory = 48 << 10;
 constexpr float log2e = 1.4426950408889634f, ln2 = 0.6931471805599453f;
 
 #ifdef __NVPTX__
@@ -118,11 +120,20 @@ private:
   }
 };
 
+/// What a launch gives each block beside the memory that a kernel has of its own.
+extern "C" alignas(16) __attribute__((address_space(3))) char kvcLaunchMemory[];
+
+template <typename T> T &blockMemory() {
+  if constexpr (sizeof(T) > mostOwnMemory) {
+    return *(T *)kvcLaunchMemory;
+  } else {
+    static __attribute__((address_space(3), loader_uninitialized)) T memory;
+    return *(T *)&memory;
+  }
+}
+
 /// Memory of the block, one per kernel.
-#define KVC_SHARED(Type, name, simt)                                           \
-  static __attribute__((address_space(3),                                      \
-                        loader_uninitialized)) Type name##Storage;             \
-  Type &name = *(Type *)&name##Storage
+#define KVC_SHARED(Type, name, simt) Type &name = blockMemory<Type>()
 
 #else
 

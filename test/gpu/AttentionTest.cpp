@@ -149,7 +149,8 @@ void Attention::check(const Shape &s) {
       continue;
     queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {ceilDiv(headRows, rowsOf), heads, s.splits},
-                 attentionThreads(bytes, width), args);
+                 attentionThreads(bytes, width, sharing), args,
+                 attentionLaunchBytes(bytes, width, sharing));
     if (s.splits > 1)
       queue.launch("combine" + type, {s.tokens * qHeads, 1, 1}, partsThreads,
                    args);

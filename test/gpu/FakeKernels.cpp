@@ -33,6 +33,7 @@ struct CUfunc_st {
   kvc_host_entry entry = {};      // of the artefact's or the executor's table
   std::vector<size_t> parameters; // bytes of each
   bool waits = false;             // for what is in front of it in the stream
+  unsigned mostShared = 48 << 10; // that a launch may give a block
 };
 
 struct CUmod_st {
@@ -120,6 +121,14 @@ KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
   return Success;
 }
 
+KVC_FAKE cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+  constexpr int most = 227 << 10;
+  if (attribute != 8 || value < 0 || value > most)
+    return InvalidValue;
+  function->mostShared = unsigned(value);
+  return Success;
+}
+
 /// A launch that may begin before the one in front of it has ended, or one that may not.
 static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
                        void **parameters, bool early) {
@@ -128,8 +137,12 @@ static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
   auto [x, y, z] = config.grid;
   auto [block, blockY, blockZ] = config.block;
   if (!x || !y || !z || y > 65535 || z > 65535 || block % 32 || block > 1024 ||
-      !block || blockY != 1 || blockZ != 1 || config.sharedBytes)
+      !block || blockY != 1 || blockZ != 1 ||
+      config.sharedBytes > function->mostShared)
     return InvalidValue;
+  if (function->entry.shared_bytes > (48 << 10) &&
+      function->entry.shared_bytes > config.sharedBytes)
+    fault(function->name + " needs more shared memory than its launch gives");
   CUstream stream = config.stream;
   if (early && !function->waits)
     fault(function->name + " begins early and waits for nobody");
@@ -146,10 +159,11 @@ static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
     for (size_t i = 0; i < kernel->parameters.size(); ++i)
       std::memcpy(&bytes[kernel->parameters[i].offset], parameters[i],
                   kernel->parameters[i].bytes);
-    enqueue(stream, [=, x = x, y = y, z = z, block = block] {
+    enqueue(stream, [=, x = x, y = y, z = z, block = block,
+                     sharedBytes = config.sharedBytes] {
       static uint64_t seed = 1;
       try {
-        kvc::ptx::run(*kernel, {{x, y, z}, block}, bytes,
+        kvc::ptx::run(*kernel, {{x, y, z}, block, early, sharedBytes}, bytes,
                       kvc::ptx::GlobalView({}), 0, ++seed);
       } catch (const Failure &failure) {
         fault(failure.what());

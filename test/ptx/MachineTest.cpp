@@ -56,6 +56,30 @@ TEST(PTXMachine, KernelsThatWaitDoNothingBefore) {
                         "griddepcontrol.wait"));
 }
 
+TEST(PTXMachine, LaunchesGiveSharedMemory) {
+  kvc::ptx::Program program = kvc::ptx::parse(
+      ".extern .shared .align 16 .b8 given[];\n"
+      ".visible .entry kernel()\n{\n.reg .b32 %r<3>;\n"
+      "mov.u32 %r0, %tid.x; mov.b32 %r1, given; mad.lo.s32 %r1, %r0, 4, %r1;\n"
+      "st.shared.b32 [%r1], %r0; ret;\n}\n");
+  auto complaint = [&](uint32_t bytes) -> std::string {
+    try {
+      kvc::ptx::LaunchShape shape{{1, 1, 1}, 32, false, bytes};
+      kvc::ptx::run(program.kernels.at("kernel"), shape, {},
+                    kvc::ptx::GlobalView({}), 1, 0);
+    } catch (const kvc::rt::Failure &failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(128), "");
+  EXPECT_THAT(complaint(124), HasSubstr("shared memory has 124 bytes"));
+  EXPECT_THAT(complaint(0), HasSubstr("shared memory has 0 bytes"));
+  EXPECT_THAT(complaint(300 << 10),
+              HasSubstr("a block has at most 232448 bytes of shared memory, "
+                        "kernel 'kernel' has 0 and its launch gives 307200"));
+}
+
 TEST(PTXMachine, Shuffles) {
   auto lanes = [](const std::string &way) {
     return runKernel("shfl.sync." + way + ", -1;" + resultOf("%r1"));
@@ -373,6 +397,13 @@ TEST(PTXMachine, RefusesWhatIsNoPTX) {
   EXPECT_THAT(parsed(".entry k() { }"), HasSubstr("must end in ret or bra"));
   EXPECT_THAT(parsed(".extern .func f"),
               HasSubstr("nothing can be linked to the program, got .extern"));
+  EXPECT_THAT(parsed(".extern .shared .align 16 .b8 m[];"
+                     ".entry k() { .reg .b32 %r<2>; .shared .b8 own[4];"
+                     "mov.b32 %r1, m; ret; }"),
+              HasSubstr("what a launch gives must be a kernel's only shared "
+                        "memory, 'k' has 4 bytes of its own"));
+  EXPECT_THAT(parsed(".extern .shared .align 16 .b8 m[4];"),
+              HasSubstr("']' expected, got '4'"));
   EXPECT_THAT(parsed(".entry k(.param .b8 a[40000]) { ret; }"),
               HasSubstr("a kernel has 1 to 32764 bytes of parameters"));
 }

@@ -96,8 +96,8 @@ def blocks_of_an_sm(threads, registers, shared):
 def read_kernels(listing, ptx, printed, must_say_threads=True):
     """Kernels of a program, from nvdisasm's text, the PTX, and what ptxas -v printed. Occupancy is
     asked of those that say their threads."""
-    # The size of such an array is the launch's, and not known here.
-    if re.search(r"\.extern\s+[^;]*\.shared", ptx):
+    # The size of such an array is the launch's, and not known here: no occupancy without it.
+    if must_say_threads and re.search(r"\.extern\s+[^;]*\.shared", ptx):
         raise Failed("shared memory must have its size in the PTX, found .extern .shared")
     functions, sizes, kernels = disassembly.read(listing), used(printed), []
     for name, threads in threads_of(ptx).items():

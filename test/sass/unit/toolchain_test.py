@@ -49,13 +49,14 @@ class Texts(unittest.TestCase):
         kernel, other = read_kernels(BOTH, PTX, SAID, must_say_threads=False)
         self.assertEqual((kernel.name, kernel.threads, kernel.blocks), ("kernel", 128, 12))
         self.assertEqual((other.name, other.threads, other.blocks), ("other", 0, 0))
+        read_kernels(BOTH, PTX + ".extern .shared .align 16 .b8 room[];", SAID, must_say_threads=False)
 
     def test_what_is_refused(self):
         for arguments, rule in (
                 ((BOTH, PTX, SAID), "other: a kernel must say its threads"),
                 ((listing("EXIT"), PTX, SAID, False), "other: ptxas and nvdisasm must know"),
                 ((BOTH, PTX, SAID[:300], False), "other: ptxas and nvdisasm must know"),
-                ((BOTH, PTX + ".extern .shared .align 16 .b8 room[];", SAID, False),
+                ((BOTH, PTX + ".extern .shared .align 16 .b8 room[];", SAID),
                  "must have its size in the PTX"),
                 ((BOTH, "", SAID), "the PTX must have a kernel, found none")):
             with self.assertRaisesRegex(Failed, rule):
