@@ -59,47 +59,61 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   }
   auto takesPart = [&](Expr head) { return shares->takesPart(head); };
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
-    // A span has so many tokens a thread: read before the digit is known.
+    // So many tokens a thread at a time, the first ones read before the digit is known.
     constexpr int64_t each = RowBlock::spanTokens / RowBlock::threads;
-    SmallVector<Expr> at, exist, own;
-    for (int64_t i = 0; i < each; ++i) {
-      Expr token = row.begin + k.thread() + i * RowBlock::threads;
-      exist.push_back(token < row.end);
-      at.push_back(token.min((row.end - 1).max(k.index(0))));
-      own.push_back(orderedKey(k, row.at(at.back())(op.getScore())));
-    }
+    auto tokenOf = [&](Expr first, int64_t i) {
+      return first + k.thread() + i * RowBlock::threads;
+    };
+    auto read = [&](Expr first) {
+      Values own;
+      for (int64_t i = 0; i < each; ++i) {
+        Expr token = tokenOf(first, i).min((row.end - 1).max(k.index(0)));
+        own.push_back(orderedKey(k, row.at(token)(op.getScore())));
+      }
+      return own;
+    };
+    Values begin = read(row.begin);
     RadixSelect::Place place =
         radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
                       all ? k.index(0) : row.head, all ? heads : Expr(),
                       shares ? takesPart : llvm::function_ref<Expr(Expr)>());
-    SmallVector<Expr> candidates;
-    Expr mine = k.i32(0);
-    for (auto [there, key] : llvm::zip(exist, own)) {
-      candidates.push_back(there & place.has(key));
-      mine = mine + candidates.back().toI32();
-    }
-    // Every thread's candidates lie beside each other.
-    Expr before = row.block.exclusiveSum(mine);
-    Expr first = before + row.block.fromLastThread([&] {
-      return k.atomicAdd(before + mine, row.outputOf(op.getFound()),
-                         {s.sequence, row.head});
-    });
     Buffer tokens = row.outputOf(op.getTokens()),
            keys = row.outputOf(op.getKeys());
-    auto list = [&](RadixSelect::Count count) {
-      Expr number = first;
-      for (auto [token, key, is] : llvm::zip(at, own, candidates)) {
-        k.when(is, [&, token = token, key = key] {
-          SmallVector<Expr> place{s.sequence, row.head, number.toIndex()};
-          k.store(token.toI32(), tokens, place);
-          k.store(key, keys, place);
-          count(key);
-        });
-        number = number + is.toI32();
-      }
-    };
-    radix.count(place, list, row.outputOf(op.getSecond()),
-                {s.sequence, row.head});
+    k.loop(row.begin, row.end, RowBlock::spanTokens, begin,
+           [&](Expr first, ArrayRef<Expr> own) {
+             SmallVector<Expr> candidates;
+             Expr mine = k.i32(0);
+             for (auto [i, key] : llvm::enumerate(own)) {
+               Expr there = tokenOf(first, int64_t(i)) < row.end;
+               candidates.push_back(there & place.has(key));
+               mine = mine + candidates.back().toI32();
+             }
+             // Every thread's candidates lie beside each other.
+             Expr before = row.block.exclusiveSum(mine);
+             Expr number = before + row.block.fromLastThread([&] {
+               return k.atomicAdd(before + mine, row.outputOf(op.getFound()),
+                                  {s.sequence, row.head});
+             });
+             auto list = [&](RadixSelect::Count count) {
+               for (auto [i, key] : llvm::enumerate(own)) {
+                 Expr is = candidates[i];
+                 k.when(is, [&, i = i, key = key] {
+                   Expr token = tokenOf(first, int64_t(i));
+                   SmallVector<Expr> to{s.sequence, row.head, number.toIndex()};
+                   k.store(token.toI32(), tokens, to);
+                   k.store(key, keys, to);
+                   count(key);
+                 });
+                 number = number + is.toI32();
+               }
+             };
+             radix.count(place, list, row.outputOf(op.getSecond()),
+                         {s.sequence, row.head});
+             Expr next = first + RowBlock::spanTokens;
+             return k.choose(
+                 next < row.end, [&] { return read(next); },
+                 [&] { return Values(own.begin(), own.end()); });
+           });
   });
 }
 

@@ -7,6 +7,17 @@
 using namespace mlir;
 using namespace kvc;
 
+Expr RowBlock::spanLength(KernelBuilder &k) {
+  constexpr int64_t most = spanTokens * mostSpans;
+  return (k.arg("max_tokens") + (most - 1)) / most * spanTokens;
+}
+
+std::string RowBlock::spanCount() {
+  std::string length = std::to_string(spanTokens) + "*ceildiv(tokens," +
+                       std::to_string(spanTokens * mostSpans) + ")";
+  return "ceildiv(tokens," + length + ")";
+}
+
 int64_t RowBlock::members(Value value) const {
   return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
 }

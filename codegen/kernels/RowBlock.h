@@ -12,8 +12,13 @@ namespace kvc {
 /// kernels have one per span of the past, or per segment.
 struct RowBlock {
   static constexpr int64_t threads = 512;
-  /// Tokens of a span: four for each thread.
-  static constexpr int64_t spanTokens = 4 * threads;
+  /// Tokens of a span: four for each thread, or so many times as many that a head has
+  /// at most 16 spans. Each block looks at all of its head where something is selected,
+  /// so what all do would grow with the square of T.
+  static constexpr int64_t spanTokens = 4 * threads, mostSpans = 16;
+  static Expr spanLength(KernelBuilder &k);
+  /// How many there are of T tokens, as a grid has it.
+  static std::string spanCount();
 
   KernelBuilder &k;
   ThreadBlock &block;

@@ -2,7 +2,8 @@
 //
 // 512 threads. Kernels of kind rows: grid (1, Hkv, batch), one block per KV head
 // and sequence, for what is known only of a whole row. Of kind spans: grid
-// (ceildiv(T, 2048), Hkv, batch), a block for 2048 tokens of the past.
+// (ceildiv(T, L), Hkv, batch), a block for L tokens of the past, 2048 or a multiple
+// (RowBlock.h).
 //
 // Walks the body in order; stored values, statistics and the steps of a selection
 // are loops of the whole block with barriers between them, everything else is
@@ -44,10 +45,7 @@ class RowsBuilder : PolicyKernel {
     RowMembers::addArgs(kernel, site.shape, spec.args);
     spec.blockSize = threads;
     bool spans = kernel.getKind() == KernelKind::Spans;
-    spec.grid = {spans ? "ceildiv(tokens," +
-                             std::to_string(RowBlock::spanTokens) + ")"
-                       : "1",
-                 "kv_heads", "batch"};
+    spec.grid = {spans ? RowBlock::spanCount() : "1", "kv_heads", "batch"};
     return spec;
   }
 
@@ -69,8 +67,8 @@ public:
     s.past = s.past.max(k.index(0)); // it is divided
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
     Expr span = ofSpan ? k.block(gpu::Dimension::x) : k.index(0);
-    Expr first = span * RowBlock::spanTokens,
-         behind = first + RowBlock::spanTokens;
+    Expr spanLength = ofSpan ? RowBlock::spanLength(k) : k.index(0);
+    Expr first = span * spanLength, behind = first + spanLength;
     Expr begin = ofSpan ? first.min(s.past) : k.index(0);
     Expr end = ofSpan ? behind.min(s.past) : s.past;
     row.emplace(RowBlock{k, block, kernel, s, head, reader, begin, end});

@@ -50,8 +50,8 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
 
 /// [batch][heads][spans]
 static Buffer spansBuffer(KernelBuilder &k, StringRef name, int64_t members) {
-  Expr spans =
-      (k.arg("max_tokens") + (RowBlock::spanTokens - 1)) / RowBlock::spanTokens;
+  Expr length = RowBlock::spanLength(k);
+  Expr spans = (k.arg("max_tokens") + (length - 1)) / length;
   return k.buffer(name, {k.arg("kv_heads") * members * spans, spans});
 }
 
@@ -74,7 +74,8 @@ Expr kvc::combineSpans(RowBlock &r, CombinePartsOp op, const std::string &input,
   KernelBuilder &k = r.k;
   int64_t members = r.members(op.getParts());
   Buffer memory = spansBuffer(k, input, members);
-  Expr spans = (r.s.past + (RowBlock::spanTokens - 1)) / RowBlock::spanTokens;
+  Expr length = RowBlock::spanLength(k);
+  Expr spans = (r.s.past + (length - 1)) / length;
   ReduceKind kind = op.getKind();
   Expr mine = k.stream(
       k.thread(), spans, RowBlock::threads, {reductionStart(k, kind)},
