@@ -45,7 +45,7 @@ struct CudaCopy2D {
 };
 
 /// CUlaunchAttribute, of which we use the one that lets a kernel begin early.
-struct CudaLaunchAttribute {
+struct alignas(8) CudaLaunchAttribute {
   int id = 6; // programmatic stream serialization
   int unused = 0;
   int allowed = 1;

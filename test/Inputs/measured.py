@@ -50,7 +50,7 @@ costs = (source / "docs/costs.md").read_text()
 estimate, floor = re.search(r"^\| snapkv \|(?:[^|]*\|){4} \*\*([\d.]+)\*\* \| ([\d.]+) \|", costs, re.M).groups()
 low, high = re.search(r"^\| snapkv_compact \|.*\| ([\d.]+) to ([\d.]+) \|", costs, re.M).groups()
 took = 2 * float(estimate)
-put("layers.json", [layer("snapkv", 32768, took), layer("snapkv", 32768, took, budget=99), layer("adakv", 4096, 5000)])
+put("layers.json", [layer("snapkv", 32768, took), layer("snapkv", 32768, took, budget=99), layer("adakv", 4096, 5000, serial_graph_us={"median": 6000, "p95": 6001})])
 put("steps.json", [{"step": "one", "status": 0, "seconds": 1}, {"step": "two", "status": 9, "seconds": 1},
                    {"step": "three", "status": "out of time", "seconds": 1}, {"step": "four", "status": "not run"}])
 put("peers.json", [{"peer": "eager snapkv", "tokens": 32768, "us": {"median": 3 * took, "p95": 1}},
@@ -65,9 +65,9 @@ page = run().stdout
 assert "1 passed, 1 failed, 1 out of time, 1 not run" in page and "Failed: two." in page, page
 known, other = [line for line in page.splitlines() if line.startswith("| snapkv | 32768 |")]
 cells = [cell.strip() for cell in known.strip("|").split("|")]
-assert cells[5:] == [estimate, "2.00 x", f"{100 * float(floor) / took:.0f} %", f"{3 * took:.1f}", "3.0 x"], cells
+assert cells[4:] == ["", f"{2 * took:,.1f}", estimate, "2.00 x", f"{100 * float(floor) / took:.0f} %", f"{3 * took:.1f}", "3.0 x"], cells
 assert other.endswith(" |  |  |  |  |  |"), other  # of another budget nothing was estimated, nor asked of PyTorch
-assert row(page, "adakv", "4096")[2:5] == ["5,000", "5,001", "10,000"] and "out of memory" in page
+assert row(page, "adakv", "4096")[2:6] == ["5,000", "5,001", "6,000", "10,000"] and "out of memory" in page
 assert row(page, "snapkv_compact_d128_g4_bf16")[2:] == [f"{low} to {high}", f"{took / 2 / float(high):.2f} x"]
 assert row(page, "a prompt", "4096")[6:] == ["50.0", "0.5 x"]
 assert row(page, "1", "4096", "8 : 1")[6:] == ["", ""]  # PyTorch was not asked for that
