@@ -107,6 +107,23 @@ int nextStage(int stage, Stages::Kind kind) {
   return stage;
 }
 
+/// True where a kernel of whole rows reads what an op computes, or what follows of it
+/// token by token.
+bool isReadByRows(Operation *op) {
+  bool found = false;
+  llvm::SetVector<Operation *> behind;
+  behind.insert(op);
+  for (size_t i = 0; i < behind.size(); ++i)
+    for (Value result : behind[i]->getResults())
+      Stages::forUsers(result, [&](Operation *user) {
+        std::optional<Stages::Kind> stage = needsStage(user);
+        found |= stage == Stages::Rows;
+        if (!stage)
+          behind.insert(user);
+      });
+  return found;
+}
+
 bool widensHeads(Operation *op, Value operand) {
   return headsOf(operand.getType()) == Axis::OneHead &&
          llvm::any_of(op->getResultTypes(),
@@ -425,9 +442,9 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
       }))
     return stage + 1;
   // One row for all heads is known only when a columns kernel has walked
-  // all heads: what it gives to each head comes after it.
+  // all heads: what it gives to each head comes after it, where it is read.
   if (kind == Columns && widensHeads(op, value))
-    return nextStage(stage, Rows);
+    return nextStage(stage, isReadByRows(op) ? Rows : Spans);
   // These look at what other blocks have stored; a block of a spans kernel
   // computes again what it stores for callers.
   if (needs.otherBlocks && !value.getDefiningOp<StoreOp>())
