@@ -84,13 +84,19 @@ constexpr const char *ptxPasses =
 /// registers, dead code, one of each.
 constexpr const char *fewPasses = "function(sroa,early-cse,simplifycfg,dce)";
 
-/// Leaves out of the backend for PTX the pass that makes a register of each address
-/// of a loop: the assembler knows how many there are.
+/// Leaves out of the backend for PTX
+/// - what makes a register of each address of a loop, and what prepares loops for it: the
+///   assembler knows how many registers there are;
+/// - what looks for equal values once more, twice, and sums in another order: a sixth of
+///   the time, and the assembler makes the same code (docs/decisions.md).
 class PTXPassGate : public OptPassGate {
 public:
   bool isEnabled() const override { return true; }
   bool shouldRunPass(StringRef name, StringRef) const override {
-    return name != "Loop Strength Reduction";
+    return !is_contained({"Loop Strength Reduction",
+                          "Canonicalize Freeze Instructions in Loops", "gvn",
+                          "nary-reassociate"},
+                         name);
   }
 };
 
