@@ -164,4 +164,15 @@ def GPUToHost : Pass<"convert-gpu-to-host", "::mlir::ModuleOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
+def HostToLLVM : Pass<"convert-host-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "lower host kernels to the LLVM dialect";
+  let description = [{
+    What each dialect brings for that, in one conversion, like
+    `convert-kernels-to-nvvm`.
+
+    Example: test/codegen/convert-host-to-llvm.mlir
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // KVC_CODEGEN_PASSES_TD

@@ -61,12 +61,7 @@ void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
     manager.addPass(createGPUToWarps());
   manager.addPass(createGPUToHost());
   manager.addPass(createSCFToControlFlowPass());
-  manager.addPass(createConvertVectorToLLVMPass());
-  manager.addPass(createConvertMathToLLVMPass());
-  manager.addPass(createFinalizeMemRefToLLVMConversionPass());
-  manager.addPass(createArithToLLVMConversionPass());
-  manager.addPass(createConvertControlFlowToLLVMPass());
-  manager.addPass(createConvertFuncToLLVMPass());
+  manager.addPass(createHostToLLVM());
   manager.addPass(createReconcileUnrealizedCastsPass());
 }
 
