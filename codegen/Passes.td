@@ -87,6 +87,20 @@ def SIMTToNVVM : Pass<"convert-simt-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::memref::MemRefDialect"];
 }
 
+def KernelsToNVVM : Pass<"convert-kernels-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "lower what is left of kernels to NVVM";
+  let description = [{
+    The patterns of upstream's `convert-gpu-to-nvvm` in one conversion. What that pass
+    rewrites in front of it, and `convert-vector-to-llvm` behind it, is in no kernel of
+    ours, and looking for it at every op took longer than the conversion. A buffer is
+    one parameter. Nothing is folded, which is left to LLVM.
+
+    Example: test/codegen/convert-kernels-to-nvvm.mlir
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::NVVM::NVVMDialect"];
+}
+
 def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
   let summary = "walk one by one where a GPU has several loads in flight";
   let description = [{
@@ -148,6 +162,17 @@ def GPUToHost : Pass<"convert-gpu-to-host", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect",
                            "::mlir::memref::MemRefDialect",
                            "::mlir::vector::VectorDialect"];
+}
+
+def HostToLLVM : Pass<"convert-host-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "lower host kernels to the LLVM dialect";
+  let description = [{
+    What each dialect brings for that, in one conversion, like
+    `convert-kernels-to-nvvm`.
+
+    Example: test/codegen/convert-host-to-llvm.mlir
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 #endif // KVC_CODEGEN_PASSES_TD

@@ -30,7 +30,10 @@ void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
   // Points are evaluated where they are needed, each with its own addresses;
   // what is the same becomes one here.
   target.addPass(createCSEPass());
-  target.addPass(createCanonicalizerPass());
+  // A region of ours is a block: there is nothing in it to simplify but what patterns do.
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  target.addPass(createCanonicalizerPass(config));
   target.addPass(createCSEPass());
   target.addPass(createContractProducts());
 }
@@ -40,15 +43,11 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
   target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
   target.addPass(createNarrowIndices());
-  // Before convert-gpu-to-nvvm, which would send math ops to libdevice.
+  // Before convert-kernels-to-nvvm, which would send math ops to libdevice.
   target.addPass(createSIMTToNVVM());
   manager.addPass(createSCFToControlFlowPass());
   OpPassManager &lower = manager.nest<gpu::GPUModuleOp>();
-  ConvertGpuOpsToNVVMOpsOptions options;
-  // One parameter per buffer instead of a descriptor.
-  options.useBarePtrCallConv = true;
-  lower.addPass(createConvertGpuOpsToNVVMOps(options));
-  lower.addPass(createConvertVectorToLLVMPass());
+  lower.addPass(createKernelsToNVVM());
   lower.addPass(createConvertNVVMToLLVMPass());
   lower.addPass(createReconcileUnrealizedCastsPass());
 }
@@ -62,12 +61,7 @@ void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
     manager.addPass(createGPUToWarps());
   manager.addPass(createGPUToHost());
   manager.addPass(createSCFToControlFlowPass());
-  manager.addPass(createConvertVectorToLLVMPass());
-  manager.addPass(createConvertMathToLLVMPass());
-  manager.addPass(createFinalizeMemRefToLLVMConversionPass());
-  manager.addPass(createArithToLLVMConversionPass());
-  manager.addPass(createConvertControlFlowToLLVMPass());
-  manager.addPass(createConvertFuncToLLVMPass());
+  manager.addPass(createHostToLLVM());
   manager.addPass(createReconcileUnrealizedCastsPass());
 }
 

@@ -15,6 +15,8 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <utility>
+
 using namespace llvm;
 
 Expected<std::unique_ptr<TargetMachine>>
@@ -75,7 +77,7 @@ constexpr const char *ptxPasses =
     "function(nvvm-intr-range,sroa,early-cse<memssa>,"
     "instcombine<no-verify-fixpoint>,simplifycfg,"
     "reassociate,loop-mssa(loop-rotate,licm),loop(indvars),"
-    "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
     "infer-alignment,adce),"
     "globalopt,globaldce";
 
@@ -84,14 +86,27 @@ constexpr const char *ptxPasses =
 /// registers, dead code, one of each.
 constexpr const char *fewPasses = "function(sroa,early-cse,simplifycfg,dce)";
 
-/// Leaves out of the backend for PTX the pass that makes a register of each address
-/// of a loop: the assembler knows how many there are.
+/// Leaves out of the backend for PTX
+/// - what makes a register of each address of a loop, and what prepares loops for it: the
+///   assembler knows how many registers there are;
+/// - what looks for equal values a second and third time, and adds sums up in another
+///   order: the assembler makes the same code (docs/decisions.md).
 class PTXPassGate : public OptPassGate {
 public:
   bool isEnabled() const override { return true; }
   bool shouldRunPass(StringRef name, StringRef) const override {
-    return name != "Loop Strength Reduction";
+    if (name == "slsr")
+      behindReduction = true;
+    if (name == "gvn") // straight behind it, where new values are equal to others
+      return std::exchange(behindReduction, false);
+    return !is_contained({"Loop Strength Reduction",
+                          "Canonicalize Freeze Instructions in Loops",
+                          "nary-reassociate", "early-cse"},
+                         name);
   }
+
+private:
+  mutable bool behindReduction = false;
 };
 
 } // namespace
@@ -99,7 +114,7 @@ public:
 void kvc::optimize(Module &module, TargetMachine &machine, bool quick) {
   bool ptx = machine.getTargetTriple().isNVPTX();
   if (ptx) {
-    static PTXPassGate gate;
+    static thread_local PTXPassGate gate;
     module.getContext().setOptPassGate(gate);
   }
   if (quick)

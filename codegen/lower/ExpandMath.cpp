@@ -1,10 +1,10 @@
 //===- ExpandMath.cpp - kvc-expand-math -----------------------------------===//
 
 #include "codegen/edsl/Expr.h"
+#include "codegen/lower/RewriteRoots.h"
 #include "codegen/Passes.h"
 
 #include "mlir/Dialect/Math/Transforms/Passes.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <cmath>
 
@@ -127,7 +127,7 @@ struct ExpandMathPass : public kvc::impl::ExpandMathBase<ExpandMathPass> {
     auto all = [](StringRef) { return true; };
     populateMathF32ExpansionPatterns(patterns, all);
     populateMathPolynomialApproximationPatterns(patterns, all);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteRoots(getOperation(), std::move(patterns))))
       return signalPassFailure();
     WalkResult result = getOperation().walk([&](Operation *op) {
       if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) ||

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/lower/HostFrame.h"
+#include "codegen/lower/RewriteRoots.h"
 #include "codegen/Passes.h"
 #include "kvc/simt.h"
 
@@ -14,7 +15,6 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <cstddef>
 
@@ -354,7 +354,7 @@ struct GPUToHostPass : public kvc::impl::GPUToHostBase<GPUToHostPass> {
     patterns.add<ExpandExtF16, ExpandTruncF16>(&getContext());
     patterns.add<ExpandExtBF16>(&getContext(), /*benefit=*/2);
     arith::populateExpandBFloat16Patterns(patterns);
-    if (failed(applyPatternsGreedily(module, std::move(patterns))))
+    if (failed(rewriteRoots(module, std::move(patterns))))
       signalPassFailure();
   }
 };

@@ -1,8 +1,9 @@
 //===- SIMTToNVVM.cpp - convert-simt-to-nvvm ------------------------------===//
 
+#include "codegen/lower/RewriteRoots.h"
 #include "codegen/Passes.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/IR/PatternMatch.h"
 
 namespace kvc {
 #define GEN_PASS_DEF_SIMTTONVVM
@@ -219,7 +220,7 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
     patterns.add<LowerTo<math::FmaOp>>(context, "llvm.fma.f32");
     patterns.add<LowerTo<math::CopySignOp>>(context, "llvm.copysign.f32");
     patterns.add<LowerTo<math::CtPopOp>>(context, "llvm.ctpop.i32");
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteRoots(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
 };

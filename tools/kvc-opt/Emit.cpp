@@ -10,6 +10,7 @@
 #include "tools/kvc-opt/ReadPolicy.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -84,10 +85,16 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   buildPolicyPipeline(manager, options.params, options.pruneNorms);
   if (level >= Level::Fused)
     buildFusePipeline(manager);
-  if (needsShape)
-    buildGPUPipeline(manager, shapes);
   if (failed(manager.run(*module)))
     return 1;
+  if (needsShape) {
+    PassManager build(&context);
+    // Kernels are long: they are verified once, when they are built.
+    build.enableVerifier(false);
+    buildGPUPipeline(build, shapes);
+    if (failed(build.run(*module)) || failed(verify(*module)))
+      return 1;
+  }
 
   ObjectOptions object;
   object.hostTriple = options.hostTriple;

@@ -35,7 +35,7 @@ void kvc::registerDialects(DialectRegistry &registry) {
   registerGPUDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
-  // convert-gpu-to-nvvm asks each dialect for its own lowering.
+  // convert-kernels-to-nvvm and convert-host-to-llvm ask each dialect for its lowering.
   arith::registerConvertArithToLLVMInterface(registry);
   cf::registerConvertControlFlowToLLVMInterface(registry);
   registerConvertFuncToLLVMInterface(registry);
