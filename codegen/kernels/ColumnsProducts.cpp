@@ -67,13 +67,13 @@ SmallVector<SmallVector<ReduceOp>> ColumnsBuilder::walksOfProducts() const {
 
 void ColumnsBuilder::sumProducts(
     KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-    const Point &point, Expr from,
+    const Point &point, Expr from, Expr own,
     llvm::function_ref<Values(const Point &, Expr, Slots)> startsAt) {
   RowSource source = stagedQueries(k, tile, s);
   int64_t waits = 0;
   SmallVector<std::pair<int64_t, std::pair<ReduceOp, int>>> waiting; // by tile
   auto place = [&](int64_t number) {
-    return SmallVector<Expr>{k.warp(), k.index(number), k.lane()};
+    return SmallVector<Expr>{piece, k.index(number), k.lane()};
   };
   SmallVector<SmallVector<ReduceOp>> walks = walksOfProducts();
   for (const SmallVector<ReduceOp> &walk : walks) {
@@ -89,22 +89,31 @@ void ColumnsBuilder::sumProducts(
     for (ReduceOp reduce : walk)
       forMembers(k, reduce.getValue(),
                  [&](int j) { slots.push_back({reduce, j}); });
+    Expr first = mates > 1 ? own.max(begin) : begin;
+    if (mates > 1) {
+      staged->turns = mates;
+      staged->turn = mate;
+      staged->own = first * tile.rows;
+    }
     Values sums = accumulateProducts(k, tile, s, point, source, begin);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
-      Values own = sumsOfMembers(k, tile, number, sums);
+      Values all = sumsOfMembers(k, tile, number, sums);
       for (auto [slot, sum, start] :
-           llvm::zip(slots, own, startsAt(at, begin, slots)))
+           llvm::zip(slots, all, startsAt(at, first, slots)))
         sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
-      finishRows(k, number, slots, own);
+      finishRows(k, number, slots, all);
       // What the next walk does not need would take its registers.
       if (&walk != &walks.back())
         for (auto &slot : slots) {
-          k.store(finishedTiles[number][{slot.first, slot.second}], waitingSums,
-                  place(waits++));
+          Expr sum = finishedTiles[number][{slot.first, slot.second}];
+          SmallVector<Expr> at = place(waits++);
+          k.when(isFirstMate(k), [&] { k.store(sum, waitingSums, at); });
           waiting.push_back({number, slot});
         }
     });
   }
+  staged->turns = 1;
+  staged->own = Expr();
   for (auto [i, one] : llvm::enumerate(waiting))
     finishedTiles[one.first][{one.second.first, one.second.second}] =
         k.load(waitingSums, place(int64_t(i)));
@@ -215,7 +224,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
 }
 
 Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
-                                     int64_t number, ArrayRef<Expr> sums) {
+                                     int64_t number, ArrayRef<Expr> ofLanes) {
+  Values sums(ofLanes.begin(), ofLanes.end());
   int64_t group = tile.paddedGroup;
   int classes = classesOf(group), all = tile.products().slots(),
       slots = tile.products().slotsOfTile();
@@ -223,24 +233,37 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
   // Lanes of a quad that are apart by this have the same members.
   int64_t apart = std::min<int64_t>(std::max<int64_t>(group / 2, 1), 4);
   Values result;
+  auto together = [&] { mates > 1 ? k.barrier() : k.syncWarp(); };
   for (auto [i, reduce] : llvm::enumerate(walked)) {
     ReduceKind kind = ReduceOp(reduce).getKind();
-    k.syncWarp(); // earlier sums have been read
-    for (int slot = 0; slot < slots; ++slot)
-      for (int c = 0; c < classes; ++c) {
-        Expr sum = sums[(i * all + number * slots + slot) * classes + c];
-        for (int64_t mask = apart; mask < 4; mask *= 2)
-          sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
-        Expr row = quad * 2 + (c / 2 * 8 + c % 2);
-        k.when(quad < apart, [&] {
-          k.store(sum, memberSums,
-                  {k.warp(), row % group, tile.products().columnOf(slot)});
-        });
-      }
-    k.syncWarp();
+    together(); // earlier sums have been read
+    // One mate behind the other, so that the order is fixed.
+    for (int64_t turn = 0; turn < mates; ++turn) {
+      Expr mine = quad < apart;
+      if (mates > 1)
+        mine = mine & (mate == turn);
+      for (int slot = 0; slot < slots; ++slot)
+        for (int c = 0; c < classes; ++c) {
+          Expr &sum = sums[(i * all + number * slots + slot) * classes + c];
+          for (int64_t mask = apart; !turn && mask < 4; mask *= 2)
+            sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
+          Expr row = quad * 2 + (c / 2 * 8 + c % 2);
+          SmallVector<Expr> at = {piece, row % group,
+                                  tile.products().columnOf(slot)};
+          k.when(mine, [&] {
+            Expr known = sum;
+            if (turn)
+              known = reductionStep(kind, k.load(memberSums, at), known);
+            k.store(known, memberSums, at);
+          });
+        }
+      if (turn + 1 < mates)
+        k.barrier();
+    }
+    together();
     forMembers(k, ReduceOp(reduce).getValue(), [&](int member) {
       result.push_back(
-          k.load(memberSums, {k.warp(), k.index(member), k.lane()}));
+          k.load(memberSums, {piece, k.index(member), k.lane()}));
     });
   }
   return result;

@@ -66,17 +66,25 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   auto ofQueries = [&](Expr row) {
     return readsNew ? row - (s.length - queries) : row;
   };
-  if (readsAll && !readsLogits)
-    from = ofQueries(staged ? blockStart : tileStart).max(from) /
-           tile.queriesPerStep();
-  if (staged)
-    from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
+  Expr own = from; // what the warp itself begins with
+  if (readsAll && !readsLogits) {
+    auto firstStep = [&](Expr start) {
+      return ofQueries(start).max(k.index(0)) / tile.queriesPerStep();
+    };
+    from = firstStep(staged ? blockStart : tileStart);
+    own = firstStep(tileStart);
+  }
+  if (staged) {
+    int64_t perRound = staged->rows / tile.rows;
+    from = from / perRound * perRound;
+    own = own / perRound * perRound;
+  }
   auto startsAt = [&](const Point &at, Expr first, Slots of) {
     return startRows(k, s, at, first * tile.queriesPerStep(), of);
   };
   Values sums;
   if (inRegisters) {
-    sumProducts(k, tile, s, point, from, startsAt);
+    sumProducts(k, tile, s, point, from, own, startsAt);
   } else {
     Values starts = startsAt(point, from, slots);
     auto addTile = [&](Expr step, ArrayRef<Expr> carried, bool whole) {

@@ -22,11 +22,11 @@ void ColumnsBuilder::run(KernelBuilder &k) {
                  WarpProduct::Stays::Columns, tiles, steps);
   if (inRegisters)
     memberSums =
-        k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
+        k.shared(k.b.getF32Type(), tokenWarps() * tile->paddedGroup * warpSize,
                  {k.index(tile->paddedGroup * warpSize), k.index(warpSize)});
   if (walksApart()) {
     int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
-    waitingSums = k.shared(k.b.getF32Type(), warps * sums * warpSize,
+    waitingSums = k.shared(k.b.getF32Type(), tokenWarps() * sums * warpSize,
                            {k.index(sums * warpSize), k.index(warpSize)});
   }
   if (!projectedNorms.empty())
@@ -60,13 +60,8 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
-  Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();
-  Expr first = blockFirst + k.warp() * tokensPerWarp();
-  // Warps that share stages go the same way.
-  Expr some = (staged ? blockFirst : first) < s.past;
+  Expr some = takeTokens(k, s);
   k.when(hasWork(k, s, kernel) & some, [&] {
-    tileStart = halo ? first - halo : first;
-    blockStart = halo ? blockFirst - halo : blockFirst;
     Expr token = tileStart + k.lane();
     Expr exists = token < s.past;
     if (halo)
@@ -141,7 +136,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
       return clamp(k, tileStart + column, s.past);
     });
   Values next;
-  forTiles(k, s, point, [&](int64_t number, const Point &at) {
+  auto finish = [&](int64_t number, const Point &at) {
     reduceChannels(k, s, at);
     LeafReader leaf = [&, this](Value value, const Point &p) {
       return readColumn(k, s, value, p);
@@ -158,7 +153,13 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
       });
       next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
     }
-  });
+  };
+  auto finishTiles = [&] { forTiles(k, s, point, finish); };
+  // Mates have the same sums.
+  if (mates > 1)
+    k.when(isFirstMate(k), finishTiles);
+  else
+    finishTiles();
   return next;
 }
 

@@ -119,6 +119,19 @@ StagedRows::Values StagedRows::walkRounds(
                 });
 }
 
+Expr StagedRows::rowsOf(const RowSource &source, Expr first) {
+  Expr count = (source.count - first).min(k.index(rows));
+  return own.valid() ? (first < own).select(k.index(0), count) : count;
+}
+
+StagedRows::Values StagedRows::stepsOf(
+    Expr count, int64_t steps, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr, ArrayRef<Expr>)> body) {
+  int64_t step = steps * WarpProduct::rows;
+  return k.loop(turns > 1 ? Bound(turn * step) : Bound(0), count, turns * step,
+                carried, body);
+}
+
 StagedRows::Values
 StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                  llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body,
@@ -126,12 +139,11 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
   return walkRounds(source, from, carried,
                     [&](Expr first, Expr place, ArrayRef<Expr> values) {
                       begin(source, first + rows);
-                      Expr count = (source.count - first).min(k.index(rows));
-                      return k.loop(0, count, steps * WarpProduct::rows, values,
-                                    [&](Expr done, ArrayRef<Expr> running) {
-                                      return body(first + done, place + done,
-                                                  running);
-                                    });
+                      return stepsOf(rowsOf(source, first), steps, values,
+                                     [&](Expr done, ArrayRef<Expr> running) {
+                                       return body(first + done, place + done,
+                                                   running);
+                                     });
                     });
 }
 
@@ -143,19 +155,16 @@ StagedRows::Values StagedRows::walkEither(
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
         begin(source, first + rows);
         auto steps = [&](Expr count, bool whole) {
-          return k.loop(0, count, WarpProduct::rows, values,
-                        [&](Expr done, ArrayRef<Expr> running) {
-                          return body(first + done, place + done, running,
-                                      whole);
-                        });
+          return stepsOf(count, 1, values,
+                         [&](Expr done, ArrayRef<Expr> running) {
+                           return body(first + done, place + done, running,
+                                       whole);
+                         });
         };
         Expr end = first + rows;
         return k.choose((end <= source.count) & isWhole(first, end),
                         [&] { return steps(k.index(rows), true); },
-                        [&] {
-                          return steps(
-                              (source.count - first).min(k.index(rows)), false);
-                        });
+                        [&] { return steps(rowsOf(source, first), false); });
       });
 }
 
