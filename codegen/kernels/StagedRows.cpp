@@ -121,7 +121,11 @@ StagedRows::Values StagedRows::walkRounds(
 
 Expr StagedRows::rowsOf(const RowSource &source, Expr first) {
   Expr count = (source.count - first).min(k.index(rows));
-  return own.valid() ? (first < own).select(k.index(0), count) : count;
+  if (!own.valid())
+    return count;
+  // With 64 bits a register more would be held through the walk.
+  auto step = [](Expr row) { return (row / WarpProduct::rows).toI32(); };
+  return (step(first) < step(own)).select(k.index(0), count);
 }
 
 StagedRows::Values StagedRows::stepsOf(
