@@ -8,7 +8,7 @@
 // 8 warps with 256. Fewer warps where shared memory does not suffice. Where rows are
 // pooled, the tiles of neighbouring warps overlap by the pool's reach. With a reduction
 // over all heads the warp walks the heads itself: grid (.., 1, batch), in a cache of rows
-// over true positions.
+// over true positions, else with mates where rows fit into registers (ColumnsHeads.cpp).
 //
 //   for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -46,7 +46,8 @@ namespace kvc {
 /// In several files: ColumnsPlan.cpp has the launch and what fits, ColumnsMates.cpp which
 /// warp has which tokens, ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp
 /// attention rows, ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that
-/// stay in registers, ColumnsNorms.cpp norms behind the output projection,
+/// stay in registers, ColumnsHeads.cpp those that are reduced over all heads there,
+/// ColumnsNorms.cpp norms behind the output projection,
 /// ColumnsChannels.cpp what is reduced over channels.
 class ColumnsBuilder {
 public:
@@ -114,13 +115,20 @@ private:
   /// a token.
   bool inRegisters = false;
   bool rowsArePointwise() const;
-  /// Sums of the group's members by token, [piece][member][32].
+  /// True where each asks for one product, of a query head of its own.
+  static bool arePointwise(llvm::ArrayRef<ReduceOp> reduces);
+  /// Sums of the group's members by token, [piece][reduction][member][32]: of one at a
+  /// time, but where mates add up those of each head.
   Buffer memberSums;
+  int64_t sumsTogether() const {
+    return holdsRows ? std::max<int64_t>(windows.size(), 1) : 1;
+  }
   /// How many queries are read, and how many of them are new.
   Expr queries, newQueries;
   /// Reductions over the window: inside a head, and after all heads.
   llvm::SmallVector<ReduceOp> windows, lateWindows;
-  /// Reductions over all heads: of rows (kept in shared memory), of columns.
+  /// Reductions over all heads: of rows (kept in shared memory, or, where `holdsRows`, in
+  /// registers), of columns.
   llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
@@ -146,6 +154,31 @@ private:
   Expr hasRow;
 
   LaunchSpec launch();
+
+  /// Where it is known which of the window's rows are whose, lanes hold the rows that are
+  /// reduced over all heads at their products, and mates walk heads together
+  /// (ColumnsHeads.cpp).
+  bool holdsRows = false;
+  bool canHoldRows() const;
+  /// By reduction, step of the window, query of the lane and slot.
+  Values held;
+  Values startHeld(KernelBuilder &k);
+  /// How many of a step's queries a lane has products of.
+  int64_t queriesOfLane() const;
+  /// Whether the warp's step of this number has rows of a window, and how many steps have.
+  bool isInStep(int64_t step, int64_t window) const;
+  int64_t stepsOf(int64_t window) const;
+  /// Adds a product to the rows of all heads.
+  void holdProduct(int64_t step, const WarpProduct::Product &product,
+                   PointEval &eval);
+  Values accumulateHead(KernelBuilder &k, LogitTile &tile,
+                        const SequenceScalars &s, const Point &point,
+                        const RowSource &source);
+  /// What each of lateWindows is at the lane's token, before its end; finish(reduction,
+  /// row) is the end of a row.
+  using Finish = llvm::function_ref<Expr(ReduceOp, Expr)>;
+  Values reduceHeld(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+                    const Point &point, Finish finish);
 
   void run(KernelBuilder &k);
 
@@ -212,10 +245,12 @@ private:
   Values accumulateProducts(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
                             const RowSource &source, Expr from);
-  /// `whole`: all its rows exist, see all tokens, and are in no smaller window.
+  /// `whole`: all its rows exist, see all tokens, and are in no smaller window; or the
+  /// step's number is `known`, and with it which windows they are in.
   Values addProducts(KernelBuilder &k, LogitTile &tile,
                      const SequenceScalars &s, const Point &point, Expr step,
-                     Expr place, llvm::ArrayRef<Expr> sums, bool whole);
+                     Expr place, llvm::ArrayRef<Expr> sums, bool whole,
+                     std::optional<int64_t> known = std::nullopt);
   /// By window reduction and member: sums of the lane's token in tile `number`, of all
   /// mates.
   Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,
@@ -339,8 +374,9 @@ private:
                    llvm::ArrayRef<Expr> carried);
 
   /// What has one row for all heads, once every head is done.
-  void runAllHeads(KernelBuilder &k, const SequenceScalars &s, Expr heads,
-                   llvm::ArrayRef<Expr> sums, Expr token, Expr exists);
+  void runAllHeads(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
+                   Expr heads, llvm::ArrayRef<Expr> sums, Expr token,
+                   Expr exists);
 
   void storeOutputs(KernelBuilder &k, const SequenceScalars &s, PointEval &eval,
                     const Point &point, Expr exists, bool oneHead);

@@ -25,9 +25,12 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s) {
   Expr blockFirst = block * pieces * tokensPerWarp();
   Expr first = blockFirst + piece * tokensPerWarp(), some = k.boolean(true);
   if (mates > 1) {
-    int64_t half = pieces / 2, tokens = half * tokensPerWarp();
     mate = k.warp() / pieces;
-    piece = (k.warp() + mate * half) % pieces;
+    piece = (k.warp() + mate * (pieces / 2)) % pieces;
+    first = blockFirst + piece * tokensPerWarp();
+  }
+  if (mates > 1 && readsAll) {
+    int64_t half = pieces / 2, tokens = half * tokensPerWarp();
     Expr halves = (s.past + (tokens - 1)) / tokens;
     Expr folded = s.past <= k.index(longestFolded);
     Expr front = folded.select(block, block * 2),

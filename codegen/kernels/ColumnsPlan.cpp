@@ -48,13 +48,14 @@ int64_t ColumnsBuilder::bytesPerWarp() const {
     bytes += inRegisters ? 0 : steps * LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   bytes += computesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
-  for (ReduceOp reduce : rowHeads)
-    bytes += windowOf(reduce) * warpSize * 4;
   return bytes;
 }
 
 int64_t ColumnsBuilder::bytesPerPiece() const {
   int64_t rows = inRegisters ? LogitTile::paddedGroupOf(site.shape) : 0;
+  rows *= sumsTogether();
+  for (ReduceOp reduce : rowHeads)
+    rows += holdsRows ? 0 : windowOf(reduce);
   if (walksApart())
     rows += (windows.size() - 1) * tiles * site.shape.group;
   return rows * warpSize * 4;
@@ -63,7 +64,8 @@ int64_t ColumnsBuilder::bytesPerPiece() const {
 void ColumnsBuilder::planSharedMemory() {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
-  inRegisters = stages && attends && rowsArePointwise();
+  holdsRows = stages && attends && canHoldRows();
+  inRegisters = holdsRows || (stages && attends && rowsArePointwise());
   if (stages && hasRegistersForTiles())
     tiles = 2;
   if (!stages) {
@@ -122,7 +124,7 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
 /// All queries are rows enough to be worth a second set of keys in registers: with mates an
 /// SM is full where it has one block.
 bool ColumnsBuilder::hasRowsForMates() const {
-  return readsAll && inRegisters && tiles > 1;
+  return holdsRows || (readsAll && inRegisters && tiles > 1);
 }
 
 /// True where the rows of a window are a whole number of two steps. Where rows are pooled,
@@ -137,8 +139,7 @@ LaunchSpec ColumnsBuilder::launch() {
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   spec.grid = {"ceildiv(tokens," +
-                   std::to_string(tokenWarps() * tokensPerWarp()) +
-                   ")",
+                   std::to_string(tokenWarps() * tokensPerWarp()) + ")",
                walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }

@@ -227,7 +227,7 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
                               ArrayRef<Expr> values,
                               llvm::function_ref<Expr(Expr, Expr)> guarded) {
   Buffer memory = rowHeadSums[reduce];
-  Expr old = k.load(memory, {k.warp(), row, k.lane()});
+  Expr old = k.load(memory, {piece, row, k.lane()});
   Expr total = old; // of a cache of rows
   if (!hasRow.valid())
     total =
@@ -238,14 +238,14 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
     total = guarded(old, total);
   if (hasRow.valid())
     total = hasRow.select(total, old);
-  k.store(total, memory, {k.warp(), row, k.lane()});
+  k.store(total, memory, {piece, row, k.lane()});
 }
 
 void ColumnsBuilder::startRowHeads(KernelBuilder &k) {
   for (ReduceOp reduce : rowHeads)
     k.loop(0, windowOf(reduce), 1, [&](Expr row) {
       k.store(reductionStart(k, reduce.getKind()), rowHeadSums[reduce],
-              {k.warp(), row, k.lane()});
+              {piece, row, k.lane()});
     });
 }
 

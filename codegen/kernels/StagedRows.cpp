@@ -229,6 +229,20 @@ StagedRows::Values StagedRows::walkTogether(
 StagedRows::Values StagedRows::walkKnown(
     const RowSource &source, int64_t count, ArrayRef<Expr> carried,
     llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
+  return walkKnownRounds(
+      source, count, carried,
+      [&](int64_t first, Expr place, ArrayRef<Expr> values) {
+        Values running(values);
+        for (int64_t done = 0; done < std::min(rows, count - first);
+             done += WarpProduct::rows)
+          running = body(first + done, place + done, running);
+        return running;
+      });
+}
+
+StagedRows::Values StagedRows::walkKnownRounds(
+    const RowSource &source, int64_t count, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
   auto begin = [&](int64_t first) {
     if (first < count)
       copy(source, k.index(first), first + rows <= count, rows);
@@ -242,10 +256,7 @@ StagedRows::Values StagedRows::walkKnown(
     // The round is there for all, and the last one is read.
     k.barrier();
     begin(first + rows);
-    Expr place = placeOf(k.index(first));
-    for (int64_t done = 0; done < std::min(rows, count - first);
-         done += WarpProduct::rows)
-      running = body(first + done, place + done, running);
+    running = body(first, placeOf(k.index(first)), running);
   }
   return running;
 }

@@ -88,9 +88,16 @@ public:
   /// in walk and walkEither, where the rows of a round are a multiple of these steps.
   int64_t turns = 1;
   Expr turn;
-  /// Rounds that begin in front of this row a warp leaves to others, in the same two; what
-  /// isWhole says of such a round is false.
+  /// Rounds that begin in front of this row a warp leaves to others, in walk and
+  /// walkEither; what isWhole says of such a round is false.
   Expr own;
+
+  /// The same by rounds: each has `rows` rows, or what is left.
+  Values walkKnownRounds(const RowSource &source, int64_t count,
+                         llvm::ArrayRef<Expr> carried,
+                         llvm::function_ref<Values(int64_t first, Expr place,
+                                                   llvm::ArrayRef<Expr>)>
+                             body);
 
   /// Rows of the rounds, [place][head_dim].
   Buffer memory;
