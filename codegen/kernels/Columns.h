@@ -1,12 +1,14 @@
 //===- Columns.h - what is parallel over past tokens ----------------------===//
 //
 // grid (ceildiv(T, 256), Hkv, batch), 4 warps with two tiles of 32 tokens each, so that a
-// row is read from shared memory once for 64 tokens. Where registers do not suffice for
-// that, a warp has one tile: 128 tokens a block, or, where all queries or norms behind the
-// projection are computed, 8 warps with 256. Fewer warps where shared memory
-// does not suffice. Where rows are pooled, the tiles of neighbouring warps overlap
-// by the pool's reach. With a reduction over all heads the warp walks the heads
-// itself: grid (.., 1, batch), in a cache of rows over true positions.
+// row is read from shared memory once for 64 tokens. Over all queries 8 warps, two for the
+// same tokens, which take turns at steps of rows: mates (ColumnsMates.cpp, which also says
+// which tokens a block has). Where registers do not suffice for two tiles, a warp has one:
+// 128 tokens a block, or, where all queries or norms behind the projection are computed,
+// 8 warps with 256. Fewer warps where shared memory does not suffice. Where rows are
+// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a reduction
+// over all heads the warp walks the heads itself: grid (.., 1, batch), in a cache of rows
+// over true positions, else with mates where rows fit into registers (ColumnsHeads.cpp).
 //
 //   for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -23,9 +25,10 @@
 //     the rest of the formula on the accumulated columns, lane = token; store
 //   what has one row for all heads; store
 //
-// Shared memory: two stages (StagedRows.h), and by warp a logit tile or the sums of
-// the group's members; one barrier a stage. fp32 has no stages: each warp reads the
-// rows for itself, and no barrier stands anywhere. Reads K once per KV head (and V,
+// Shared memory: two stages (StagedRows.h), and by warp a logit tile or, once for mates,
+// the sums of the group's members; one barrier a stage, three where mates add up a sum.
+// fp32 has no stages: each warp reads the rows for itself, and no barrier stands anywhere.
+// Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
 // kernels read. The order of each sum is fixed by the shape.
 //
@@ -40,9 +43,11 @@
 
 namespace kvc {
 
-/// In six files: ColumnsPlan.cpp has the launch and what fits, Columns.cpp the walk and
-/// what it stores, ColumnsRows.cpp attention rows, ColumnsProducts.cpp those that stay
-/// in registers, ColumnsNorms.cpp norms behind the output projection,
+/// In several files: ColumnsPlan.cpp has the launch and what fits, ColumnsMates.cpp which
+/// warp has which tokens, ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp
+/// attention rows, ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that
+/// stay in registers, ColumnsHeads.cpp those that are reduced over all heads there,
+/// ColumnsNorms.cpp norms behind the output projection,
 /// ColumnsChannels.cpp what is reduced over channels.
 class ColumnsBuilder {
 public:
@@ -60,6 +65,20 @@ private:
   int64_t maxWarps() const {
     return staysLong() && tiles == 1 ? 2 * usualWarps : usualWarps;
   }
+  /// How many warps of the block have the same tokens and take turns at steps of rows:
+  /// mates, each with sums of its own, which are added up behind the walk.
+  int64_t mates = 1;
+  int64_t tokenWarps() const { return warps / mates; }
+  bool hasRowsForMates() const;
+  /// Which of the block's pieces of tokens the warp has, and which of its mates it is.
+  Expr piece, mate;
+  Expr isFirstMate(KernelBuilder &k) const {
+    return mates > 1 ? mate == 0 : k.boolean(true);
+  }
+  /// The longest past whose blocks have tokens from both ends of it.
+  static constexpr int64_t longestFolded = 16384;
+  /// Sets `piece`, `mate`, `tileStart` and `blockStart`. False for blocks without tokens.
+  Expr takeTokens(KernelBuilder &k, const SequenceScalars &s);
   /// How many tiles of 32 tokens a warp has.
   int64_t tiles = 1;
   bool hasRegistersForTiles() const;
@@ -67,8 +86,9 @@ private:
   int64_t steps = 1;
   bool hasWholePairs() const;
 
-  /// Shared memory that a warp needs for itself.
+  /// Shared memory that a warp needs for itself, and mates for all of them.
   int64_t bytesPerWarp() const;
+  int64_t bytesPerPiece() const;
   /// Chooses as many warps as fit, and then rows of a stage.
   void planSharedMemory();
 
@@ -95,13 +115,20 @@ private:
   /// a token.
   bool inRegisters = false;
   bool rowsArePointwise() const;
-  /// Sums of the group's members by token, [warp][member][32].
+  /// True where each asks for one product, of a query head of its own.
+  static bool arePointwise(llvm::ArrayRef<ReduceOp> reduces);
+  /// Sums of the group's members by token, [piece][reduction][member][32]: of one at a
+  /// time, but where mates add up those of each head.
   Buffer memberSums;
+  int64_t sumsTogether() const {
+    return holdsRows ? std::max<int64_t>(windows.size(), 1) : 1;
+  }
   /// How many queries are read, and how many of them are new.
   Expr queries, newQueries;
   /// Reductions over the window: inside a head, and after all heads.
   llvm::SmallVector<ReduceOp> windows, lateWindows;
-  /// Reductions over all heads: of rows (kept in shared memory), of columns.
+  /// Reductions over all heads: of rows (kept in shared memory, or, where `holdsRows`, in
+  /// registers), of columns.
   llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
@@ -127,6 +154,31 @@ private:
   Expr hasRow;
 
   LaunchSpec launch();
+
+  /// Where it is known which of the window's rows are whose, lanes hold the rows that are
+  /// reduced over all heads at their products, and mates walk heads together
+  /// (ColumnsHeads.cpp).
+  bool holdsRows = false;
+  bool canHoldRows() const;
+  /// By reduction, step of the window, query of the lane and slot.
+  Values held;
+  Values startHeld(KernelBuilder &k);
+  /// How many of a step's queries a lane has products of.
+  int64_t queriesOfLane() const;
+  /// Whether the warp's step of this number has rows of a window, and how many steps have.
+  bool isInStep(int64_t step, int64_t window) const;
+  int64_t stepsOf(int64_t window) const;
+  /// Adds a product to the rows of all heads.
+  void holdProduct(int64_t step, const WarpProduct::Product &product,
+                   PointEval &eval);
+  Values accumulateHead(KernelBuilder &k, LogitTile &tile,
+                        const SequenceScalars &s, const Point &point,
+                        const RowSource &source);
+  /// What each of lateWindows is at the lane's token, before its end; finish(reduction,
+  /// row) is the end of a row.
+  using Finish = llvm::function_ref<Expr(ReduceOp, Expr)>;
+  Values reduceHeld(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+                    const Point &point, Finish finish);
 
   void run(KernelBuilder &k);
 
@@ -177,14 +229,15 @@ private:
   /// suffice for several tiles: those over smaller windows, which are short, first.
   bool walksApart() const;
   llvm::SmallVector<llvm::SmallVector<ReduceOp>> walksOfProducts() const;
-  /// The reductions of the running walk, and what those behind it have made, [warp][..][32].
+  /// The reductions of the running walk, and what those behind it have made, [piece][..][32].
   llvm::SmallVector<ReduceOp> walked;
   Buffer waitingSums;
-  /// Reductions over queries whose products stay in registers. startsAt(point, first
-  /// step, which) is what rows in front of that step make of them.
+  /// Reductions over queries whose products stay in registers: the block walks from step
+  /// `from` on, and the warp, where it has mates, is there from step `own` on.
+  /// startsAt(point, first step, which) is what rows in front of that step make of them.
   void
   sumProducts(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-              const Point &point, Expr from,
+              const Point &point, Expr from, Expr own,
               llvm::function_ref<Values(const Point &, Expr, Slots)> startsAt);
   /// Accumulators in registers: one per window reduction, column of the lane and
   /// member of the group that a lane has.
@@ -192,11 +245,14 @@ private:
   Values accumulateProducts(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
                             const RowSource &source, Expr from);
-  /// `whole`: all its rows exist, see all tokens, and are in no smaller window.
+  /// `whole`: all its rows exist, see all tokens, and are in no smaller window; or the
+  /// step's number is `known`, and with it which windows they are in.
   Values addProducts(KernelBuilder &k, LogitTile &tile,
                      const SequenceScalars &s, const Point &point, Expr step,
-                     Expr place, llvm::ArrayRef<Expr> sums, bool whole);
-  /// By window reduction and member: sums of the lane's token in tile `number`.
+                     Expr place, llvm::ArrayRef<Expr> sums, bool whole,
+                     std::optional<int64_t> known = std::nullopt);
+  /// By window reduction and member: sums of the lane's token in tile `number`, of all
+  /// mates.
   Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,
                        llvm::ArrayRef<Expr> sums);
   /// Sums become what the reductions of the window are at a tile's tokens.
@@ -318,8 +374,9 @@ private:
                    llvm::ArrayRef<Expr> carried);
 
   /// What has one row for all heads, once every head is done.
-  void runAllHeads(KernelBuilder &k, const SequenceScalars &s, Expr heads,
-                   llvm::ArrayRef<Expr> sums, Expr token, Expr exists);
+  void runAllHeads(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
+                   Expr heads, llvm::ArrayRef<Expr> sums, Expr token,
+                   Expr exists);
 
   void storeOutputs(KernelBuilder &k, const SequenceScalars &s, PointEval &eval,
                     const Point &point, Expr exists, bool oneHead);

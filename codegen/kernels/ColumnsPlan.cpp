@@ -45,21 +45,27 @@ bool ColumnsBuilder::computesNorms() const {
 int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)
-    bytes += inRegisters ? LogitTile::paddedGroupOf(site.shape) * warpSize * 4
-                         : steps * LogitTile::bytesPerWarp;
-  if (walksApart())
-    bytes += (windows.size() - 1) * tiles * site.shape.group * warpSize * 4;
+    bytes += inRegisters ? 0 : steps * LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
   bytes += computesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
-  for (ReduceOp reduce : rowHeads)
-    bytes += windowOf(reduce) * warpSize * 4;
   return bytes;
+}
+
+int64_t ColumnsBuilder::bytesPerPiece() const {
+  int64_t rows = inRegisters ? LogitTile::paddedGroupOf(site.shape) : 0;
+  rows *= sumsTogether();
+  for (ReduceOp reduce : rowHeads)
+    rows += holdsRows ? 0 : windowOf(reduce);
+  if (walksApart())
+    rows += (windows.size() - 1) * tiles * site.shape.group;
+  return rows * warpSize * 4;
 }
 
 void ColumnsBuilder::planSharedMemory() {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
-  inRegisters = stages && attends && rowsArePointwise();
+  holdsRows = stages && attends && canHoldRows();
+  inRegisters = holdsRows || (stages && attends && rowsArePointwise());
   if (stages && hasRegistersForTiles())
     tiles = 2;
   if (!stages) {
@@ -68,10 +74,17 @@ void ColumnsBuilder::planSharedMemory() {
   }
   auto rowsOf = [&] {
     return StagedRows::rowsThatFit(site.shape,
-                                   maxSharedBytes - warps * bytesPerWarp());
+                                   maxSharedBytes - warps * bytesPerWarp() -
+                                       tokenWarps() * bytesPerPiece());
   };
   // The products of one step run while those of another are waited for.
   warps = maxWarps();
+  if (hasRowsForMates()) {
+    mates = 2;
+    warps *= mates;
+    if (rowsOf() < mates * WarpProduct::rows)
+      warps /= mates, mates = 1;
+  }
   steps = attends && !inRegisters && hasWholePairs() ? 2 : 1;
   if (steps > 1 && rowsOf() < steps * WarpProduct::rows)
     steps = 1;
@@ -108,6 +121,12 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
          !ProjectedNormOp(projectedNorms[0]).getBound();
 }
 
+/// All queries are rows enough to be worth a second set of keys in registers: with mates an
+/// SM is full where it has one block.
+bool ColumnsBuilder::hasRowsForMates() const {
+  return holdsRows || (readsAll && inRegisters && tiles > 1);
+}
+
 /// True where the rows of a window are a whole number of two steps. Where rows are pooled,
 /// it is not the wait for products that takes the time.
 bool ColumnsBuilder::hasWholePairs() const {
@@ -119,8 +138,8 @@ LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
-  spec.grid = {"ceildiv(tokens," + std::to_string(warps * tokensPerWarp()) +
-                   ")",
+  spec.grid = {"ceildiv(tokens," +
+                   std::to_string(tokenWarps() * tokensPerWarp()) + ")",
                walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }

@@ -32,11 +32,9 @@ static int classOf(int64_t group, int rowSlot) {
   return rowSlot % classesOf(group);
 }
 
-bool ColumnsBuilder::rowsArePointwise() const {
-  if (halo || walksHeads())
-    return false;
+bool ColumnsBuilder::arePointwise(ArrayRef<ReduceOp> reduces) {
   bool pointwise = true;
-  for (ReduceOp reduce : windows) {
+  for (ReduceOp reduce : reduces) {
     Value rows = ReduceOp(reduce).getValue();
     pointwise &= headsOf(rows.getType()) == Axis::QueryHeads;
     walkBehind(rows, [&](Value behind) {
@@ -48,6 +46,10 @@ bool ColumnsBuilder::rowsArePointwise() const {
     });
   }
   return pointwise;
+}
+
+bool ColumnsBuilder::rowsArePointwise() const {
+  return !halo && !walksHeads() && arePointwise(windows);
 }
 
 bool ColumnsBuilder::walksApart() const {
@@ -67,13 +69,13 @@ SmallVector<SmallVector<ReduceOp>> ColumnsBuilder::walksOfProducts() const {
 
 void ColumnsBuilder::sumProducts(
     KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-    const Point &point, Expr from,
+    const Point &point, Expr from, Expr own,
     llvm::function_ref<Values(const Point &, Expr, Slots)> startsAt) {
   RowSource source = stagedQueries(k, tile, s);
   int64_t waits = 0;
   SmallVector<std::pair<int64_t, std::pair<ReduceOp, int>>> waiting; // by tile
   auto place = [&](int64_t number) {
-    return SmallVector<Expr>{k.warp(), k.index(number), k.lane()};
+    return SmallVector<Expr>{piece, k.index(number), k.lane()};
   };
   SmallVector<SmallVector<ReduceOp>> walks = walksOfProducts();
   for (const SmallVector<ReduceOp> &walk : walks) {
@@ -89,22 +91,31 @@ void ColumnsBuilder::sumProducts(
     for (ReduceOp reduce : walk)
       forMembers(k, reduce.getValue(),
                  [&](int j) { slots.push_back({reduce, j}); });
+    Expr first = mates > 1 ? own.max(begin) : begin;
+    if (mates > 1) {
+      staged->turns = mates;
+      staged->turn = mate;
+      staged->own = first * tile.rows;
+    }
     Values sums = accumulateProducts(k, tile, s, point, source, begin);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
-      Values own = sumsOfMembers(k, tile, number, sums);
+      Values all = sumsOfMembers(k, tile, number, sums);
       for (auto [slot, sum, start] :
-           llvm::zip(slots, own, startsAt(at, begin, slots)))
+           llvm::zip(slots, all, startsAt(at, first, slots)))
         sum = reductionStep(ReduceOp(slot.first).getKind(), start, sum);
-      finishRows(k, number, slots, own);
+      finishRows(k, number, slots, all);
       // What the next walk does not need would take its registers.
       if (&walk != &walks.back())
         for (auto &slot : slots) {
-          k.store(finishedTiles[number][{slot.first, slot.second}], waitingSums,
-                  place(waits++));
+          Expr sum = finishedTiles[number][{slot.first, slot.second}];
+          SmallVector<Expr> at = place(waits++);
+          k.when(isFirstMate(k), [&] { k.store(sum, waitingSums, at); });
           waiting.push_back({number, slot});
         }
     });
   }
+  staged->turns = 1;
+  staged->own = Expr();
   for (auto [i, one] : llvm::enumerate(waiting))
     finishedTiles[one.first][{one.second.first, one.second.second}] =
         k.load(waitingSums, place(int64_t(i)));
@@ -123,6 +134,8 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
                                           const SequenceScalars &s,
                                           const Point &point,
                                           const RowSource &source, Expr from) {
+  if (holdsRows)
+    return accumulateHead(k, tile, s, point, source);
   int64_t smaller = smallerWindow(walked);
   Expr newest = newestPosition(k, s, point);
   auto add = [&](Expr first, Expr place, ArrayRef<Expr> sums, bool whole) {
@@ -151,7 +164,7 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
 Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
                                    const SequenceScalars &s, const Point &point,
                                    Expr step, Expr place, ArrayRef<Expr> sums,
-                                   bool whole) {
+                                   bool whole, std::optional<int64_t> known) {
   int64_t group = tile.paddedGroup;
   int classes = classesOf(group), slots = tile.products().slots();
   Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
@@ -198,15 +211,18 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
     PointEval eval(k, s, leaf, at);
     for (auto [i, reduce] : llvm::enumerate(walked)) {
       int64_t window = windowOf(reduce);
-      if (whole && isSmaller(window))
+      if (known ? !isInStep(*known, window) : whole && isSmaller(window))
         continue;
       size_t column = i * slots + p.columnSlot;
       Expr &sum = next[column * classes + classOf(group, p.rowSlot)];
       Expr updated = reductionStep(ReduceOp(reduce).getKind(), sum,
                                    eval(ReduceOp(reduce).getValue(), 0));
-      sum = whole ? updated
-                  : guarded(k, query, window, /*partial=*/true, sum, updated);
+      sum = whole || known
+                ? updated
+                : guarded(k, query, window, /*partial=*/true, sum, updated);
     }
+    if (known)
+      holdProduct(*known, p, eval);
   };
   tile.products().multiply(
       staged->memory, [&](Expr row) { return SmallVector<Expr>{place + row}; },
@@ -215,33 +231,57 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
 }
 
 Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
-                                     int64_t number, ArrayRef<Expr> sums) {
+                                     int64_t number, ArrayRef<Expr> ofLanes) {
+  Values sums(ofLanes.begin(), ofLanes.end());
   int64_t group = tile.paddedGroup;
   int classes = classesOf(group), all = tile.products().slots(),
       slots = tile.products().slotsOfTile();
   Expr quad = k.lane() % 4;
   // Lanes of a quad that are apart by this have the same members.
   int64_t apart = std::min<int64_t>(std::max<int64_t>(group / 2, 1), 4);
-  Values result;
-  for (auto [i, reduce] : llvm::enumerate(walked)) {
-    ReduceKind kind = ReduceOp(reduce).getKind();
-    k.syncWarp(); // earlier sums have been read
+  auto together = [&] { mates > 1 ? k.barrier() : k.syncWarp(); };
+  auto rowOf = [&](size_t i, Expr member) {
+    return SmallVector<Expr>{piece,
+                             member + int64_t(i) % sumsTogether() * group};
+  };
+  auto add = [&](size_t i, bool first, Expr mine) {
+    ReduceKind kind = ReduceOp(walked[i]).getKind();
     for (int slot = 0; slot < slots; ++slot)
       for (int c = 0; c < classes; ++c) {
-        Expr sum = sums[(i * all + number * slots + slot) * classes + c];
-        for (int64_t mask = apart; mask < 4; mask *= 2)
+        Expr &sum = sums[(i * all + number * slots + slot) * classes + c];
+        for (int64_t mask = apart; first && mask < 4; mask *= 2)
           sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
         Expr row = quad * 2 + (c / 2 * 8 + c % 2);
-        k.when(quad < apart, [&] {
-          k.store(sum, memberSums,
-                  {k.warp(), row % group, tile.products().columnOf(slot)});
+        SmallVector<Expr> at = rowOf(i, row % group);
+        at.push_back(tile.products().columnOf(slot));
+        k.when(mine, [&] {
+          Expr total =
+              first ? sum : reductionStep(kind, k.load(memberSums, at), sum);
+          k.store(total, memberSums, at);
         });
       }
-    k.syncWarp();
-    forMembers(k, ReduceOp(reduce).getValue(), [&](int member) {
-      result.push_back(
-          k.load(memberSums, {k.warp(), k.index(member), k.lane()}));
-    });
+  };
+  Values result;
+  for (size_t from = 0; from < walked.size(); from += sumsTogether()) {
+    size_t end = std::min<size_t>(from + sumsTogether(), walked.size());
+    together(); // earlier sums have been read
+    // One mate behind the other, so that the order is fixed.
+    for (int64_t turn = 0; turn < mates; ++turn) {
+      Expr mine = quad < apart;
+      if (mates > 1)
+        mine = mine & (mate == turn);
+      if (turn)
+        k.barrier();
+      for (size_t i = from; i < end; ++i)
+        add(i, turn == 0, mine);
+    }
+    together();
+    for (size_t i = from; i < end; ++i)
+      forMembers(k, ReduceOp(walked[i]).getValue(), [&](int member) {
+        SmallVector<Expr> at = rowOf(i, k.index(member));
+        at.push_back(k.lane());
+        result.push_back(k.load(memberSums, at));
+      });
   }
   return result;
 }

@@ -66,17 +66,25 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   auto ofQueries = [&](Expr row) {
     return readsNew ? row - (s.length - queries) : row;
   };
-  if (readsAll && !readsLogits)
-    from = ofQueries(staged ? blockStart : tileStart).max(from) /
-           tile.queriesPerStep();
-  if (staged)
-    from = from / (staged->rows / tile.rows) * (staged->rows / tile.rows);
+  Expr own = from; // what the warp itself begins with
+  if (readsAll && !readsLogits) {
+    auto firstStep = [&](Expr start) {
+      return ofQueries(start).max(k.index(0)) / tile.queriesPerStep();
+    };
+    from = firstStep(staged ? blockStart : tileStart);
+    own = firstStep(tileStart);
+  }
+  if (staged) {
+    int64_t perRound = staged->rows / tile.rows;
+    from = from / perRound * perRound;
+    own = own / perRound * perRound;
+  }
   auto startsAt = [&](const Point &at, Expr first, Slots of) {
     return startRows(k, s, at, first * tile.queriesPerStep(), of);
   };
   Values sums;
   if (inRegisters) {
-    sumProducts(k, tile, s, point, from, startsAt);
+    sumProducts(k, tile, s, point, from, own, startsAt);
   } else {
     Values starts = startsAt(point, from, slots);
     auto addTile = [&](Expr step, ArrayRef<Expr> carried, bool whole) {
@@ -219,7 +227,7 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
                               ArrayRef<Expr> values,
                               llvm::function_ref<Expr(Expr, Expr)> guarded) {
   Buffer memory = rowHeadSums[reduce];
-  Expr old = k.load(memory, {k.warp(), row, k.lane()});
+  Expr old = k.load(memory, {piece, row, k.lane()});
   Expr total = old; // of a cache of rows
   if (!hasRow.valid())
     total =
@@ -230,14 +238,14 @@ void ColumnsBuilder::addToRow(KernelBuilder &k, ReduceOp reduce,
     total = guarded(old, total);
   if (hasRow.valid())
     total = hasRow.select(total, old);
-  k.store(total, memory, {k.warp(), row, k.lane()});
+  k.store(total, memory, {piece, row, k.lane()});
 }
 
 void ColumnsBuilder::startRowHeads(KernelBuilder &k) {
   for (ReduceOp reduce : rowHeads)
     k.loop(0, windowOf(reduce), 1, [&](Expr row) {
       k.store(reductionStart(k, reduce.getKind()), rowHeadSums[reduce],
-              {k.warp(), row, k.lane()});
+              {piece, row, k.lane()});
     });
 }
 

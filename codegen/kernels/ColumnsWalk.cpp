@@ -22,11 +22,13 @@ void ColumnsBuilder::run(KernelBuilder &k) {
                  WarpProduct::Stays::Columns, tiles, steps);
   if (inRegisters)
     memberSums =
-        k.shared(k.b.getF32Type(), warps * tile->paddedGroup * warpSize,
-                 {k.index(tile->paddedGroup * warpSize), k.index(warpSize)});
+        k.shared(k.b.getF32Type(),
+                 tokenWarps() * sumsTogether() * tile->paddedGroup * warpSize,
+                 {k.index(sumsTogether() * tile->paddedGroup * warpSize),
+                  k.index(warpSize)});
   if (walksApart()) {
     int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
-    waitingSums = k.shared(k.b.getF32Type(), warps * sums * warpSize,
+    waitingSums = k.shared(k.b.getF32Type(), tokenWarps() * sums * warpSize,
                            {k.index(sums * warpSize), k.index(warpSize)});
   }
   if (!projectedNorms.empty())
@@ -37,9 +39,9 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     normsOfTiles = k.shared(k.b.getF32Type(), warps * rows * warpSize,
                             {k.index(rows * warpSize), k.index(warpSize)});
   }
-  for (ReduceOp reduce : rowHeads)
+  for (ReduceOp reduce : holdsRows ? ArrayRef<ReduceOp>() : rowHeads)
     rowHeadSums[reduce] =
-        k.shared(k.b.getF32Type(), warps * windowOf(reduce) * warpSize,
+        k.shared(k.b.getF32Type(), tokenWarps() * windowOf(reduce) * warpSize,
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
   Expr sequence = k.block(gpu::Dimension::z);
@@ -60,13 +62,8 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
-  Expr blockFirst = k.block(gpu::Dimension::x) * warps * tokensPerWarp();
-  Expr first = blockFirst + k.warp() * tokensPerWarp();
-  // Warps that share stages go the same way.
-  Expr some = (staged ? blockFirst : first) < s.past;
+  Expr some = takeTokens(k, s);
   k.when(hasWork(k, s, kernel) & some, [&] {
-    tileStart = halo ? first - halo : first;
-    blockStart = halo ? blockFirst - halo : blockFirst;
     Expr token = tileStart + k.lane();
     Expr exists = token < s.past;
     if (halo)
@@ -77,6 +74,8 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     SmallVector<Expr> starts;
     for (ReduceOp reduce : columnHeads)
       starts.push_back(reductionStart(k, reduce.getKind()));
+    if (holdsRows)
+      starts.append(startHeld(k));
     Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
     LogitTile *logits = tile ? &*tile : nullptr;
     auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
@@ -94,7 +93,11 @@ void ColumnsBuilder::run(KernelBuilder &k) {
         k.loop(0, heads, 1, starts, [&](Expr h, ArrayRef<Expr> carried) {
           return head(h, carried);
         });
-    runAllHeads(k, s, heads, sums, safeToken, exists);
+    if (holdsRows) {
+      held.assign(sums.begin() + columnHeads.size(), sums.end());
+      sums.truncate(columnHeads.size());
+    }
+    runAllHeads(k, logits, s, heads, sums, safeToken, exists);
   });
 }
 
@@ -134,6 +137,8 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
   finished.clear();
   finishedTiles.assign(tiles, Finished());
   Point point{kvHead, -1, {}, token};
+  held.assign(carried.begin() + columnHeads.size(), carried.end());
+  carried = carried.take_front(columnHeads.size());
   if (tile)
     accumulateRows(k, *tile, s, point);
   for (ProjectedNormOp norm : projectedNorms)
@@ -141,13 +146,15 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
       return clamp(k, tileStart + column, s.past);
     });
   Values next;
-  forTiles(k, s, point, [&](int64_t number, const Point &at) {
+  auto finish = [&](int64_t number, const Point &at) {
     reduceChannels(k, s, at);
     LeafReader leaf = [&, this](Value value, const Point &p) {
       return readColumn(k, s, value, p);
     };
     PointEval eval(k, s, leaf, at);
     Expr there = number ? tileStart + k.lane() < s.past : exists;
+    if (walksHeads())
+      there = there & isFirstMate(k);
     storeOutputs(k, s, eval, at, there, /*oneHead=*/false);
     // Who walks the heads has one tile.
     for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
@@ -158,13 +165,20 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
       });
       next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
     }
-  });
+  };
+  auto finishTiles = [&] { forTiles(k, s, point, finish); };
+  // Mates have the same sums.
+  if (mates > 1 && !walksHeads())
+    k.when(isFirstMate(k), finishTiles);
+  else
+    finishTiles();
+  next.append(held);
   return next;
 }
 
-void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
-                                 Expr heads, ArrayRef<Expr> sums, Expr token,
-                                 Expr exists) {
+void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
+                                 const SequenceScalars &s, Expr heads,
+                                 ArrayRef<Expr> sums, Expr token, Expr exists) {
   finished.clear();
   auto finish = [&](ReduceOp reduce, Expr total) {
     bool perQuery = headsOf(reduce.getValue().getType()) == Axis::QueryHeads;
@@ -174,8 +188,16 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
   for (auto [reduce, sum] : llvm::zip(columnHeads, sums))
     finished[{reduce, -1}] = finish(reduce, sum);
   Point point{k.shape.hasRows() ? Expr() : k.index(0), -1, {}, token};
-  for (ReduceOp reduce : lateWindows) {
+  Values late;
+  if (holdsRows)
+    late = reduceHeld(k, *tile, s, point, finish);
+  for (auto [i, reduce] : llvm::enumerate(lateWindows)) {
     int64_t window = windowOf(reduce);
+    if (holdsRows) {
+      finished[{reduce, -1}] =
+          reductionEnd(reduce.getKind(), late[i], k.f32(window));
+      continue;
+    }
     Expr total = k.loop(
         0, window, 1, {reductionStart(k, reduce.getKind())},
         [&](Expr row, ArrayRef<Expr> carried) {
@@ -184,7 +206,7 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
             auto rows = value.getDefiningOp<ReduceOp>();
             if (rows && rowHeadSums.count(rows))
               return finish(rows, k.load(rowHeadSums[rows],
-                                         {k.warp(), row, columnOf(k, p)}));
+                                         {piece, row, columnOf(k, p)}));
             return readColumn(k, s, value, p);
           };
           PointEval eval(k, s, leaf, point);
@@ -198,7 +220,7 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, const SequenceScalars &s,
     return readColumn(k, s, value, p);
   };
   PointEval eval(k, s, leaf, point);
-  storeOutputs(k, s, eval, point, exists, /*oneHead=*/true);
+  storeOutputs(k, s, eval, point, exists & isFirstMate(k), /*oneHead=*/true);
 }
 
 void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,

@@ -96,7 +96,7 @@ private:
           k.loop(zero, centres, WarpProduct::rows, start,
                  [&](Expr base, ArrayRef<Expr> carried) {
                    return step(
-                       sides, products, base, centres, carried,
+                       sides, products, base, carried,
                        [&](Expr row) {
                          return listed(op.getCentreList(), row, centres);
                        },
@@ -139,17 +139,28 @@ private:
     return {wins.select(other, value), wins.select(otherToken, token)};
   }
 
+  /// What products with a centre are divided by.
+  struct Divisor {
+    Expr isZero, scale, inverse;
+  };
+  Divisor divisorOf(Expr norm) {
+    auto [scale, inverse] = scaledInverse(k, norm);
+    return {norm == k.f32(0), scale, inverse};
+  }
+
   /// By the centre's norm, times the source's. An infinite product is that of an
   /// infinite source, whose cosine is NaN: here already, or it would win over a zero
   /// vector's, and two infinities could pass for two cosines below 0.
-  Expr cosineOf(Expr product, Expr norm) {
-    Expr quotient = product / norm;
-    return (norm == k.f32(0)).select(k.f32(0), quotient + quotient * k.f32(0));
+  Expr cosineOf(Expr product, const Divisor &centre) {
+    Expr quotient = product * centre.scale * centre.inverse;
+    return centre.isZero.select(k.f32(0), quotient + quotient * k.f32(0));
   }
 
-  /// 16 centres against the warp's sources: cosines times the sources' norms.
+  /// 16 centres against the warp's sources: cosines times the sources' norms. Centres are
+  /// in ascending order, so the first of equal ones has the smaller token; behind them the
+  /// last one is there again, and wins nothing.
   Values step(ArrayRef<CacheSide> sides, MutableArrayRef<WarpProduct> products,
-              Expr base, Expr centres, ArrayRef<Expr> carried,
+              Expr base, ArrayRef<Expr> carried,
               llvm::function_ref<Expr(Expr)> tokenOf,
               llvm::function_ref<Expr(size_t, Expr)> normOf) {
     int slots = products[0].slots();
@@ -161,16 +172,24 @@ private:
         k.syncWarp(); // or the second side's rows would be loaded with the
                       // first's
       size_t ordinal = 0;
+      struct Centre {
+        Expr token;
+        Divisor divisor;
+      };
+      llvm::SmallDenseMap<int, Centre> centreOf; // by row of the lane
       product.multiply(
           sideBuffer(k, sides[at]),
           [&](Expr row) {
             return SmallVector<Expr>{s.sequence, head, tokenOf(base + row)};
           },
           [&](const WarpProduct::Product &p) {
-            Expr token = tokenOf(base + p.row);
+            Centre &centre = centreOf[p.rowSlot];
+            if (!centre.token.valid()) {
+              Expr token = tokenOf(base + p.row);
+              centre = {token.toI32(), divisorOf(normOf(at, token))};
+            }
             int slot = p.columnSlot;
-            Expr norm = normOf(at, token);
-            cosines[at].push_back(cosineOf(p.value, norm));
+            cosines[at].push_back(cosineOf(p.value, centre.divisor));
             Expr similarity = cosines[at].back();
             if (!last)
               return;
@@ -179,11 +198,10 @@ private:
               Expr opposed = (a < k.f32(0)) & (b < k.f32(0));
               similarity = opposed.select(k.f32(lowest), a * b);
             }
-            auto [value, winner] = better(best[slot], best[slots + slot],
-                                          similarity, token.toI32());
-            Expr exists = base + p.row < centres;
-            best[slot] = exists.select(value, best[slot]);
-            best[slots + slot] = exists.select(winner, best[slots + slot]);
+            Expr wins = similarity > best[slot];
+            best[slot] = wins.select(similarity, best[slot]);
+            best[slots + slot] =
+                wins.select(centre.token, best[slots + slot]);
           });
     }
     return best;

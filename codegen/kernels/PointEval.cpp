@@ -370,6 +370,15 @@ Expr PointEval::scaledQuotient(Operation *op, int member) {
   return dividend * scale * inverse;
 }
 
+std::pair<Expr, Expr> kvc::scaledInverse(KernelBuilder &k, Expr number) {
+  Expr size = number.unary<math::AbsFOp>();
+  Expr scale =
+      (size < k.f32(0x1p-64))
+          .select(k.f32(0x1p64),
+                  (size > k.f32(0x1p64)).select(k.f32(0x1p-64), k.f32(1)));
+  return {scale, k.f32(1) / (number * scale)};
+}
+
 std::pair<Expr, Expr> PointEval::inverseOf(Value value, int member) {
   if (headsOf(value.getType()) != Axis::QueryHeads)
     member = -1;
@@ -382,15 +391,7 @@ std::pair<Expr, Expr> PointEval::inverseOf(Value value, int member) {
     goOutside();
     result = outside->eval->inverseOf(value, member);
   } else {
-    Expr divisor = (*this)(value, member);
-    // The inverse of a number far below 1 may be infinite, that of one far above 1 has
-    // fewer bits.
-    Expr size = divisor.unary<math::AbsFOp>();
-    Expr scale =
-        (size < k.f32(0x1p-64))
-            .select(k.f32(0x1p64),
-                    (size > k.f32(0x1p64)).select(k.f32(0x1p-64), k.f32(1)));
-    result = {scale, k.f32(1) / (divisor * scale)};
+    result = scaledInverse(k, (*this)(value, member));
   }
   inverses[key] = result;
   return result;

@@ -120,8 +120,7 @@ private:
   /// A quotient of vectors, where all channels have one divisor: a product with its
   /// inverse, which is made once. Not valid: any other op.
   Expr scaledQuotient(mlir::Operation *op, int member);
-  /// A value's scale, a power of two, and the inverse of the scaled value, which is a
-  /// number of the type wherever the value is.
+  /// scaledInverse, made once.
   std::pair<Expr, Expr> inverseOf(mlir::Value value, int member);
   Expr cloneScalar(mlir::Operation *op, int member);
 
@@ -133,6 +132,11 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int>, Expr> known;
   llvm::DenseMap<std::pair<mlir::Value, int>, std::pair<Expr, Expr>> inverses;
 };
+
+/// A power of two by which a number is scaled, and the inverse of the scaled number,
+/// which is a number of the type: that of one far below 1 may be infinite, that of one
+/// far above 1 has fewer bits. f32.
+std::pair<Expr, Expr> scaledInverse(KernelBuilder &k, Expr number);
 
 /// True where the block's head keeps all its rows, whatever they score: where what
 /// it has is within the budget; where heads share the budget, what all have

@@ -119,6 +119,23 @@ StagedRows::Values StagedRows::walkRounds(
                 });
 }
 
+Expr StagedRows::rowsOf(const RowSource &source, Expr first) {
+  Expr count = (source.count - first).min(k.index(rows));
+  if (!own.valid())
+    return count;
+  // With 64 bits a register more would be held through the walk.
+  auto step = [](Expr row) { return (row / WarpProduct::rows).toI32(); };
+  return (step(first) < step(own)).select(k.index(0), count);
+}
+
+StagedRows::Values StagedRows::stepsOf(
+    Expr count, int64_t steps, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr, ArrayRef<Expr>)> body) {
+  int64_t step = steps * WarpProduct::rows;
+  return k.loop(turns > 1 ? Bound(turn * step) : Bound(0), count, turns * step,
+                carried, body);
+}
+
 StagedRows::Values
 StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                  llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body,
@@ -126,12 +143,11 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
   return walkRounds(source, from, carried,
                     [&](Expr first, Expr place, ArrayRef<Expr> values) {
                       begin(source, first + rows);
-                      Expr count = (source.count - first).min(k.index(rows));
-                      return k.loop(0, count, steps * WarpProduct::rows, values,
-                                    [&](Expr done, ArrayRef<Expr> running) {
-                                      return body(first + done, place + done,
-                                                  running);
-                                    });
+                      return stepsOf(rowsOf(source, first), steps, values,
+                                     [&](Expr done, ArrayRef<Expr> running) {
+                                       return body(first + done, place + done,
+                                                   running);
+                                     });
                     });
 }
 
@@ -143,19 +159,16 @@ StagedRows::Values StagedRows::walkEither(
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
         begin(source, first + rows);
         auto steps = [&](Expr count, bool whole) {
-          return k.loop(0, count, WarpProduct::rows, values,
-                        [&](Expr done, ArrayRef<Expr> running) {
-                          return body(first + done, place + done, running,
-                                      whole);
-                        });
+          return stepsOf(count, 1, values,
+                         [&](Expr done, ArrayRef<Expr> running) {
+                           return body(first + done, place + done, running,
+                                       whole);
+                         });
         };
         Expr end = first + rows;
         return k.choose((end <= source.count) & isWhole(first, end),
                         [&] { return steps(k.index(rows), true); },
-                        [&] {
-                          return steps(
-                              (source.count - first).min(k.index(rows)), false);
-                        });
+                        [&] { return steps(rowsOf(source, first), false); });
       });
 }
 
@@ -216,6 +229,20 @@ StagedRows::Values StagedRows::walkTogether(
 StagedRows::Values StagedRows::walkKnown(
     const RowSource &source, int64_t count, ArrayRef<Expr> carried,
     llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
+  return walkKnownRounds(
+      source, count, carried,
+      [&](int64_t first, Expr place, ArrayRef<Expr> values) {
+        Values running(values);
+        for (int64_t done = 0; done < std::min(rows, count - first);
+             done += WarpProduct::rows)
+          running = body(first + done, place + done, running);
+        return running;
+      });
+}
+
+StagedRows::Values StagedRows::walkKnownRounds(
+    const RowSource &source, int64_t count, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
   auto begin = [&](int64_t first) {
     if (first < count)
       copy(source, k.index(first), first + rows <= count, rows);
@@ -229,10 +256,7 @@ StagedRows::Values StagedRows::walkKnown(
     // The round is there for all, and the last one is read.
     k.barrier();
     begin(first + rows);
-    Expr place = placeOf(k.index(first));
-    for (int64_t done = 0; done < std::min(rows, count - first);
-         done += WarpProduct::rows)
-      running = body(first + done, place + done, running);
+    running = body(first, placeOf(k.index(first)), running);
   }
   return running;
 }

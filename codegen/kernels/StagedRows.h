@@ -84,6 +84,21 @@ public:
                                              llvm::ArrayRef<Expr>)>
                        body);
 
+  /// Of each round a warp takes one step of 16 rows in `turns`, its `turn`-th one first:
+  /// in walk and walkEither, where the rows of a round are a multiple of these steps.
+  int64_t turns = 1;
+  Expr turn;
+  /// Rounds that begin in front of this row a warp leaves to others, in walk and
+  /// walkEither; what isWhole says of such a round is false.
+  Expr own;
+
+  /// The same by rounds: each has `rows` rows, or what is left.
+  Values walkKnownRounds(const RowSource &source, int64_t count,
+                         llvm::ArrayRef<Expr> carried,
+                         llvm::function_ref<Values(int64_t first, Expr place,
+                                                   llvm::ArrayRef<Expr>)>
+                             body);
+
   /// Rows of the rounds, [place][head_dim].
   Buffer memory;
   Expr number(Expr place) { return k.load(numbers, {place}); }
@@ -93,6 +108,10 @@ private:
   static int64_t pitch(const Shape &shape);
   /// Begins to copy the round from row `first` on, if there are such rows.
   void begin(const RowSource &source, Expr first);
+  /// Calls body(done, carried) for the warp's steps of a round of `count` rows, so many
+  /// steps at a time.
+  Values stepsOf(Expr count, int64_t steps, llvm::ArrayRef<Expr> carried,
+                 llvm::function_ref<Values(Expr, llvm::ArrayRef<Expr>)> body);
   /// Walks rounds: body(first, place, carried) has the rows of one, and begins the next.
   Values
   walkRounds(const RowSource &source, Expr from, llvm::ArrayRef<Expr> carried,
@@ -101,6 +120,8 @@ private:
   /// last one.
   void copy(const RowSource &source, Expr first, bool whole, int64_t count);
   void copyRows(const RowSource &source, Expr first, bool whole, int64_t count);
+  /// How many rows the round from `first` on has for the warp.
+  Expr rowsOf(const RowSource &source, Expr first);
   Expr placeOf(Expr first) { return first / rows % 2 * rows; }
 
   KernelBuilder &k;

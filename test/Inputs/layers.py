@@ -2,7 +2,7 @@
 
   layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
                      [queries=40] [seed=1] [without=q] [nan=k] [equal=k]
-                     [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B]
+                     [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B] [new=N]
   layers.py table OUT LAYERS HEADS NUMBER...    the importance of heads
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
   layers.py same FILE FILE NAME...    these tensors are equal
@@ -74,7 +74,7 @@ def make(path, options):
                 values[count // 2] = float("nan")
             raw = b"".join(element(dtype, value) for value in values)
             tensors[f"layers.{layer}.{name}"] = (dtype, shape, raw)
-    metadata = {key: options[key] for key in ("scale", "rope_theta") if key in options}
+    metadata = {key: options[key] for key in ("scale", "rope_theta", "new") if key in options}
     save(path, tensors, metadata)
 
 
