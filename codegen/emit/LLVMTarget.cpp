@@ -97,7 +97,8 @@ public:
   bool shouldRunPass(StringRef name, StringRef) const override {
     if (name == "slsr")
       behindReduction = true;
-    if (name == "gvn") // straight behind it, where new values are equal to others
+    if (name ==
+        "gvn") // straight behind it, where new values are equal to others
       return std::exchange(behindReduction, false);
     return !is_contained({"Loop Strength Reduction",
                           "Canonicalize Freeze Instructions in Loops",

@@ -198,21 +198,21 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
           reductionEnd(reduce.getKind(), late[i], k.f32(window));
       continue;
     }
-    Expr total = k.loop(
-        0, window, 1, {reductionStart(k, reduce.getKind())},
-        [&](Expr row, ArrayRef<Expr> carried) {
-          LeafReader leaf = [&](Value value,
-                                const Point &p) -> std::optional<Expr> {
-            auto rows = value.getDefiningOp<ReduceOp>();
-            if (rows && rowHeadSums.count(rows))
-              return finish(rows, k.load(rowHeadSums[rows],
-                                         {piece, row, columnOf(k, p)}));
-            return readColumn(k, s, value, p);
-          };
-          PointEval eval(k, s, leaf, point);
-          return Values{reductionStep(reduce.getKind(), carried[0],
-                                      eval(reduce.getValue()))};
-        })[0];
+    Expr total =
+        k.loop(0, window, 1, {reductionStart(k, reduce.getKind())},
+               [&](Expr row, ArrayRef<Expr> carried) {
+                 LeafReader leaf = [&](Value value,
+                                       const Point &p) -> std::optional<Expr> {
+                   auto rows = value.getDefiningOp<ReduceOp>();
+                   if (rows && rowHeadSums.count(rows))
+                     return finish(rows, k.load(rowHeadSums[rows],
+                                                {piece, row, columnOf(k, p)}));
+                   return readColumn(k, s, value, p);
+                 };
+                 PointEval eval(k, s, leaf, point);
+                 return Values{reductionStep(reduce.getKind(), carried[0],
+                                             eval(reduce.getValue()))};
+               })[0];
     finished[{reduce, -1}] =
         reductionEnd(reduce.getKind(), total, k.f32(window));
   }

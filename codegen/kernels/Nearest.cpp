@@ -200,8 +200,7 @@ private:
             }
             Expr wins = similarity > best[slot];
             best[slot] = wins.select(similarity, best[slot]);
-            best[slots + slot] =
-                wins.select(centre.token, best[slots + slot]);
+            best[slots + slot] = wins.select(centre.token, best[slots + slot]);
           });
     }
     return best;

@@ -128,9 +128,9 @@ Expr StagedRows::rowsOf(const RowSource &source, Expr first) {
   return (step(first) < step(own)).select(k.index(0), count);
 }
 
-StagedRows::Values StagedRows::stepsOf(
-    Expr count, int64_t steps, ArrayRef<Expr> carried,
-    llvm::function_ref<Values(Expr, ArrayRef<Expr>)> body) {
+StagedRows::Values
+StagedRows::stepsOf(Expr count, int64_t steps, ArrayRef<Expr> carried,
+                    llvm::function_ref<Values(Expr, ArrayRef<Expr>)> body) {
   int64_t step = steps * WarpProduct::rows;
   return k.loop(turns > 1 ? Bound(turn * step) : Bound(0), count, turns * step,
                 carried, body);
@@ -151,19 +151,18 @@ StagedRows::walk(const RowSource &source, Expr from, ArrayRef<Expr> carried,
                     });
 }
 
-StagedRows::Values StagedRows::walkEither(
-    const RowSource &source, Expr from, ArrayRef<Expr> carried,
-    IsWhole isWhole, Either body) {
+StagedRows::Values StagedRows::walkEither(const RowSource &source, Expr from,
+                                          ArrayRef<Expr> carried,
+                                          IsWhole isWhole, Either body) {
   return walkRounds(
       source, from, carried,
       [&](Expr first, Expr place, ArrayRef<Expr> values) {
         begin(source, first + rows);
         auto steps = [&](Expr count, bool whole) {
-          return stepsOf(count, 1, values,
-                         [&](Expr done, ArrayRef<Expr> running) {
-                           return body(first + done, place + done, running,
-                                       whole);
-                         });
+          return stepsOf(
+              count, 1, values, [&](Expr done, ArrayRef<Expr> running) {
+                return body(first + done, place + done, running, whole);
+              });
         };
         Expr end = first + rows;
         return k.choose((end <= source.count) & isWhole(first, end),
@@ -172,9 +171,9 @@ StagedRows::Values StagedRows::walkEither(
       });
 }
 
-StagedRows::Values StagedRows::walkAtOnce(
-    const RowSource &source, int64_t count, ArrayRef<Expr> carried,
-    IsWhole isWhole, Either body) {
+StagedRows::Values StagedRows::walkAtOnce(const RowSource &source,
+                                          int64_t count, ArrayRef<Expr> carried,
+                                          IsWhole isWhole, Either body) {
   k.barrier(); // an earlier walk has read its rounds
   copy(source, k.index(0), true, count);
   k.commitCopies();
@@ -191,9 +190,10 @@ StagedRows::Values StagedRows::walkAtOnce(
       [&] { return steps(false); });
 }
 
-StagedRows::Values StagedRows::walkTogether(
-    const RowSource &source, Expr from, int64_t most, ArrayRef<Expr> carried,
-    Either body) {
+StagedRows::Values StagedRows::walkTogether(const RowSource &source, Expr from,
+                                            int64_t most,
+                                            ArrayRef<Expr> carried,
+                                            Either body) {
   constexpr int64_t step = WarpProduct::rows;
   auto steps = [&](Expr first, Expr place, Expr count, int64_t together,
                    ArrayRef<Expr> values, bool whole) {

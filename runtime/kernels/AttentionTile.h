@@ -30,7 +30,7 @@ template <typename E, int D, int Keys, int Stages> struct KeyTile {
   static constexpr uint32_t keys = Keys, pitch = D + 16 / sizeof(E),
                             count = 2 * keys * Stages;
   alignas(16) E rows[count][pitch]; // of each stage the keys', then the values'
-  E (*k(uint32_t stage))
+  E(*k(uint32_t stage))
   [pitch] { return rows + stage * 2 * keys; } E (*v(uint32_t stage))
       [pitch] { return k(stage) + keys; }
 };
