@@ -27,7 +27,7 @@ static constexpr int64_t slotsOfTile = WarpProduct::columns / 8;
 /// True where what is reduced is made of rows of all heads alone, all of the same window.
 static bool readsRowsAlone(ReduceOp reduce, int64_t window) {
   bool alone = true;
-  walkBehind(ReduceOp(reduce).getValue(), [&](Value behind) {
+  walkBehind(reduce.getValue(), [&](Value behind) {
     auto type = dyn_cast<RankedTensorType>(behind.getType());
     if (!type)
       return false;

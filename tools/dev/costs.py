@@ -4,7 +4,7 @@ which a block alone takes minutes at 128K are run to 32K.
 
 costs.py BUILD --check  fails where an estimate at 4K is not the page's, 5 % more or less, for
 the policies that take seconds: what became slower is a fault, what became faster belongs on the
-page. It fails, too, where one of them takes more than 1.1 times that in pages. 77: there is no ptxas.
+page. It fails, too, where one of them takes more than 1.1 times that in pages (kvec: 1.25). 77: there is no ptxas.
 
 costs.py BUILD --rows  makes docs/costs-rows.md: the same layer in a prompt, in one memory and
 in pages; five minutes.
@@ -28,6 +28,9 @@ policies = ["streaming_llm", "snapkv", "adakv", "kvec", "expected_attention", "l
 lengths, shorter = "4096,32768,131072", "4096,32768"
 # A cache in pages may cost so many times a prompt.
 most_in_pages = 1.1
+# Rows of all heads stay in registers for a prompt, where all heads have the same tokens; in a cache of rows
+# a position is another row of each head, and they go through memory (codegen/kernels/ColumnsHeads.cpp).
+more_in_pages = {"kvec": 1.25}
 # What --check runs: those that take seconds. The others are not run at 128K.
 checked = policies[:7]
 # Norms of most tokens, which all blocks compute.
@@ -221,7 +224,7 @@ def check(build):
         wrong += abs(now - known) > 0.05 * known + 0.05
         paged = total(profile(build, policy, "4096", ",cache=paged")[0], "middle_us")
         print(f"  in pages {paged:.1f} us, {paged / now:.2f} times that")
-        wrong += paged > most_in_pages * now
+        wrong += paged > more_in_pages.get(policy, most_in_pages) * now
     page = (root / "docs/costs-attention.md").read_text()
     for what, options, _ in attention[:3]:
         row = re.search(rf"^\| {what} \| 4096 \|.*?\*\*([\d.]+)\*\*", page, re.M)
