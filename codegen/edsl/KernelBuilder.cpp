@@ -22,7 +22,6 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
     : b(builder), shape(shape), keys(spec.keys) {
   MLIRContext *context = b.getContext();
   SmallVector<Type> types;
-  SmallVector<bool> unwritten;
   Type elements = shape.elementType(context);
   if (spec.moves)
     elements = b.getIntegerType(elements.getIntOrFloatBitWidth());
@@ -44,8 +43,6 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
       types.push_back(
           MemRefType::get({}, element, MemRefLayoutAttrInterface{},
                           space(context, gpu::AddressSpace::Global)));
-    unwritten.push_back(known && known->access != ArgAccess::Write && element &&
-                        !spec.overwrites);
   }
   func = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
@@ -57,13 +54,15 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
   SmallVector<Attribute> names, grid;
   for (auto [i, arg] : llvm::enumerate(spec.args)) {
     names.push_back(b.getStringAttr(arg));
-    if (!unwritten[i])
+    const ArgSpec *known = findArg(arg);
+    if (!known || known->access == ArgAccess::Write || spec.overwrites ||
+        !isa<MemRefType>(types[i]))
       continue;
     // Nothing that the kernel writes is read through these.
     func.setArgAttr(i, "llvm.noalias", b.getUnitAttr());
     // Both together let the compiler use the read-only path, which is for memory that
     // nobody writes while the kernel runs. It may begin before a launch has ended.
-    if (findArg(cast<StringAttr>(names[i]))->access == ArgAccess::Read)
+    if (known->access == ArgAccess::Read)
       func.setArgAttr(i, "llvm.readonly", b.getUnitAttr());
   }
   for (const std::string &extent : spec.grid)

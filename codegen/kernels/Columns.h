@@ -251,6 +251,14 @@ private:
                      const SequenceScalars &s, const Point &point, Expr step,
                      Expr place, llvm::ArrayRef<Expr> sums, bool whole,
                      std::optional<int64_t> known = std::nullopt);
+  /// Lanes of a quad that are so far apart have products of the same members of a group.
+  static int64_t laneStep(int64_t group) {
+    return std::clamp<int64_t>(group / 2, 1, 4);
+  }
+  /// Where `mine`, puts a sum into memberSums; what is there already, of an earlier mate,
+  /// it is reduced with.
+  void putSum(KernelBuilder &k, ReduceKind kind, Expr sum,
+              llvm::ArrayRef<Expr> at, bool first, Expr mine);
   /// By window reduction and member: sums of the lane's token in tile `number`, of all
   /// mates.
   Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,

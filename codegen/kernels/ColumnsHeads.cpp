@@ -143,8 +143,8 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
                                   const SequenceScalars &s, const Point &point,
                                   Finish finish) {
   int64_t group = tile.paddedGroup, queries = queriesOfLane();
-  // So many lanes beside each other have members of the same query.
-  int64_t beside = std::clamp<int64_t>(group / 2, 1, 4);
+  // Lanes nearer than that have members of the same query.
+  int64_t beside = laneStep(group);
   llvm::DenseMap<Operation *, ArrayRef<Expr>> rows;
   ArrayRef<Expr> left = held;
   for (ReduceOp reduce : rowHeads) {
@@ -182,11 +182,8 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
           sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
         SmallVector<Expr> at = {piece, k.index(0),
                                 tile.products().columnOf(int(slot))};
-        k.when((mate == turn) & (k.lane() % 4 == 0), [&] {
-          Expr total =
-              turn ? reductionStep(kind, k.load(memberSums, at), sum) : sum;
-          k.store(total, memberSums, at);
-        });
+        putSum(k, kind, sum, at, turn == 0,
+               (mate == turn) & (k.lane() % 4 == 0));
       }
     }
     k.barrier();

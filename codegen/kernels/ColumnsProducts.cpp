@@ -230,6 +230,14 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
   return next;
 }
 
+void ColumnsBuilder::putSum(KernelBuilder &k, ReduceKind kind, Expr sum,
+                            ArrayRef<Expr> at, bool first, Expr mine) {
+  k.when(mine, [&] {
+    Expr total = first ? sum : reductionStep(kind, k.load(memberSums, at), sum);
+    k.store(total, memberSums, at);
+  });
+}
+
 Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
                                      int64_t number, ArrayRef<Expr> ofLanes) {
   Values sums(ofLanes.begin(), ofLanes.end());
@@ -237,8 +245,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
   int classes = classesOf(group), all = tile.products().slots(),
       slots = tile.products().slotsOfTile();
   Expr quad = k.lane() % 4;
-  // Lanes of a quad that are apart by this have the same members.
-  int64_t apart = std::min<int64_t>(std::max<int64_t>(group / 2, 1), 4);
+  int64_t apart = laneStep(group);
   auto together = [&] { mates > 1 ? k.barrier() : k.syncWarp(); };
   auto rowOf = [&](size_t i, Expr member) {
     return SmallVector<Expr>{piece,
@@ -254,11 +261,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
         Expr row = quad * 2 + (c / 2 * 8 + c % 2);
         SmallVector<Expr> at = rowOf(i, row % group);
         at.push_back(tile.products().columnOf(slot));
-        k.when(mine, [&] {
-          Expr total =
-              first ? sum : reductionStep(kind, k.load(memberSums, at), sum);
-          k.store(total, memberSums, at);
-        });
+        putSum(k, kind, sum, at, first, mine);
       }
   };
   Values result;

@@ -193,26 +193,23 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
     late = reduceHeld(k, *tile, s, point, finish);
   for (auto [i, reduce] : llvm::enumerate(lateWindows)) {
     int64_t window = windowOf(reduce);
-    if (holdsRows) {
-      finished[{reduce, -1}] =
-          reductionEnd(reduce.getKind(), late[i], k.f32(window));
-      continue;
-    }
+    auto overRows = [&, reduce = reduce](Expr row, ArrayRef<Expr> carried) {
+      LeafReader leaf = [&](Value value,
+                            const Point &p) -> std::optional<Expr> {
+        auto rows = value.getDefiningOp<ReduceOp>();
+        if (rows && rowHeadSums.count(rows))
+          return finish(
+              rows, k.load(rowHeadSums[rows], {piece, row, columnOf(k, p)}));
+        return readColumn(k, s, value, p);
+      };
+      PointEval eval(k, s, leaf, point);
+      return Values{reductionStep(ReduceOp(reduce).getKind(), carried[0],
+                                  eval(ReduceOp(reduce).getValue()))};
+    };
     Expr total =
-        k.loop(0, window, 1, {reductionStart(k, reduce.getKind())},
-               [&](Expr row, ArrayRef<Expr> carried) {
-                 LeafReader leaf = [&](Value value,
-                                       const Point &p) -> std::optional<Expr> {
-                   auto rows = value.getDefiningOp<ReduceOp>();
-                   if (rows && rowHeadSums.count(rows))
-                     return finish(rows, k.load(rowHeadSums[rows],
-                                                {piece, row, columnOf(k, p)}));
-                   return readColumn(k, s, value, p);
-                 };
-                 PointEval eval(k, s, leaf, point);
-                 return Values{reductionStep(reduce.getKind(), carried[0],
-                                             eval(reduce.getValue()))};
-               })[0];
+        holdsRows ? late[i]
+                  : k.loop(0, window, 1, {reductionStart(k, reduce.getKind())},
+                           overRows)[0];
     finished[{reduce, -1}] =
         reductionEnd(reduce.getKind(), total, k.f32(window));
   }

@@ -48,10 +48,15 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
                    });
 }
 
+/// How many spans so many tokens are.
+static Expr spansOf(KernelBuilder &k, Expr tokens) {
+  Expr length = RowBlock::spanLength(k);
+  return (tokens + (length - 1)) / length;
+}
+
 /// [batch][heads][spans]
 static Buffer spansBuffer(KernelBuilder &k, StringRef name, int64_t members) {
-  Expr length = RowBlock::spanLength(k);
-  Expr spans = (k.arg("max_tokens") + (length - 1)) / length;
+  Expr spans = spansOf(k, k.arg("max_tokens"));
   return k.buffer(name, {k.arg("kv_heads") * members * spans, spans});
 }
 
@@ -74,8 +79,7 @@ Expr kvc::combineSpans(RowBlock &r, CombinePartsOp op, const std::string &input,
   KernelBuilder &k = r.k;
   int64_t members = r.members(op.getParts());
   Buffer memory = spansBuffer(k, input, members);
-  Expr length = RowBlock::spanLength(k);
-  Expr spans = (r.s.past + (length - 1)) / length;
+  Expr spans = spansOf(k, r.s.past);
   ReduceKind kind = op.getKind();
   Expr mine = k.stream(
       k.thread(), spans, RowBlock::threads, {reductionStart(k, kind)},

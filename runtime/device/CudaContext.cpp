@@ -57,8 +57,7 @@ void CudaContext::keepFreedMemory() const {
 }
 
 void CudaContext::allowSharedBytes(CUfunction kernel, uint32_t bytes) const {
-  constexpr uint32_t always = 48 << 10;
-  if (bytes > always)
+  if (bytes)
     driver.check(
         driver.cuFuncSetAttribute(kernel, cudaMostLaunchMemory, int(bytes)),
         "cuFuncSetAttribute");

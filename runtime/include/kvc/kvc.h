@@ -134,40 +134,33 @@ enum {
   KVC_READS_RAW_KEYS = 8, /* keys before RoPE */
   KVC_MERGES = 16, /* rows hold merged keys before RoPE, and there is a table of
                     * what each row represents */
-  KVC_READS_NEW_QUERIES =
-      32, /* as many queries as are new: kvc_layer_args.new_queries
+  KVC_READS_NEW_QUERIES = 32, /* as many queries as are new: kvc_layer_args.new_queries
                               * says so, else those of the whole sequence */
-  KVC_READS_ANGLES =
-      64 /* cosines and sines of positions: kvc_layer_args.rope */
+  KVC_READS_ANGLES = 64 /* cosines and sines of positions: kvc_layer_args.rope */
 };
 
 typedef struct kvc_plan_info {
   size_t struct_size;
   size_t workspace_bytes;
   size_t workspace_alignment;
-  uint32_t launches; /* per layer: score, select and compact, and what a call
+  uint32_t launches;     /* per layer: score, select and compact, and what a call
                           * prepares that does not bring `prepared` */
-  uint32_t queries;  /* last queries that scoring reads, 0 if none, or
+  uint32_t queries;      /* last queries that scoring reads, 0 if none, or
                           * KVC_ALL_QUERIES: those of the whole sequence */
-  uint32_t inputs;   /* what else kvc_layer_args must bring, KVC_READS_* */
-  uint32_t vector;   /* strides are multiples of it */
+  uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
+  uint32_t vector;       /* strides are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
   uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
-  uint32_t
-      scores_by_position; /* 1: of a cache of rows, one score of a token for all
+  uint32_t scores_by_position; /* 1: of a cache of rows, one score of a token for all
                                 * heads, by its true position; 0: by row */
-  uint32_t
-      least_queries; /* KVC_READS_NEW_QUERIES: last queries that are read at
+  uint32_t least_queries; /* KVC_READS_NEW_QUERIES: last queries that are read at
                            * least, however few are new */
-  uint32_t
-      row_states; /* numbers that each row carries from run to run, 0 for none;
+  uint32_t row_states; /* numbers that each row carries from run to run, 0 for none;
                         * the manifest has their names, in this order */
-  uint32_t
-      row_alignment; /* bytes to which q, k, v, k_raw, wo and the memory for kept
+  uint32_t row_alignment; /* bytes to which q, k, v, k_raw, wo and the memory for kept
                            * rows must be aligned: on GPUs those of `vector` elements, on
                            * the host at most 4 */
-  size_t
-      prepared_bytes; /* of kvc_layer_args.prepared; 0: nothing depends on the
+  size_t prepared_bytes; /* of kvc_layer_args.prepared; 0: nothing depends on the
                             * layer's weights alone */
 } kvc_plan_info;
 
@@ -181,8 +174,7 @@ kvc_status kvc_plan_query(const kvc_plan *plan, kvc_plan_info *info);
 
 typedef struct kvc_rows {
   const void *data;
-  int64_t batch_stride, head_stride,
-      row_stride; /* rows are contiguous; row_stride and,
+  int64_t batch_stride, head_stride, row_stride; /* rows are contiguous; row_stride and,
                                                   * in views, page_stride fit 32 bits */
 } kvc_rows;
 
@@ -252,8 +244,7 @@ typedef struct kvc_layer_args {
    * rows. A head with at most B rows keeps them, but where budgets move between layers
    * (docs/caches.md). On the host the arrays are checked as kvc_append does. */
   const struct kvc_cache_view *cache;
-  int32_t
-      *positions_out; /* device [batch, out_rows]: true position of each row of
+  int32_t *positions_out; /* device [batch, out_rows]: true position of each row of
                            * k_out; needed with a cache */
   /* Policies whose rows carry numbers (kvc_plan_info.row_states). new_queries: device
    * [batch], how many of the last queries no earlier run of this layer has had, 0 to T
