@@ -179,8 +179,8 @@ void kvc::rt::measure(const MeasureOptions &options) {
     }
     std::cout << formatted(
         "  a layer: {:.1f} us as a CUDA graph ({:.1f} at p95), {:.1f} us as "
-        "one "
-        "whose launches wait for the end of the last, {:.1f} us as launches\n",
+        "one whose launches wait for the end of the last, {:.1f} us as "
+        "launches\n",
         graph.median * 1e6, graph.p95 * 1e6, serial.median * 1e6,
         launches.median * 1e6);
     ordered_json numbers = inNumbers(layers.plan, kept);
