@@ -42,7 +42,7 @@ struct LaunchSpec {
   /// Which of them has the keys of members, for kernels over these.
   std::string keys = {};
   /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,
-  /// numbers and ceildiv(a,b), as the manifest has them.
+  /// numbers, ceildiv(a,b) and min(a,b), as the manifest has them.
   std::array<std::string, 3> grid;
 };
 

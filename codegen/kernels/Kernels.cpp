@@ -30,8 +30,12 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
   return k.buffer(name, {heads * row, row});
 }
 
+Expr kvc::splitCount(KernelBuilder &k) {
+  return (k.arg("max_tokens") + (splitTokens - 1)) / splitTokens;
+}
+
 Buffer kvc::partsBuffer(KernelBuilder &k, StringRef name) {
-  Expr splits = (k.arg("max_tokens") + (splitTokens - 1)) / splitTokens;
+  Expr splits = splitCount(k);
   Expr d = k.index(k.shape.headDim), head = splits * k.shape.headDim;
   return k.buffer(name, {head * k.arg("kv_heads"), head, d});
 }

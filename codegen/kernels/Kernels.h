@@ -114,6 +114,8 @@ int64_t warpsThatFit(int64_t bytes, int64_t most);
 
 /// Tokens that one warp of a statistics kernel covers.
 constexpr int64_t splitTokens = 128;
+/// How many a row of a stored tensor has.
+Expr splitCount(KernelBuilder &k);
 
 } // namespace kvc
 

@@ -7,15 +7,14 @@
 using namespace mlir;
 using namespace kvc;
 
-Expr RowBlock::spanLength(KernelBuilder &k) {
+Expr RowBlock::spanLength(KernelBuilder &k, const SequenceScalars &s) {
   constexpr int64_t most = spanTokens * mostSpans;
-  return (k.arg("max_tokens") + (most - 1)) / most * spanTokens;
+  return ((s.rows + (most - 1)) / most).max(k.index(1)) * spanTokens;
 }
 
 std::string RowBlock::spanCount() {
-  std::string length = std::to_string(spanTokens) + "*ceildiv(tokens," +
-                       std::to_string(spanTokens * mostSpans) + ")";
-  return "ceildiv(tokens," + length + ")";
+  return "min(ceildiv(tokens," + std::to_string(spanTokens) + ")," +
+         std::to_string(mostSpans) + ")";
 }
 
 int64_t RowBlock::members(Value value) const {

@@ -67,7 +67,7 @@ public:
     s.past = s.past.max(k.index(0)); // it is divided
     LeafReader reader = [this](Value v, const Point &p) { return leaf(v, p); };
     Expr span = ofSpan ? k.block(gpu::Dimension::x) : k.index(0);
-    Expr spanLength = ofSpan ? RowBlock::spanLength(k) : k.index(0);
+    Expr spanLength = ofSpan ? RowBlock::spanLength(k, s) : k.index(0);
     Expr first = span * spanLength, behind = first + spanLength;
     Expr begin = ofSpan ? first.min(s.past) : k.index(0);
     Expr end = ofSpan ? behind.min(s.past) : s.past;

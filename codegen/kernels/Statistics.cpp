@@ -40,7 +40,7 @@ static std::pair<Expr, Expr> merge(KernelBuilder &k, Expr m0, Expr s0, Expr m1,
 
 /// [batch][Hq][queries][splits][2]
 static Buffer partialBuffer(KernelBuilder &k, StringRef name, int64_t queries) {
-  Expr splits = (k.arg("max_tokens") + (splitTokens - 1)) / splitTokens;
+  Expr splits = splitCount(k);
   Expr row = splits * 2, head = row * queries;
   Expr batch = head * k.arg("kv_heads") * k.shape.group;
   return k.buffer(name, {batch, head, row, k.index(2)});

@@ -48,16 +48,10 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
                    });
 }
 
-/// How many spans so many tokens are.
-static Expr spansOf(KernelBuilder &k, Expr tokens) {
-  Expr length = RowBlock::spanLength(k);
-  return (tokens + (length - 1)) / length;
-}
-
-/// [batch][heads][spans]
+/// [batch][heads][splits], of which a head's spans are the first.
 static Buffer spansBuffer(KernelBuilder &k, StringRef name, int64_t members) {
-  Expr spans = spansOf(k, k.arg("max_tokens"));
-  return k.buffer(name, {k.arg("kv_heads") * members * spans, spans});
+  Expr splits = splitCount(k);
+  return k.buffer(name, {k.arg("kv_heads") * members * splits, splits});
 }
 
 void kvc::reduceSpan(RowBlock &r, ReducePartOp op) {
@@ -79,7 +73,8 @@ Expr kvc::combineSpans(RowBlock &r, CombinePartsOp op, const std::string &input,
   KernelBuilder &k = r.k;
   int64_t members = r.members(op.getParts());
   Buffer memory = spansBuffer(k, input, members);
-  Expr spans = spansOf(k, r.s.past);
+  Expr length = RowBlock::spanLength(k, r.s);
+  Expr spans = (r.s.past + (length - 1)) / length;
   ReduceKind kind = op.getKind();
   Expr mine = k.stream(
       k.thread(), spans, RowBlock::threads, {reductionStart(k, kind)},

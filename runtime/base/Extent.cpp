@@ -17,7 +17,7 @@ public:
       : text(text), rest(text), steps(steps) {}
 
   void run() {
-    // ceildiv may stand in ceildiv, and each is a call.
+    // ceildiv and min may stand in each other, and each is a call.
     if (text.size() > longest)
       throw fail(KVC_BAD_ARTIFACT,
                  "manifest: an extent must have at most {} characters, got {}",
@@ -36,8 +36,8 @@ private:
 
   Failure bad() const {
     return fail(KVC_BAD_ARTIFACT,
-                "manifest: an extent must be made of known names, numbers, * "
-                "and ceildiv(a,b), got '{}'",
+                "manifest: an extent must be made of known names, numbers, *, "
+                "ceildiv(a,b) and min(a,b), got '{}'",
                 text);
   }
 
@@ -76,7 +76,7 @@ private:
       ++length;
     std::string_view word = rest.substr(0, length);
     rest.remove_prefix(length);
-    if (word == "ceildiv") {
+    if (word == "ceildiv" || word == "min") {
       if (!take('('))
         throw bad();
       product();
@@ -85,7 +85,7 @@ private:
       product();
       if (!take(')'))
         throw bad();
-      return combine(Step::CeilDiv);
+      return combine(word == "min" ? Step::Min : Step::CeilDiv);
     }
     uint64_t number = 0;
     auto [end, error] =
@@ -114,13 +114,16 @@ uint64_t Extent::evaluate(const Symbols &symbols) const {
       continue;
     }
     uint64_t b = stack[--top], &a = stack[top - 1];
-    bool wrong =
-        step.kind == Step::Multiply ? __builtin_mul_overflow(a, b, &a) : b == 0;
+    bool wrong = step.kind == Step::Multiply
+                     ? __builtin_mul_overflow(a, b, &a)
+                     : step.kind == Step::CeilDiv && b == 0;
     if (wrong)
       throw fail(KVC_EXCEEDS_LIMITS, "an extent must fit 64 bits, got '{}'",
                  source);
     if (step.kind == Step::CeilDiv)
       a = a / b + (a % b != 0);
+    if (step.kind == Step::Min)
+      a = std::min(a, b);
   }
   return stack[0];
 }

@@ -25,7 +25,7 @@ constexpr std::array<const char *, 7> symbolNames = {
     "tokens", "q_rows",  "index_capacity"};
 using Symbols = std::array<uint64_t, symbolNames.size()>;
 
-/// A product of numbers, symbols and ceildiv(a,b), each of a and b an extent:
+/// A product of numbers, symbols, ceildiv(a,b) and min(a,b), each of a and b an extent:
 /// parsed once, evaluated in every call without allocating.
 class Extent {
 public:
@@ -40,7 +40,7 @@ private:
   class Parser;
   /// In postfix order, on a stack of at most `deepest` values.
   struct Step {
-    enum Kind { Number, Name, Multiply, CeilDiv } kind;
+    enum Kind { Number, Name, Multiply, CeilDiv, Min } kind;
     uint64_t value; // of Number, or the Symbol of Name
   };
   static constexpr size_t deepest = 32;

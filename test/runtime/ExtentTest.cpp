@@ -21,13 +21,17 @@ TEST(Extent, Evaluates) {
   EXPECT_EQ(evaluate("ceildiv(kv_heads*3,5)*2", 1000), 10u);
   EXPECT_EQ(evaluate("ceildiv(ceildiv(tokens,3),ceildiv(kv_heads,3))", 1000),
             112u);
+  EXPECT_EQ(evaluate("min(ceildiv(tokens,2048),16)", 4100), 3u);
+  EXPECT_EQ(evaluate("min(ceildiv(tokens,2048),16)*2", 1 << 20), 32u);
+  EXPECT_EQ(evaluate("min(0,tokens)", 5), 0u);
   EXPECT_EQ(evaluate("18446744073709551615", 0), UINT64_MAX);
 }
 
 TEST(Extent, RefusesWhatItDoesNotKnow) {
   for (const char *text :
        {"", "heads", "tokens+1", "tokens*", "ceildiv(tokens)", "3x", "-1",
-        "ceildiv(tokens,2", "99999999999999999999"})
+        "ceildiv(tokens,2", "min(tokens)", "max(tokens,2)",
+        "99999999999999999999"})
     EXPECT_THROW(Extent{text}, Failure) << text;
 }
 
@@ -46,7 +50,7 @@ TEST(Extent, RefusesWhatDoesNotFit) {
       evaluate(text, 1ull << 40);
       FAIL() << text;
     } catch (const Failure &failure) {
-      EXPECT_EQ(failure.what(), "an extent must fit 64 bits, got '" +
-                                    std::string(text) + "'");
+      EXPECT_EQ(failure.what(),
+                "an extent must fit 64 bits, got '" + std::string(text) + "'");
     }
 }
