@@ -79,6 +79,16 @@ void cast(Warp &warp, const Instruction &op, uint32_t lanes) {
            [&](uint32_t lane) { warp.row(op.results[0])[lane] = result; });
 }
 
+/// PTX ISA, redux.sync: every lane gets the sum, of 32 bits.
+void addLanes(Warp &warp, const Instruction &op, uint32_t lanes) {
+  checkMembers(warp, op.operands[1], lanes);
+  uint32_t sum = 0;
+  forLanes(lanes, [&](uint32_t lane) {
+    sum += uint32_t(warp[op.operands[0]][lane]);
+  });
+  forLanes(lanes, [&](uint32_t lane) { warp.row(op.results[0])[lane] = sum; });
+}
+
 void synchronize(Warp &warp, const Instruction &op, uint32_t lanes) {
   checkMembers(warp, op.operands[0], lanes);
   ++warp.syncs;
@@ -163,6 +173,9 @@ std::optional<Opcode> kvc::ptx::findCollective(Parts parts) {
     return vote(cast<Vote::Any>);
   if (are(parts, {"vote", "sync", "all", "pred"}))
     return vote(cast<Vote::All>);
+  if (are(parts, {"redux", "sync", "add", "s32"}) ||
+      are(parts, {"redux", "sync", "add", "u32"}))
+    return warp(addLanes, 2);
   if (parts.size() >= 7 &&
       are(parts.first(4), {"ldmatrix", "sync", "aligned", "m8n8"})) {
     bool transposed = parts[5] == "trans";

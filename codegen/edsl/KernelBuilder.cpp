@@ -456,6 +456,9 @@ Expr KernelBuilder::ballot(Expr bit) {
   return {b, simt::BallotOp::create(b, b.getI32Type(), bit)};
 }
 Expr KernelBuilder::popcount(Expr bits) { return bits.unary<math::CtPopOp>(); }
+Expr KernelBuilder::sumOfLanes(Expr number) {
+  return {b, simt::SumOp::create(b, b.getI32Type(), number)};
+}
 Expr KernelBuilder::exp2(Expr x) {
   return {b, simt::Exp2Op::create(b, b.getF32Type(), x)};
 }

@@ -168,6 +168,8 @@ public:
   Expr shuffleUp(Expr value, int64_t distance);
   Expr ballot(Expr bit);
   Expr popcount(Expr bits);
+  /// The sum of every lane's i32.
+  Expr sumOfLanes(Expr number);
   Expr exp2(Expr x);
   Expr log2(Expr x);
   Expr sqrt(Expr x);

@@ -254,6 +254,8 @@ private:
       Value bit = arith::ExtUIOp::create(b, i32, ballot.getBit());
       return finish(op, call(offsetof(kvc_simt_ops, ballot), i32, bit));
     }
+    if (auto sum = dyn_cast<simt::SumOp>(op))
+      return finish(op, sumOfLanes(sum.getNumber()));
     if (auto exp = dyn_cast<simt::Exp2Op>(op))
       return finish(op, call(offsetof(kvc_simt_ops, exp2), f32, exp.getX(),
                              /*withContext=*/false));
@@ -280,6 +282,17 @@ private:
   void finish(Operation *op, Value value) {
     op->getResult(0).replaceAllUsesWith(value);
     op->erase();
+  }
+
+  Value sumOfLanes(Value number) {
+    Type i32 = b.getI32Type();
+    for (int64_t mask = warpSize / 2; mask; mask /= 2) {
+      Value distance = arith::ConstantIntOp::create(b, mask, 32);
+      Value other = call(offsetof(kvc_simt_ops, shuffle_xor), i32,
+                         {number, distance});
+      number = arith::AddIOp::create(b, number, other);
+    }
+    return number;
   }
 
   void replaceShuffle(gpu::ShuffleOp op) {

@@ -82,6 +82,18 @@ struct LowerBallot : public OpRewritePattern<simt::BallotOp> {
   }
 };
 
+struct LowerSum : public OpRewritePattern<simt::SumOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::SumOp op,
+                                PatternRewriter &rewriter) const override {
+    Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
+    rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(),
+                                     "llvm.nvvm.redux.sync.add", op.getType(),
+                                     {op.getNumber(), all}));
+    return success();
+  }
+};
+
 struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(simt::SyncWarpOp op,
@@ -206,7 +218,7 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LowerMma, LowerBallot, LowerSyncWarp, LowerAsyncCopy,
+    patterns.add<LowerMma, LowerBallot, LowerSum, LowerSyncWarp, LowerAsyncCopy,
                  LowerAsyncCommit, LowerAsyncWait, LowerWideProduct>(context);
     patterns.add<LowerTo<simt::Exp2Op>>(context,
                                         "llvm.nvvm.ex2.approx.ftz.f32");

@@ -148,7 +148,7 @@ LaneForm Uniformity::quotientOf(Operation &op, bool remainder) const {
 LaneForm Uniformity::resultOf(Operation &op) const {
   if (isa<gpu::ThreadIdOp>(op))
     return linear(1, warpSize);
-  if (isa<gpu::BlockIdOp, simt::BallotOp>(op))
+  if (isa<gpu::BlockIdOp, simt::BallotOp, simt::SumOp>(op))
     return uniform();
   // Each lane has memory of its own, and in it numbers of its own.
   if (isa<memref::AtomicRMWOp, memref::AllocaOp, simt::MmaOp>(op))

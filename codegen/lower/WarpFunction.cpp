@@ -61,7 +61,7 @@ LogicalResult WarpKernel::translate(Block &block) {
 
 LogicalResult WarpKernel::translate(Operation &op) {
   bool together = isa<gpu::BarrierOp, gpu::ShuffleOp, simt::BallotOp,
-                      simt::MmaOp, simt::SyncWarpOp>(op);
+                      simt::SumOp, simt::MmaOp, simt::SyncWarpOp>(op);
   if (together && maskVector)
     return fail(&op, "is reached by some lanes only");
   if (auto branch = dyn_cast<scf::IfOp>(op))
@@ -87,6 +87,9 @@ LogicalResult WarpKernel::translate(Operation &op) {
     return this->shuffle(shuffle);
   } else if (auto ballot = dyn_cast<simt::BallotOp>(op)) {
     defineScalar(ballot, bitsOf(vector(ballot.getBit())));
+  } else if (auto sum = dyn_cast<simt::SumOp>(op)) {
+    defineScalar(sum, vector::ReductionOp::create(b, vector::CombiningKind::ADD,
+                                                  vector(sum.getNumber())));
   } else if (isa<simt::Exp2Op>(op)) {
     function(op, offsetof(kvc_simt_ops, exp2));
   } else if (isa<simt::Log2Op>(op)) {

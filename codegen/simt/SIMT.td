@@ -67,6 +67,17 @@ def SIMT_BallotOp : SIMT_Op<"ballot"> {
   let assemblyFormat = "$bit attr-dict";
 }
 
+def SIMT_SumOp : SIMT_Op<"sum"> {
+  let summary = "add up a number of every lane";
+  let description = [{
+    All lanes get the sum, modulo 2^32. One instruction (`redux.sync`), where a tree of
+    shuffles takes ten.
+  }];
+  let arguments = (ins I32:$number);
+  let results = (outs I32:$sum);
+  let assemblyFormat = "$number attr-dict";
+}
+
 def SIMT_SyncWarpOp : SIMT_Op<"sync_warp"> {
   let summary = "wait for all lanes of the warp and order their memory";
   let assemblyFormat = "attr-dict";

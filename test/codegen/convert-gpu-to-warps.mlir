@@ -57,6 +57,11 @@
 // CHECK: %[[VOTES:.*]] = vector.bitcast %{{.*}} : vector<32xi1> to vector<1xi32>
 // CHECK: vector.extract %[[VOTES]][0] : i32
 
+// So is the sum of numbers.
+// CHECK-LABEL: func.func private @lane_sum.warp
+// CHECK: %[[SUM:.*]] = vector.reduction <add>, %{{.*}} : vector<32xi32> into i32
+// CHECK: llvm.store %[[SUM]], %{{.*}} : i32
+
 // A quotient by a multiple of 32 is the same in all lanes, and the remainder linear; so is
 // a product with any number.
 // CHECK-LABEL: func.func private @parts.warp
@@ -185,6 +190,13 @@ gpu.module @kernels {
     %x = memref.load %from[%t] : memref<100xf32>
     %is = arith.cmpf ogt, %x, %zero : f32
     %all = simt.ballot %is
+    memref.store %all, %to[] : memref<i32>
+    gpu.return
+  }
+  gpu.func @lane_sum(%from: memref<100xi32>, %to: memref<i32>) kernel {
+    %t = gpu.thread_id x
+    %x = memref.load %from[%t] : memref<100xi32>
+    %all = simt.sum %x
     memref.store %all, %to[] : memref<i32>
     gpu.return
   }

@@ -4,6 +4,7 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @warp
   // CHECK: llvm.nvvm.ex2.approx.ftz.f32
   // CHECK: llvm.nvvm.vote.ballot.sync
+  // CHECK: llvm.nvvm.redux.sync.add
   // CHECK: nvvm.bar.warp.sync
   // CHECK: llvm.nvvm.mma.m16n8k16.row.col.bf16
   // CHECK: llvm.nvvm.mma.m16n8k16.row.col.f32.f32
@@ -11,10 +12,11 @@ gpu.module @kernels {
   gpu.func @warp(%x: f32, %a: i32, %bit: i1) -> (f32, i32, f32, f32) {
     %y = simt.exp2 %x
     %votes = simt.ballot %bit
+    %sum = simt.sum %votes
     simt.sync_warp
     %d:4 = simt.mma bf16 a(%a, %a, %a, %a) b(%a, %a) c(%x, %x, %x, %x)
     %e:4 = simt.mma f16 a(%a, %a, %a, %a) b(%a, %a) c(%x, %x, %x, %x)
-    gpu.return %y, %votes, %d#0, %e#1 : f32, i32, f32, f32
+    gpu.return %y, %sum, %d#0, %e#1 : f32, i32, f32, f32
   }
 
   // A product of 32 bits by 32, and a sum with 64, is one instruction; of 64 bits it is

@@ -113,6 +113,16 @@ TEST(PTXMachine, Votes) {
             0);
 }
 
+TEST(PTXMachine, AddsUpLanes) {
+  std::vector<int64_t> sums =
+      runKernel("sub.s32 %r1, %r0, 40; redux.sync.add.s32 %r2, %r1, -1;" +
+                resultOf("%r2"));
+  // 0 to 31, and -40 in each: 32 bits.
+  EXPECT_EQ(sums, std::vector<int64_t>(32, uint32_t(496 - 1280)));
+  EXPECT_THAT(complaint("redux.sync.add.s32 %r1, %r0, 3;"),
+              HasSubstr("must name every lane"));
+}
+
 TEST(PTXMachine, MultipliesMatrices) {
   // All of A and B are 1 in bf16, C is 0.5: every sum is 16.5.
   EXPECT_EQ(
