@@ -243,7 +243,8 @@ double BlockProfile::global(const Place &place, Clock &clock) {
     sums.l2Bytes += 32.0 * double(sectorCount);
     for (size_t i = 0; i < sectorCount; ++i)
       writes[sectors[i] / 4] |= uint8_t(1u << sectors[i] % 4);
-    return place.latency;
+    // An atomic's old value comes from where it is added to.
+    return place.traffic == Traffic::Change ? fromL2 : place.latency;
   }
   sums.loadRequests += 1;
   sums.loadSectors += double(sectorCount);
