@@ -371,7 +371,9 @@ LogicalResult ListCandidatesOp::inferAxes(ArrayRef<AxisList>,
                                           MutableArrayRef<AxisList> results) {
   results[0] = {Axis::KVHeads};
   results[1] = {Axis::KVHeads, Axis::Bin};
-  results[2] = results[3] = {Axis::KVHeads, Axis::Kept};
+  results[2] = {Axis::KVHeads, Axis::Split};
+  results[3] = {Axis::KVHeads, Axis::Pair};
+  results[4] = results[5] = {Axis::KVHeads, Axis::Kept};
   return success();
 }
 

@@ -187,16 +187,17 @@ LogicalResult ProjectedNormOp::verifyFused() {
 
 /// Whether an op reads, as arguments of its kernel, what makeCandidates makes.
 static bool readsCandidates(ValueRange made) {
-  return made.size() == 5 && isInput(made[0], {Axis::KVHeads, Axis::Bin}) &&
-         isInput(made[1], {Axis::KVHeads}) &&
-         isInput(made[2], {Axis::KVHeads, Axis::Bin}) &&
-         isInput(made[3], {Axis::KVHeads, Axis::Kept}) &&
-         isInput(made[4], {Axis::KVHeads, Axis::Kept});
+  return made.size() == 6 && isInput(made[0], {Axis::KVHeads}) &&
+         isInput(made[1], {Axis::KVHeads, Axis::Bin}) &&
+         isInput(made[2], {Axis::KVHeads, Axis::Split}) &&
+         isInput(made[3], {Axis::KVHeads, Axis::Pair}) &&
+         isInput(made[4], {Axis::KVHeads, Axis::Kept}) &&
+         isInput(made[5], {Axis::KVHeads, Axis::Kept});
 }
 
 static constexpr const char *needsCandidates =
-    "needs the counts of first digits and the candidates (their number, second "
-    "digits, tokens and keys) as arguments of the kernel";
+    "needs the candidates (their number, second digits, what is above them, "
+    "the threshold's place, tokens and keys) as arguments of the kernel";
 
 /// First digits of `score`, counted once, and what `count` makes of them.
 static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
@@ -212,11 +213,12 @@ static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
         builder, loc, withAxes(i32, {Axis::KVHeads, Axis::Bin}, 0), score);
   Type list = withAxes(i32, {Axis::KVHeads, Axis::Kept}, 0);
   auto candidates = ListCandidatesOp::create(
-      builder, loc, withAxes(i32, {Axis::KVHeads}, 0), digits.getType(), list,
-      list, score, count, digits, allHeads);
-  SmallVector<Value> made{digits};
-  made.append(candidates->result_begin(), candidates->result_end());
-  return made;
+      builder, loc, withAxes(i32, {Axis::KVHeads}, 0), digits.getType(),
+      withAxes(i32, {Axis::KVHeads, Axis::Split}, 0),
+      withAxes(i32, {Axis::KVHeads, Axis::Pair}, 0), list, list, score, count,
+      digits, allHeads);
+  return llvm::to_vector<6>(
+      llvm::map_range(candidates->getResults(), [](Value v) { return v; }));
 }
 
 LogicalResult ListCandidatesOp::verifyFused() {

@@ -217,8 +217,9 @@ def KVC_CountDigitsOp : KVC_FusedOp<"count_digits", [Pure]> {
   let summary = "count the first digits of each KV head's scores";
   let description = [{
     The first step of an exact selection. A score's key is 32 bits whose unsigned
-    order is that of the scores, NaN lowest; its first digit is the highest 11 of
-    them. Blocks add their counts to the result, which a kernel in front has set to
+    order is that of the scores, NaN lowest; its first digit is one of 2048 bins in this
+    order, 16 for each octave of sizes that are common
+    (`codegen/kernels/FirstDigit.h`). Blocks add their counts to the result, which a kernel in front has set to
     0 (`Needs::accumulates`); counts are integers, so their order changes nothing.
 
     Example: `%d = kvc.count_digits %s : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>`
@@ -234,21 +235,32 @@ def KVC_ListCandidatesOp : KVC_FusedOp<"list_candidates", [Pure],
   let description = [{
     Of each KV head, the tokens whose first digit is that of the head's
     `count`-th largest score; with `all_heads`, that of the `sum(count)`-th largest
-    score of all heads together. How many there are, counts of their keys' second
-    digits (the next 11 bits), the tokens, and their keys. Nothing where the count
-    selects nothing or everything. Blocks append what they find, so the order is
-    that of their arrival; whoever reads the lists depends on what is in them only.
+    score of all heads together. The results:
 
-    Example: `%n, %d2, %t, %k = kvc.list_candidates %s, %c digits(%d) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x2048xi32, #kvc.axes<kv_heads, bin>> -> tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>`
+    - how many they are;
+    - counts of their keys' second digits, the 11 bits behind the first digit; with
+      `all_heads` those of all are the first head's;
+    - of each of the head's spans, how many tokens have a larger first digit;
+    - the digit, and the how manyth of the candidates that is looked for; with
+      `all_heads` the first head's;
+    - the tokens, and their keys.
+
+    Nothing where the count selects nothing or everything. Blocks append what they
+    find, so the order is that of their arrival; whoever reads the lists depends on
+    what is in them only.
+
+    Example: `%n, %d2, %a, %p, %t, %k = kvc.list_candidates %s, %c digits(%d) : tensor<?x?xf32, #kvc.axes<kv_heads, past>>, tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x2048xi32, #kvc.axes<kv_heads, bin>> -> tensor<?xi32, #kvc.axes<kv_heads>>, tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>, tensor<?x?xi32, #kvc.axes<kv_heads, split>>, tensor<?x2xi32, #kvc.axes<kv_heads, pair>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>`
   }];
   let arguments = (ins KVC_Scores:$score, KVC_Counts:$count,
                        KVC_TokenLists:$digits, UnitAttr:$all_heads);
   let results = (outs KVC_Counts:$found, KVC_TokenLists:$second,
+                      KVC_TokenLists:$above, KVC_TokenLists:$place,
                       KVC_TokenLists:$tokens, KVC_TokenLists:$keys);
   let assemblyFormat = [{
     (`all_heads` $all_heads^)? $score `,` $count `digits` `(` $digits `)`
     attr-dict `:` type($score) `,` type($count) `,` type($digits) `->`
-    type($found) `,` type($second) `,` type($tokens) `,` type($keys)
+    type($found) `,` type($second) `,` type($above) `,` type($place) `,`
+    type($tokens) `,` type($keys)
   }];
 }
 

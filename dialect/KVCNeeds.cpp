@@ -263,7 +263,7 @@ Needs CountDigitsOp::getNeeds() {
 Needs ListCandidatesOp::getNeeds() {
   return {.kernel = KernelKind::Spans,
           .otherBlocks = true,
-          .accumulates = 2,
+          .accumulates = 3,
           .writesResults = true};
 }
 

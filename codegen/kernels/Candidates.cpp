@@ -18,18 +18,20 @@ void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
   KernelBuilder &k = row.k;
   Expr sequence = row.s.sequence;
   Buffer digits = row.outputOf(op.getDigits());
-  auto keys = [&](RadixSelect::Count count) {
-    row.forTokens(
-        [&](Expr token) { return Values{row.at(token)(op.getScore())}; },
-        [&](Expr token, ArrayRef<Expr> made) {
-          Expr score = made[0];
-          if (stored)
-            k.store(score, *stored, {sequence, row.head, token});
-          k.when(score.isNaN(), [&] { k.setStatus(KVC_DATA_NAN); });
-          count(orderedKey(k, score));
-        });
-  };
-  radix.count(radix.start(k.i32(0)), keys, digits, {sequence, row.head});
+  RadixSelect::Place none = radix.start(k.i32(0));
+  radix.empty();
+  k.barrier(); // the histogram is empty
+  row.forTokens(
+      [&](Expr token) { return Values{row.at(token)(op.getScore())}; },
+      [&](Expr token, ArrayRef<Expr> made) {
+        Expr score = made[0];
+        if (stored)
+          k.store(score, *stored, {sequence, row.head, token});
+        k.when(score.isNaN(), [&] { k.setStatus(KVC_DATA_NAN); });
+        radix.add(none, orderedKey(k, score));
+      });
+  k.barrier(); // the histogram is full
+  radix.addTo(digits, {sequence, row.head});
 }
 
 void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
@@ -72,48 +74,65 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
       }
       return own;
     };
+    radix.empty(); // there are barriers until it is used
     Values begin = read(row.begin);
     RadixSelect::Place place =
         radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
                       all ? k.index(0) : row.head, all ? heads : Expr(),
                       shares ? takesPart : llvm::function_ref<Expr(Expr)>());
+    Expr threshold = all ? k.index(0) : row.head;
+    k.when((row.span == 0) & (k.thread() == 0), [&] {
+      Buffer to = row.outputOf(op.getPlace());
+      k.store(place.first, to, {s.sequence, threshold, k.index(0)});
+      k.store(place.remaining, to, {s.sequence, threshold, k.index(1)});
+    });
     Buffer tokens = row.outputOf(op.getTokens()),
            keys = row.outputOf(op.getKeys());
-    k.loop(row.begin, row.end, RowBlock::spanTokens, begin,
-           [&](Expr first, ArrayRef<Expr> own) {
-             SmallVector<Expr> candidates;
-             Expr mine = k.i32(0);
-             for (auto [i, key] : llvm::enumerate(own)) {
-               Expr there = tokenOf(first, int64_t(i)) < row.end;
-               candidates.push_back(there & place.has(key));
-               mine = mine + candidates.back().toI32();
-             }
-             // Every thread's candidates lie beside each other.
-             Expr before = row.block.exclusiveSum(mine);
-             Expr number = before + row.block.fromLastThread([&] {
-               return k.atomicAdd(before + mine, row.outputOf(op.getFound()),
-                                  {s.sequence, row.head});
-             });
-             auto list = [&](RadixSelect::Count count) {
-               for (auto [i, key] : llvm::enumerate(own)) {
-                 Expr is = candidates[i];
-                 k.when(is, [&, i = i, key = key] {
-                   Expr token = tokenOf(first, int64_t(i));
-                   SmallVector<Expr> to{s.sequence, row.head, number.toIndex()};
-                   k.store(token.toI32(), tokens, to);
-                   k.store(key, keys, to);
-                   count(key);
-                 });
-                 number = number + is.toI32();
-               }
-             };
-             radix.count(place, list, row.outputOf(op.getSecond()),
-                         {s.sequence, row.head});
-             Expr next = first + RowBlock::spanTokens;
-             return k.choose(
-                 next < row.end, [&] { return read(next); },
-                 [&] { return Values(own.begin(), own.end()); });
-           });
+    begin.push_back(k.i32(0));
+    Values left =
+        k.loop(row.begin, row.end, RowBlock::spanTokens, begin,
+               [&](Expr first, ArrayRef<Expr> carried) {
+                 ArrayRef<Expr> own = carried.drop_back();
+                 SmallVector<Expr> candidates, numbers;
+                 Expr ofWarp = k.i32(0), above = carried.back();
+                 for (auto [i, key] : llvm::enumerate(own)) {
+                   Expr there = tokenOf(first, int64_t(i)) < row.end;
+                   Expr is = there & place.has(key);
+                   Expr bits = k.ballot(is);
+                   numbers.push_back(ofWarp + bitsBelow(k, bits));
+                   ofWarp = ofWarp + k.popcount(bits);
+                   candidates.push_back(is);
+                   above = above + (there & place.isBelow(key)).toI32();
+                   k.when(is, [&, key = key] { radix.add(place, key); });
+                 }
+                 auto [before, ofBlock] = row.block.warpSums(ofWarp);
+                 Expr base =
+                     before + row.block.fromLastThread([&, ofBlock = ofBlock] {
+                       return k.atomicAdd(ofBlock, row.outputOf(op.getFound()),
+                                          {s.sequence, row.head});
+                     });
+                 for (auto [i, key] : llvm::enumerate(own))
+                   k.when(candidates[i], [&, i = i, key = key] {
+                     Expr token = tokenOf(first, int64_t(i));
+                     SmallVector<Expr> to{s.sequence, row.head,
+                                          (base + numbers[i]).toIndex()};
+                     k.store(token.toI32(), tokens, to);
+                     k.store(key, keys, to);
+                   });
+                 Expr next = first + RowBlock::spanTokens;
+                 Values following = k.choose(
+                     next < row.end, [&] { return read(next); },
+                     [&] { return Values(own.begin(), own.end()); });
+                 following.push_back(above);
+                 return following;
+               });
+    Expr above = k.sumOfLanes(left.back());
+    k.when((k.lane() == 0) & (above > 0), [&] {
+      k.atomicAdd(above, row.outputOf(op.getAbove()),
+                  {s.sequence, row.head, row.span});
+    });
+    // Behind the loop's barriers.
+    radix.addTo(row.outputOf(op.getSecond()), {s.sequence, threshold});
   });
 }
 
@@ -128,150 +147,177 @@ Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
     auto arg = cast<BlockArgument>(value);
     return scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType());
   };
-  digits = buffer(made[0]);
-  found = buffer(made[1]);
-  second = buffer(made[2]);
-  tokens = buffer(made[3]);
-  keys = buffer(made[4]);
+  found = buffer(made[0]);
+  second = buffer(made[1]);
+  above = buffer(made[2]);
+  place = buffer(made[3]);
+  tokens = buffer(made[4]);
+  keys = buffer(made[5]);
 }
 
-void Candidates::walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
-                      RadixSelect::Visit visit) const {
-  auto keyOf = [&](Expr item) {
-    return k.load(keys, {sequence, head, item.toIndex()});
-  };
-  auto oneByOne = [&] {
-    k.loop(k.thread(), count, block.threads,
-           [&](Expr i) { visit(RadixSelect::Seen{keyOf(i.toI32()), i, {}}); });
-    return Values();
-  };
-  auto writtenOut = [&] {
-    // So many keys of each thread in flight, and none at the end alone: there may
-    // be tens of thousands. Those of several heads are dealt out to warps, so that
-    // heads with few do not wait for each other.
-    constexpr int64_t together = 8;
-    int64_t lanes = turn.valid() ? warpSize : block.threads;
-    Expr all = count.toI32(), own = turn.valid() ? k.lane() : k.thread();
-    Expr from = turn.valid() ? turn * (lanes * together) : k.index(0);
-    k.loop(from, count, block.threads * together, [&](Expr base) {
-      Expr first = (base + own).toI32();
-      SmallVector<RadixSelect::Seen> seen;
-      for (int64_t i = 0; i < together; ++i) {
-        Expr item = first + lanes * i;
-        seen.push_back({keyOf(item.min(all - 1)), item.toIndex(), item < all});
-      }
-      visit(seen);
-    });
-    return Values();
-  };
-  k.eitherForm(oneByOne, writtenOut);
+RadixSelect::Place Candidates::firstPlace(const RadixSelect &radix,
+                                          Expr head) const {
+  return radix.behind(k.load(place, {sequence, head, k.index(0)}),
+                      k.load(place, {sequence, head, k.index(1)}));
 }
 
-Selection Candidates::select(RadixSelect &radix, ThreadBlock &block, Expr head,
-                             Expr count, Expr wanted) const {
-  auto constants = [&](int64_t threshold, Expr lastTie) {
-    return Values{k.i32(threshold), lastTie};
+Expr Candidates::countAbove(Expr head, Expr spans) const {
+  static_assert(RowBlock::mostSpans <= warpSize);
+  Expr lane = k.lane();
+  Expr count = k.load(above, {sequence, head, lane.min(splitCount(k) - 1)});
+  Expr most = spans.min(splitCount(k));
+  return k.sumOfLanes((lane < most).select(count, k.i32(0)));
+}
+
+Values Candidates::read(Expr head, Expr count, Expr first, int64_t step) const {
+  Values values;
+  for (const Buffer *from : {&keys, &tokens})
+    for (int64_t i = 0; i < together; ++i) {
+      Expr item = (first + step * i).min(count - 1);
+      values.push_back(k.load(*from, {sequence, head, item}));
+    }
+  return values;
+}
+
+Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
+                                     Expr wanted, bool countsInFront) const {
+  Expr head = row.head, past = row.s.past;
+  int64_t step = RowBlock::threads;
+  auto values = [&](Expr threshold, Expr lastTie, Expr inFront) {
+    Values all{threshold, lastTie};
+    if (countsInFront)
+      all.push_back(inFront);
+    return all;
   };
   auto search = [&] {
     // All that is read of the head is on its way before the first barrier.
-    Expr candidates = countOf(head);
-    SmallVector<Expr> counts[] = {radix.read(digits, sequence, head),
-                                  radix.read(second, sequence, head)};
-    RadixSelect::Place place = radix.start(wanted.toI32());
-    for (ArrayRef<Expr> digit : counts)
-      place = radix.descend(place, digit);
-    Selection s = radix.finish(
-        place, count,
-        [&](RadixSelect::Visit visit) {
-          walk(block, head, candidates, {}, visit);
-        },
-        [&](Expr at) { return tokenOf(head, at); });
-    return Values{s.threshold, s.lastTie};
+    Expr count = countOf(head);
+    SmallVector<Expr> counts = radix.read(second, sequence, head);
+    RadixSelect::Place place = firstPlace(radix, head);
+    Expr aboveInFront;
+    if (countsInFront)
+      aboveInFront = countAbove(head, row.span);
+    Values begin = read(head, count, k.thread(), step);
+    place = radix.descend(place, counts);
+    auto oneByOne = [&](RadixSelect::Visit visit) {
+      k.loop(k.thread(), count, step, [&](Expr i) {
+        visit(RadixSelect::Seen{
+            k.load(keys, {sequence, head, i}), tokenOf(head, i), {}});
+      });
+    };
+    auto writtenOut = [&](RadixSelect::Visit visit) {
+      k.loop(0, count, step * together, begin,
+             [&](Expr base, ArrayRef<Expr> own) {
+               SmallVector<RadixSelect::Seen> seen;
+               for (int64_t i = 0; i < together; ++i)
+                 seen.push_back({own[i], own[together + i].toIndex(),
+                                 base + k.thread() + step * i < count});
+               visit(seen);
+               Expr next = base + step * together;
+               return k.choose(
+                   next < count,
+                   [&] { return read(head, count, next + k.thread(), step); },
+                   [&] { return Values(own.begin(), own.end()); });
+             });
+    };
+    auto walk = [&](RadixSelect::Visit visit) {
+      k.eitherForm(
+          [&] {
+            oneByOne(visit);
+            return Values();
+          },
+          [&] {
+            writtenOut(visit);
+            return Values();
+          });
+    };
+    auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
+      Expr count = k.i32(0);
+      for (const RadixSelect::Seen &one : seen) {
+        Expr is = place.isBelow(one.key) & (one.at < row.begin);
+        count = count + one.among(is).toI32();
+      }
+      k.when(count > 0, [&] { radix.tally(count); });
+    };
+    auto chosen = [&](Expr token) {
+      k.when(token < row.begin, [&] { radix.tally(k.i32(1)); });
+    };
+    if (!countsInFront) {
+      Selection s = radix.finish(place, past, walk, nullptr);
+      return values(s.threshold, s.lastTie, {});
+    }
+    Selection s = radix.finish(place, past, walk, nullptr, visited, chosen);
+    return values(s.threshold, s.lastTie, aboveInFront + radix.tallied());
   };
   Values result = k.choose(
-      wanted < 1, [&] { return constants(-1, k.i32(-1)); },
+      wanted < 1, [&] { return values(k.i32(-1), k.i32(-1), k.i32(0)); },
       [&] {
         return k.choose(
-            wanted >= count, [&] { return constants(0, count.toI32()); },
+            wanted >= past,
+            [&] { return values(k.i32(0), past.toI32(), row.begin.toI32()); },
             search);
       });
-  return {result[0], result[1]};
-}
-
-/// What lies above a bin is in the histogram: two warps for each head, whose loads of
-/// four bins are in flight together.
-void Candidates::countAbove(ThreadBlock &block, const Buffer &histogram,
-                            Expr bin, const Buffer &chosen,
-                            llvm::function_ref<Expr(Expr)> takesPart) const {
-  constexpr int64_t halves = 2, width = 4, together = 4;
-  constexpr int64_t step = halves * warpSize, groups = digitBins / width;
-  Expr zero = k.i32(0), own = bin.toIndex() / width * width;
-  k.loop(k.warp(), k.arg("kv_heads") * halves, block.threads / warpSize,
-         [&](Expr item) {
-           Expr head = item / halves, half = item % halves;
-           // Of the bin's own four those above it.
-           Expr beside = own + k.lane() % width;
-           Expr count = k.load(histogram, {sequence, head, beside});
-           Expr once = (half == 0) & (k.lane() < width);
-           count = (once & (beside > bin.toIndex())).select(count, zero);
-           count = k.fold(
-               own / width + 1 + half * warpSize + k.lane(), groups,
-               step * together, count, [&](Expr group, Expr sum) {
-                 for (int64_t i = 0; i < together; ++i) {
-                   Expr at = group + step * i;
-                   Expr four = k.loadVector(
-                       histogram,
-                       {sequence, head, at.min(k.index(groups - 1)) * width},
-                       width);
-                   Expr all = (k.element(four, 0) + k.element(four, 1)) +
-                              (k.element(four, 2) + k.element(four, 3));
-                   sum = sum + (at < groups).select(all, zero);
-                 }
-                 return sum;
-               });
-           for (int64_t mask = warpSize / 2; mask; mask /= 2)
-             count = count + k.shuffleXor(count, mask);
-           Expr counts = (k.lane() == 0) & (count > 0);
-           if (takesPart)
-             counts = counts & takesPart(head);
-           k.when(counts, [&] { k.atomicAdd(count, chosen, {head}); });
-         });
+  return {{result[0], result[1]}, countsInFront ? result[2] : Expr()};
 }
 
 void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
                              const SequenceScalars &s, Expr positions,
-                             Expr wanted, const Buffer &chosen,
-                             const HeadShares *shares) const {
+                             const Buffer &chosen) const {
   Expr heads = k.arg("kv_heads");
-  auto takesPart = [&](Expr head) { return shares->takesPart(head); };
-  RadixSelect::Place place = radix.start(wanted.toI32());
-  for (const Buffer &histogram : {digits, second}) {
-    place =
-        radix.descend(place, histogram, sequence, k.index(0), heads,
-                      shares ? takesPart : llvm::function_ref<Expr(Expr)>());
-    countAbove(block, histogram, place.prefix & (digitBins - 1), chosen,
-               shares ? takesPart : llvm::function_ref<Expr(Expr)>());
-  }
-  // Behind the two digits some items are left, numbered across heads; so are candidates.
+  int64_t warps = block.threads / warpSize;
+  SmallVector<Expr> counts = radix.read(second, sequence, k.index(0));
+  RadixSelect::Place place = firstPlace(radix, k.index(0));
+  k.loop(k.warp(), heads, warps, [&](Expr head) {
+    Expr count = countAbove(head, k.index(RowBlock::mostSpans));
+    k.when((k.lane() == 0) & (count > 0),
+           [&] { k.atomicAdd(count, chosen, {head}); });
+  });
+  place = radix.descend(place, counts);
+  // Candidates are numbered across heads, which are dealt out to warps, so that heads
+  // with few do not wait for each other.
   Expr most = k.arg("max_tokens");
-  radix.finish(
-      place, positions * heads,
-      [&](RadixSelect::Visit visit) {
-        int64_t warps = block.threads / warpSize;
-        k.loop(0, heads, 1, [&](Expr head) {
-          Expr turn = (k.warp() + head * 2) % warps;
-          walk(block, head, countOf(head), turn,
-               [&](ArrayRef<RadixSelect::Seen> seen) {
-                 SmallVector<RadixSelect::Seen> all(seen);
-                 for (RadixSelect::Seen &one : all)
-                   one.at = head * most + one.at;
-                 visit(all);
-               });
+  auto keyOf = [&](Expr head, Expr item) {
+    return k.load(keys, {sequence, head, item});
+  };
+  Expr walked; // the head
+  auto walk = [&](RadixSelect::Visit visit) {
+    k.loop(0, heads, 1, [&](Expr head) {
+      walked = head;
+      Expr count = countOf(head), number = head * most;
+      auto oneByOne = [&] {
+        k.loop(k.thread(), count, block.threads, [&](Expr i) {
+          visit(RadixSelect::Seen{keyOf(head, i), number + i, {}});
         });
-      },
-      [&](Expr at) {
-        Expr head = at / most, token = tokenOf(head, at - head * most);
-        return positionOf(k, s, head, token) * heads + head;
-      },
-      [&](Expr item) { k.atomicAdd(k.i32(1), chosen, {item % heads}); });
+        return Values();
+      };
+      auto writtenOut = [&] {
+        Expr turn = (k.warp() + head * 2) % warps;
+        int64_t step = block.threads * together;
+        k.loop(turn * (warpSize * together), count, step, [&](Expr base) {
+          SmallVector<RadixSelect::Seen> seen;
+          for (int64_t i = 0; i < together; ++i) {
+            Expr item = base + k.lane() + warpSize * i;
+            seen.push_back({keyOf(head, item.min(count - 1)), number + item,
+                            item < count});
+          }
+          visit(seen);
+        });
+        return Values();
+      };
+      k.eitherForm(oneByOne, writtenOut);
+    });
+  };
+  auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
+    Expr count = k.i32(0);
+    for (const RadixSelect::Seen &one : seen)
+      count = count + one.among(place.isBelow(one.key)).toI32();
+    k.when(count > 0, [&] { k.atomicAdd(count, chosen, {walked}); });
+  };
+  auto itemOf = [&](Expr at) {
+    Expr head = at / most, token = tokenOf(head, at - head * most);
+    return positionOf(k, s, head, token) * heads + head;
+  };
+  radix.finish(place, positions * heads, walk, itemOf, visited, [&](Expr item) {
+    k.atomicAdd(k.i32(1), chosen, {item % heads});
+  });
 }

@@ -2,10 +2,10 @@
 //
 // An exact selection in three kernels. Many blocks count the first digits of
 // their spans' scores (kvc.count_digits). Behind them every block knows the digit
-// of the threshold; many blocks list the tokens that have it, the candidates, and
-// count their second digits (kvc.list_candidates). Behind that every block that
-// asks finds the threshold for itself, in one walk over the candidates
-// (RadixSelect.h).
+// of the threshold; many blocks list the tokens that have it, the candidates, count
+// their second digits, and how many tokens are above them (kvc.list_candidates). Behind
+// that every block that asks finds the threshold for itself, in one walk over the
+// candidates (RadixSelect.h).
 //
 // The whole block calls each of these; all have barriers inside.
 //
@@ -37,35 +37,42 @@ public:
   Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
              mlir::ValueRange made);
 
-  /// kvc.topk for a head. Nothing and everything need no search.
-  Selection select(RadixSelect &radix, ThreadBlock &block, Expr head,
-                   Expr count, Expr wanted) const;
-  /// How many of each head are among the `wanted` largest of all heads, above 0
-  /// and below all that there are: adds them to `chosen`, which is 0. Ties go to the
-  /// smaller position, below `positions`, then to the smaller head. `shares` as for
-  /// listCandidates.
+  /// kvc.topk for the block's head. Nothing and everything need no search. `inFront`: how
+  /// many are selected of the tokens in front of the block's span, i32; not valid where
+  /// `countsInFront` says that nobody asks.
+  struct Found {
+    Selection selection;
+    Expr inFront;
+  };
+  Found select(RowBlock &row, RadixSelect &radix, Expr wanted,
+               bool countsInFront) const;
+  /// How many of each head are among the largest of all heads, so many as were asked for
+  /// when they were listed, above 0 and below all that there are: adds them to `chosen`,
+  /// which is 0. Ties go to the smaller position, below `positions`, then to the smaller
+  /// head.
   void countChosen(RadixSelect &radix, ThreadBlock &block,
-                   const SequenceScalars &s, Expr positions, Expr wanted,
-                   const Buffer &chosen, const HeadShares *shares) const;
+                   const SequenceScalars &s, Expr positions,
+                   const Buffer &chosen) const;
 
 private:
   KernelBuilder &k;
   Expr sequence;
-  Buffer digits, found, second, tokens, keys;
-
-  /// Adds what each head has above a bin to `chosen`.
-  void countAbove(ThreadBlock &block, const Buffer &histogram, Expr bin,
-                  const Buffer &chosen,
-                  llvm::function_ref<Expr(Expr head)> takesPart) const;
+  /// So many of each thread are in flight, and none at the end alone: there may be tens of
+  /// thousands.
+  static constexpr int64_t together = 8;
+  Buffer found, second, above, place, tokens, keys;
 
   /// How many candidates a head has, index.
   Expr countOf(Expr head) const {
     return k.load(found, {sequence, head}).toIndex();
   }
-  /// The candidates of a head, `count` of them. Warps take parts of them in turns, of
-  /// which `turn` is this one's first; not valid: threads take one each.
-  void walk(ThreadBlock &block, Expr head, Expr count, Expr turn,
-            RadixSelect::Visit visit) const;
+  /// Where the threshold lies, by what was found out when candidates were listed.
+  RadixSelect::Place firstPlace(const RadixSelect &radix, Expr head) const;
+  /// How many tokens of a head's first `spans` have a larger first digit; i32.
+  Expr countAbove(Expr head, Expr spans) const;
+  /// Keys, then tokens, of some of a head's `count` candidates, `step` apart; i32.
+  KernelBuilder::Values read(Expr head, Expr count, Expr first,
+                             int64_t step) const;
   /// The token of a candidate, by its number among its head's, as walk() visits it.
   Expr tokenOf(Expr head, Expr number) const {
     return k.load(tokens, {sequence, head, number}).toIndex();

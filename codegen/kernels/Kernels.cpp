@@ -13,6 +13,20 @@ std::string kvc::scratchName(BufferAttr buffer) {
   return "scratch." + std::to_string(buffer.getIndex());
 }
 
+/// Numbers of one head, of values that have no channels.
+static Expr rowLength(KernelBuilder &k, const AxisList &axes) {
+  switch (axes.back()) {
+  case Axis::Bin:
+    return k.index(digitBins);
+  case Axis::Pair:
+    return k.index(2);
+  case Axis::Split:
+    return splitCount(k);
+  default:
+    return axes.size() == 1 ? k.index(1) : k.arg("max_tokens");
+  }
+}
+
 Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
   AxisList axes = axesOf(type);
   Expr heads = axes.front() == Axis::QueryHeads
@@ -25,8 +39,7 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
     Expr d = k.index(k.shape.headDim);
     return k.buffer(name, {heads * d, d});
   }
-  Expr row =
-      axes.back() == Axis::Bin ? k.index(digitBins) : k.arg("max_tokens");
+  Expr row = rowLength(k, axes);
   return k.buffer(name, {heads * row, row});
 }
 
@@ -71,10 +84,9 @@ void kvc::clearBuffers(KernelBuilder &k, KernelOp kernel, Expr sequence) {
   bool perHead = cast<StringAttr>(grid[1]).getValue() == "kv_heads";
   int64_t threads = (*k.func.getKnownBlockSize())[0];
   for (const ClearedBuffer &buffer : clearedBuffers(kernel)) {
-    int64_t row = axesOf(buffer.type).back() == Axis::Bin ? digitBins : 1;
-    Expr heads = k.arg("kv_heads");
+    Expr row = rowLength(k, axesOf(buffer.type)), heads = k.arg("kv_heads");
     Expr first = perHead ? k.block(gpu::Dimension::y) * row : k.index(0);
-    Expr count = perHead ? k.index(row) : heads * row;
+    Expr count = perHead ? row : heads * row;
     Buffer memory = k.buffer(buffer.name, {heads * row});
     k.when(k.block(gpu::Dimension::x) == 0, [&] {
       k.loop(k.thread(), count, threads,

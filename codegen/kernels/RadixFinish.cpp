@@ -7,19 +7,28 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
+void RadixSelect::clear() {
+  isUsed = true; // by the last digit, where it is in a loop
+  empty();
+  k.barrier(); // the histogram is empty
+}
+
 /// All digits behind those of a place.
 RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
-  while (place.known < keyBits) {
-    clear();
-    walk([&](Expr value) {
-      k.when(place.has(value), [&] {
-        k.atomicAdd(k.i32(1), histogram, {digitOf(place, value)});
+  Expr steps = (place.rest + (digitBits - 1)).toIndex() / digitBits;
+  Values key = k.loop(
+      0, steps, 1, {place.prefix, place.rest, place.remaining, place.sharing},
+      [&](Expr, ArrayRef<Expr> known) {
+        Place place{known[0], known[1], known[2], known[3], {}};
+        clear();
+        walk([&](Expr value) {
+          k.when(place.has(value), [&] { add(place, value); });
+        });
+        k.barrier(); // the histogram is full
+        Place next = descend(place, readShared());
+        return Values{next.prefix, next.rest, next.remaining, next.sharing};
       });
-    });
-    k.barrier(); // the histogram is full
-    place = find(place);
-  }
-  return place;
+  return {key[0], key[1], key[2], key[3], {}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -27,15 +36,20 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
 //===----------------------------------------------------------------------===//
 
 Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
-                              ItemOf itemOf,
-                              llvm::function_ref<void(Expr)> chosen) {
+                              ItemOf itemOf, Visit visited, Chosen chosen) {
   auto values = [](const Selection &s) {
     return Values{s.threshold, s.lastTie};
   };
+  k.barrier(); // what was found has been read
+  k.when(k.thread() == 0, [&] {
+    k.store(k.i32(0), found, {k.index(3)});
+    k.store(k.i32(0), sum, {k.index(0)});
+  });
+  k.barrier(); // none is left yet, and nothing counted
   Values result = k.choose(
       place.sharing <= k.i32(most),
       [&] {
-        gather(place, walk, itemOf);
+        gather(place, walk, itemOf, visited);
         return k.choose(
             place.sharing <= k.i32(few),
             [&] { return values(rank(place, chosen)); },
@@ -47,18 +61,21 @@ Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
               return values(finishMany(place, items, left, known, chosen));
             });
       },
-      [&] { return values(finishMany(place, items, walk, itemOf, chosen)); });
+      [&] {
+        if (visited)
+          walk(visited);
+        return values(finishMany(place, items, walk, itemOf, chosen));
+      });
   return {result[0], result[1]};
 }
 
 /// What is left, in any order, into shared memory: it is looked at several times, and
 /// what comes of it does not depend on the order.
-void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf) {
-  Expr last = k.index(3);
-  k.barrier(); // what was found has been read
-  k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {last}); });
-  k.barrier(); // there are none yet
+void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf,
+                         Visit visited) {
   walk([&](ArrayRef<Seen> seen) {
+    if (visited)
+      visited(seen);
     // A thread has one wait for all that it found.
     SmallVector<Expr> has;
     Expr count = k.i32(0);
@@ -67,7 +84,7 @@ void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf) {
       count = count + has.back().toI32();
     }
     k.when(count > 0, [&] {
-      Expr slot = k.atomicAdd(count, found, {last});
+      Expr slot = k.atomicAdd(count, found, {k.index(3)});
       for (auto [one, is] : llvm::zip(seen, has)) {
         k.when(is, [&, one = one] {
           k.store(one.key, leftKeys, {slot.toIndex()});
@@ -78,6 +95,8 @@ void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf) {
     });
   });
   k.barrier(); // all are there
+  if (!itemOf)
+    return;
   // Which they are is read of all together: who finds one does not wait for it.
   k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
     Expr item = itemOf(k.load(leftItems, {i}).toIndex());
@@ -92,8 +111,7 @@ void RadixSelect::walkLeft(const Place &place, Visit visit) {
 }
 
 /// Few items are left: how many come before each? Two threads count halves.
-Selection RadixSelect::rank(const Place &place,
-                            llvm::function_ref<void(Expr)> chosen) {
+Selection RadixSelect::rank(const Place &place, Chosen chosen) {
   constexpr int64_t halves = 2;
   Expr zero = k.index(0), count = place.sharing.toIndex();
   auto rankOwn = [&] {
@@ -128,7 +146,8 @@ Selection RadixSelect::rank(const Place &place,
 
 Selection RadixSelect::finishMany(const Place &place, Expr items,
                                   WalkItems walk, ItemOf itemOf,
-                                  llvm::function_ref<void(Expr)> chosen) {
+                                  Chosen chosen) {
+  auto numberOf = [&](Expr at) { return itemOf ? itemOf(at) : at; };
   Place key = refine(place, [&](Count count) {
     walk([&](ArrayRef<Seen> seen) {
       for (const Seen &one : seen)
@@ -141,16 +160,18 @@ Selection RadixSelect::finishMany(const Place &place, Expr items,
   // Of more ties than are wanted the smaller items are selected.
   Expr last = k.choose(
       key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
-      [&] { return Values{lastTieOf(key, items, walk, itemOf)}; })[0];
+      [&] { return Values{lastTieOf(key, items, walk, numberOf)}; })[0];
   Selection selection{key.prefix, last};
-  if (chosen)
-    walk([&](ArrayRef<Seen> seen) {
-      for (const Seen &one : seen)
-        k.when(one.among(place.has(one.key)), [&] {
-          Expr number = itemOf(one.at);
-          k.when(selection.contains(one.key, number), [&] { chosen(number); });
-        });
-    });
+  if (!chosen)
+    return selection;
+  walk([&](ArrayRef<Seen> seen) {
+    for (const Seen &one : seen)
+      k.when(one.among(place.has(one.key)), [&] {
+        Expr number = numberOf(one.at);
+        k.when(selection.contains(one.key, number), [&] { chosen(number); });
+      });
+  });
+  k.barrier(); // everybody has been told
   return selection;
 }
 
@@ -165,24 +186,24 @@ Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk,
   Expr ones =
       (all < keyBits)
           .select((k.i32(1) << all.min(k.i32(keyBits - 1))) - 1, k.i32(-1));
-  Values found =
-      k.loop(0, digits, 1, {k.i32(0), key.remaining},
-             [&](Expr digit, ArrayRef<Expr> carried) {
-               Expr behind = ((digits - 1 - digit) * digitBits).toI32();
-               clear();
-               walk([&](ArrayRef<Seen> seen) {
-                 for (const Seen &one : seen)
-                   k.when(one.among(one.key == key.prefix), [&] {
-                     Expr rest = (itemOf(one.at).toI32() ^ ones) >> behind;
-                     k.when((rest >> digitBits) == carried[0], [&] {
-                       k.atomicAdd(k.i32(1), histogram,
-                                   {(rest & (bins - 1)).toIndex()});
-                     });
-                   });
-               });
-               k.barrier(); // the histogram is full
-               Place place = find({carried[0], carried[1], {}, 0});
-               return Values{place.prefix, place.remaining};
-             });
+  Values found = k.loop(
+      0, digits, 1, {k.i32(0), key.remaining},
+      [&](Expr digit, ArrayRef<Expr> carried) {
+        Expr behind = ((digits - 1 - digit) * digitBits).toI32();
+        clear();
+        walk([&](ArrayRef<Seen> seen) {
+          for (const Seen &one : seen)
+            k.when(one.among(one.key == key.prefix), [&] {
+              Expr rest = (itemOf(one.at).toI32() ^ ones) >> behind;
+              k.when((rest >> digitBits) == carried[0], [&] {
+                k.atomicAdd(k.i32(1), histogram,
+                            {(rest & (bins - 1)).toIndex()});
+              });
+            });
+        });
+        k.barrier(); // the histogram is full
+        Bin bin = findBin(carried[1], readShared());
+        return Values{(carried[0] << digitBits) | bin.digit, bin.remaining};
+      });
   return found[0] ^ ones;
 }

@@ -10,12 +10,10 @@ using Values = KernelBuilder::Values;
 /// Bins of a histogram that a thread reads.
 static constexpr int64_t width = 4;
 
-Expr RadixSelect::Place::has(Expr key) const {
-  return (key >> (keyBits - known)) == prefix;
-}
+Expr RadixSelect::Place::has(Expr key) const { return (key >> rest) == prefix; }
 
 Expr RadixSelect::Place::isBelow(Expr key) const {
-  return (key >> (keyBits - known)).above(prefix);
+  return (key >> rest).above(prefix);
 }
 
 RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
@@ -23,45 +21,56 @@ RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
   Type i32 = k.b.getI32Type();
   histogram = k.shared(i32, bins);
   found = k.shared(i32, 4);
+  sum = k.shared(i32, 1);
   leftKeys = k.shared(i32, most);
   leftItems = k.shared(i32, most);
 }
 
 RadixSelect::Place RadixSelect::start(Expr wanted) const {
-  return {k.i32(0), wanted, {}, 0};
+  return {{}, {}, wanted, {}, {}};
+}
+
+RadixSelect::Place RadixSelect::behind(Expr firstDigit, Expr remaining) const {
+  KeyRange keys = keysOfFirstDigit(k, firstDigit);
+  return {keys.prefix, keys.rest, remaining, {}, firstDigit};
 }
 
 //===----------------------------------------------------------------------===//
 // Histograms
 //===----------------------------------------------------------------------===//
 
-void RadixSelect::clear() {
-  k.barrier(); // earlier readers are done
-  k.loop(k.thread(), bins, block.threads,
-         [&](Expr bin) { k.store(k.i32(0), histogram, {bin}); });
-  k.barrier(); // the histogram is empty
+void RadixSelect::empty() {
+  if (isUsed)
+    k.barrier(); // earlier readers are done
+  isUsed = true;
+  for (int64_t i = 0; i < width; ++i)
+    k.store(k.i32(0), histogram, {ownBins() + i});
 }
 
-/// The bin of a key that has a place's digits: its next one.
+/// The bin of a key that has a place's digits: its next one, of 11 bits or what is left.
 Expr RadixSelect::digitOf(const Place &place, Expr key) const {
-  int64_t digit = std::min(digitBits, keyBits - place.known);
-  Expr rest = key >> (keyBits - place.known - digit);
-  return (rest & ((1 << digit) - 1)).toIndex();
+  if (!place.rest.valid())
+    return firstDigit(key).toIndex();
+  Expr behind = (place.rest - digitBits).max(k.i32(0));
+  Expr last = (k.i32(1) << place.rest.min(k.i32(digitBits))) - 1;
+  return ((key >> behind) & last).toIndex();
 }
 
-void RadixSelect::count(const Place &place, Walk keys, const Buffer &to,
-                        ArrayRef<Expr> row) {
-  clear();
-  keys([&](Expr key) {
-    k.atomicAdd(k.i32(1), histogram, {digitOf(place, key)});
-  });
-  k.barrier(); // the histogram is full
-  k.loop(k.thread(), bins, block.threads, [&](Expr bin) {
-    Expr count = k.load(histogram, {bin});
+void RadixSelect::add(const Place &place, Expr key) {
+  k.atomicAdd(k.i32(1), histogram, {digitOf(place, key)});
+}
+
+/// Lanes have bins beside each other.
+void RadixSelect::addTo(const Buffer &to, ArrayRef<Expr> row) {
+  SmallVector<Expr> counts;
+  auto bin = [&](int64_t i) { return k.thread() + i * block.threads; };
+  for (int64_t i = 0; i < width; ++i)
+    counts.push_back(k.load(histogram, {bin(i)}));
+  for (auto [i, count] : llvm::enumerate(counts)) {
     SmallVector<Expr> at(row);
-    at.push_back(bin);
-    k.when(count > 0, [&] { k.atomicAdd(count, to, at); });
-  });
+    at.push_back(bin(int64_t(i)));
+    k.when(count > 0, [&, count = count] { k.atomicAdd(count, to, at); });
+  }
 }
 
 RadixSelect::Place
@@ -73,21 +82,34 @@ RadixSelect::descend(const Place &place, const Buffer &counted, Expr sequence,
 
 RadixSelect::Place RadixSelect::descend(const Place &place,
                                         ArrayRef<Expr> counts) {
-  k.barrier(); // earlier readers are done
-  for (auto [i, count] : llvm::enumerate(counts))
-    k.store(count, histogram, {k.thread() * width + int64_t(i)});
-  k.barrier(); // the histogram is full
-  return find(place);
+  Bin bin = findBin(place.remaining, counts);
+  if (!place.rest.valid())
+    return behind(bin.digit, bin.remaining);
+  Expr digit = place.rest.min(k.i32(digitBits));
+  return {(place.prefix << digit) | bin.digit, place.rest - digit,
+          bin.remaining, bin.sharing, {}};
+}
+
+/// The threads' bins go down from the largest one, each thread's up.
+Expr RadixSelect::ownBins() const {
+  assert(bins == width * block.threads && "each thread has a part");
+  return (k.index(block.threads - 1) - k.thread()) * width;
+}
+
+SmallVector<Expr> RadixSelect::readShared() const {
+  Expr vector = k.loadVector(histogram, {ownBins()}, width);
+  SmallVector<Expr> counts;
+  for (int64_t i = 0; i < width; ++i)
+    counts.push_back(k.element(vector, i));
+  return counts;
 }
 
 SmallVector<Expr> RadixSelect::read(const Buffer &counted, Expr sequence,
                                     Expr head, Expr heads,
                                     llvm::function_ref<Expr(Expr)> takesPart) {
-  assert(bins == width * block.threads && "each thread has a part");
   auto ofHead = [&](Expr head) {
     Values four;
-    Expr vector =
-        k.loadVector(counted, {sequence, head, k.thread() * width}, width);
+    Expr vector = k.loadVector(counted, {sequence, head, ownBins()}, width);
     for (int64_t i = 0; i < width; ++i)
       four.push_back(k.element(vector, i));
     if (takesPart)
@@ -108,37 +130,27 @@ SmallVector<Expr> RadixSelect::read(const Buffer &counted, Expr sequence,
       });
 }
 
-/// From the largest digit down: which bin holds the item that we look for? Each
-/// thread owns a run of bins.
-RadixSelect::Place RadixSelect::find(const Place &place) {
-  Expr thread = k.thread();
-  int64_t run = bins / block.threads;
-  Values own;
-  Expr local = k.i32(0);
-  for (int64_t r = 0; r < run; ++r) {
-    Expr bin = k.index(bins - 1) - (thread * run + r);
-    own.push_back(k.load(histogram, {bin}));
-    local = local + own.back();
-  }
+/// From the largest bin down: the thread that has it says which it is.
+RadixSelect::Bin RadixSelect::findBin(Expr remaining, ArrayRef<Expr> counts) {
+  Expr local = counts[0];
+  for (Expr count : counts.drop_front())
+    local = local + count;
   Expr before = block.exclusiveSum(local);
-  k.when((before < place.remaining) & (place.remaining <= before + local), [&] {
-    // Of the run the last bin that too few are in front of.
-    Expr first = (k.index(bins - 1) - thread * run).toI32();
-    Expr bin = first, count = own[0], front = before, after = before;
-    for (int64_t r = 1; r < run; ++r) {
-      after = after + own[r - 1];
-      Expr holds = after < place.remaining;
-      bin = holds.select(first - r, bin);
-      front = holds.select(after, front);
-      count = holds.select(own[r], count);
+  k.when((before < remaining) & (remaining <= before + local), [&] {
+    // Of the thread's bins the lowest that too few are above.
+    Expr bin, count, front, above = before;
+    for (int64_t i = width - 1; i >= 0; --i) {
+      Expr digit = k.i32(i), holds = above < remaining;
+      bin = bin.valid() ? holds.select(digit, bin) : digit;
+      front = front.valid() ? holds.select(above, front) : above;
+      count = count.valid() ? holds.select(counts[i], count) : counts[i];
+      above = above + counts[i];
     }
-    k.store(bin, found, {k.index(0)});
-    k.store(place.remaining - front, found, {k.index(1)});
+    k.store(ownBins().toI32() + bin, found, {k.index(0)});
+    k.store(remaining - front, found, {k.index(1)});
     k.store(count, found, {k.index(2)});
   });
   k.barrier(); // the bin is found
-  int64_t digit = std::min(digitBits, keyBits - place.known);
-  return {(place.prefix << digit) | k.load(found, {k.index(0)}),
-          k.load(found, {k.index(1)}), k.load(found, {k.index(2)}),
-          place.known + digit};
+  return {k.load(found, {k.index(0)}), k.load(found, {k.index(1)}),
+          k.load(found, {k.index(2)})};
 }

@@ -3,18 +3,20 @@
 #ifndef KVC_CODEGEN_KERNELS_RADIXSELECT_H
 #define KVC_CODEGEN_KERNELS_RADIXSELECT_H
 
+#include "codegen/kernels/FirstDigit.h"
 #include "codegen/kernels/SelectedScores.h"
 #include "codegen/kernels/ThreadBlock.h"
 
 namespace kvc {
 
 /// Finds the key of the `wanted`-th largest item, and of equal keys the last
-/// item that is selected. Digits of 11 and 11 bits by histograms that many
-/// blocks have counted; those items that are left, which have both digits, by
-/// their rank among each other, or where they are many by a third digit and those
-/// of their numbers. Made at the top of a kernel of 512 threads: takes 8 KiB of
-/// shared memory, 32 KiB where a selection is finished, 16 in a cache of rows. The
-/// whole block calls each of these; all have barriers inside.
+/// item that is selected. The first digit (FirstDigit.h) and one of 11 bits behind it
+/// by histograms that many blocks have counted; those items that are left, which have
+/// both digits, by their rank among each other, or where they are many by further
+/// digits and those of their numbers. Made at the top of a kernel of 512 threads: takes
+/// 8 KiB of shared memory, 32 KiB where a selection is finished, 16 in a cache of rows.
+/// But for the block's histogram the whole block calls each of these, which have barriers
+/// inside.
 class RadixSelect {
 public:
   RadixSelect(KernelBuilder &k, ThreadBlock &block);
@@ -34,12 +36,14 @@ public:
   using Visit = llvm::function_ref<void(llvm::ArrayRef<Seen>)>;
   using WalkItems = llvm::function_ref<void(Visit visit)>;
   using ItemOf = llvm::function_ref<Expr(Expr at)>;
+  using Chosen = llvm::function_ref<void(Expr item)>;
 
-  /// Where in the order an item lies: the known digits of its key, the how
-  /// manyth of the items that have them it is, and how many those are. i32.
+  /// Where in the order an item lies: what is known of its key, all but the lowest
+  /// `rest` bits; the how manyth of the items that share this it is, and how many those
+  /// are, if that was counted; the first digit, if it is the only one. i32. At the start
+  /// nothing is known, and there is no prefix.
   struct Place {
-    Expr prefix, remaining, sharing;
-    int64_t known = 0; // bits
+    Expr prefix, rest, remaining, sharing, first;
     /// True for keys that have these digits.
     Expr has(Expr key) const;
     /// True for keys with larger ones.
@@ -47,12 +51,15 @@ public:
   };
   /// Of the `wanted`-th largest, i32, while no digit is known.
   Place start(Expr wanted) const;
+  /// Once the first one is.
+  Place behind(Expr firstDigit, Expr remaining) const;
 
-  /// Adds to a row of bins how often each digit behind those of `place` occurs
-  /// among the keys, which have these.
-  void count(const Place &place, Walk keys, const Buffer &bins,
-             llvm::ArrayRef<Expr> row);
-  /// A thread's part of the bins of a sequence's heads from `head` on, `heads` of
+  /// The block's histogram: emptied, which needs a barrier behind it; one more key that has the place's digits, by its next one; all
+  /// that it has, behind a barrier, added to a row of bins.
+  void empty();
+  void add(const Place &place, Expr key);
+  void addTo(const Buffer &bins, llvm::ArrayRef<Expr> row);
+  /// The bins that a thread looks at, of a sequence's heads from `head` on, `heads` of
   /// them (not valid: one), added up: where `takesPart` is given, of those that do.
   llvm::SmallVector<Expr>
   read(const Buffer &bins, Expr sequence, Expr head, Expr heads = {},
@@ -62,29 +69,42 @@ public:
   Place descend(const Place &place, const Buffer &bins, Expr sequence,
                 Expr head, Expr heads,
                 llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
-  /// The selection, of items below `items`. `walk` visits those of which some
-  /// have the digits of `place`; `chosen(item)` is called for each of the latter
-  /// that is selected.
+  /// The selection, of items below `items`. `walk` visits those of which some have the
+  /// digits of `place`; `itemOf` null: by their numbers. If somebody counts, `visited` is
+  /// called with each of the former once, and `chosen` for each of the latter that is
+  /// selected, with a barrier behind.
   Selection finish(const Place &place, Expr items, WalkItems walk,
-                   ItemOf itemOf,
-                   llvm::function_ref<void(Expr)> chosen = nullptr);
+                   ItemOf itemOf, Visit visited = nullptr,
+                   Chosen chosen = nullptr);
+  /// A number for these to add to, i32: 0 as finish() begins.
+  void tally(Expr number) { k.atomicAdd(number, sum, {k.index(0)}); }
+  Expr tallied() { return k.load(sum, {k.index(0)}); }
 
 private:
   static constexpr int64_t bins = digitBins;
   /// Items that are ranked among each other, two threads each.
   static constexpr int64_t few = 256;
 
-  void clear();
   Expr digitOf(const Place &place, Expr key) const;
-  Place find(const Place &place);
+  /// The first of the bins that a thread looks at, and what the block's own histogram
+  /// has there.
+  Expr ownBins() const;
+  llvm::SmallVector<Expr> readShared() const;
+  /// The bin that holds the `remaining`-th item from the top; the how manyth of its
+  /// bin that is, and how many the bin has.
+  struct Bin {
+    Expr digit, remaining, sharing;
+  };
+  Bin findBin(Expr remaining, llvm::ArrayRef<Expr> counts);
 
   // RadixFinish.cpp
+  void clear();
   Place refine(Place place, Walk walk);
-  void gather(const Place &place, WalkItems walk, ItemOf itemOf);
+  void gather(const Place &place, WalkItems walk, ItemOf itemOf, Visit visited);
   void walkLeft(const Place &place, Visit visit);
-  Selection rank(const Place &place, llvm::function_ref<void(Expr)> chosen);
+  Selection rank(const Place &place, Chosen chosen);
   Selection finishMany(const Place &place, Expr items, WalkItems walk,
-                       ItemOf itemOf, llvm::function_ref<void(Expr)> chosen);
+                       ItemOf itemOf, Chosen chosen);
   Expr lastTieOf(const Place &key, Expr items, WalkItems walk, ItemOf itemOf);
 
   KernelBuilder &k;
@@ -92,7 +112,9 @@ private:
   /// Items that are looked at in shared memory. Budgets of heads that have rows of
   /// their own take a part of it.
   const int64_t most;
-  Buffer histogram, found, leftKeys, leftItems;
+  /// Whether somebody may still read the histogram of an earlier walk.
+  bool isUsed = false;
+  Buffer histogram, found, sum, leftKeys, leftItems;
 };
 
 } // namespace kvc

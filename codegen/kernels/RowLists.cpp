@@ -34,13 +34,12 @@ Buffer RowLists::rowsOfTokens(ListMembersOp op) {
   return scratchBuffer(k, scratchName(op.getBufferAttr()), op.getType());
 }
 
-/// How many of the rows `from` to `to` `isMember` holds for. These may be all of the
-/// head's, so that where rows are positions none of them asks what it is.
-Expr RowLists::countInFront(Expr from, Expr to,
-                            llvm::function_ref<Expr(Expr)> isMember) {
+/// How many of the rows in front of the block's `isMember` holds for. These may be most
+/// of the head's, so that where rows are positions none of them asks what it is.
+Expr RowLists::countInFront(llvm::function_ref<Expr(Expr)> isMember) {
   using Values = KernelBuilder::Values;
   auto count = [&] {
-    return Values{countMarked(k, r.block, from, to, isMember)};
+    return Values{countMarked(k, r.block, k.index(0), r.begin, isMember)};
   };
   auto ofPositions = [&] {
     llvm::SaveAndRestore known(r.s.rowsArePositions, true);
@@ -51,23 +50,13 @@ Expr RowLists::countInFront(Expr from, Expr to,
   return asks ? HeadRows::eitherKind(k, ofPositions, count)[0] : count()[0];
 }
 
-Expr RowLists::listWhere(Expr end, Expr all,
+Expr RowLists::listWhere(Expr end, Expr front,
                          llvm::function_ref<Expr(Expr)> isMember,
                          llvm::function_ref<void(Expr, Expr)> write) {
-  auto count = [&](Expr from, Expr to) {
-    return r.block.warpSums(
-        walkMarked(k, RowBlock::threads, from, to, k.i32(0), isMember));
-  };
-  Expr from = k.index(0), to = r.begin, behind;
-  if (all.valid()) {
-    behind = r.begin > s.past / 2;
-    from = behind.select(r.begin, from);
-    to = behind.select(s.past, to);
-  }
-  Expr front = countInFront(from, to, isMember);
-  if (all.valid())
-    front = behind.select(all - front, front);
-  auto [before, total] = count(r.begin, end);
+  if (!front.valid())
+    front = countInFront(isMember);
+  auto [before, total] = r.block.warpSums(
+      walkMarked(k, RowBlock::threads, r.begin, end, k.i32(0), isMember));
   walkMarked(k, RowBlock::threads, r.begin, end, front + before, isMember,
              [&](Expr token, Expr listed, Expr number) {
                k.when(listed, [&] { write(number.toIndex(), token); });
@@ -81,11 +70,12 @@ Expr RowLists::isSelected(Value mask, Expr token) {
 
 /// Writes the selected tokens of the past, then the window.
 void RowLists::listKept(ListKeptOp list) {
-  Expr all = totals.lookup(list.getMask());
-  if (all.valid())
-    all = s.budget.above(s.window).select(all, k.i32(0));
+  Expr front = inFront.lookup(list.getMask());
+  if (front.valid())
+    front = s.budget.above(s.window).select(front, k.i32(0));
   Expr first = listWhere(
-      r.end, all, [&](Expr token) { return isSelected(list.getMask(), token); },
+      r.end, front,
+      [&](Expr token) { return isSelected(list.getMask(), token); },
       [&](Expr row, Expr token) { writeIndex(row, token); });
   k.when(isLast, [&] {
     k.loop(k.thread(), s.window, RowBlock::threads,
@@ -99,14 +89,13 @@ void RowLists::listMarked(ListOp op) {
   Buffer indices = r.outputOf(op.getIndices()),
          counts = r.outputOf(op.getCounts());
   Expr count = listWhere(
-      r.end, totals.lookup(op.getMask()),
+      r.end, inFront.lookup(op.getMask()),
       [&](Expr token) { return r.at(token)(op.getMask()); },
       [&](Expr row, Expr token) {
         k.store(token.toI32(), indices, {s.sequence, r.head, row});
       });
-  k.when((k.thread() == 0) & isLast, [&] {
-    k.store(count.toI32(), counts, {s.sequence, r.head});
-  });
+  k.when((k.thread() == 0) & isLast,
+         [&] { k.store(count.toI32(), counts, {s.sequence, r.head}); });
 }
 
 void RowLists::listAll(Expr begin, Expr end) {
@@ -121,9 +110,8 @@ void RowLists::writeIndex(Expr row, Expr token) {
   Expr capacity = k.arg("index_capacity");
   Buffer indices =
       k.buffer("indices", {k.arg("kv_heads") * capacity, capacity});
-  k.when(row < capacity, [&] {
-    k.store(token.toI32(), indices, {s.sequence, r.head, row});
-  });
+  k.when(row < capacity,
+         [&] { k.store(token.toI32(), indices, {s.sequence, r.head, row}); });
   if (carriesState(r.kernel))
     countKept(k, s, r.head, token);
   auto members = r.kernel.getBody().getOps<ListMembersOp>();

@@ -1,10 +1,9 @@
 //===- RowLists.h - lists of tokens ----------------------------------------===//
 //
 // Ascending lists by two passes over a mask and a prefix sum. Where a head has
-// several blocks, each counts what is marked in front of its span (or, where it is
-// known how many there are, behind that, if that is less), lists what is in it, and the
-// last one says how many there are. The whole block calls each of
-// these; all have barriers inside.
+// several blocks, each counts what is marked in front of its span, if that is not known,
+// lists what is in it, and the last one says how many there are. The whole block calls
+// each of these; all have barriers inside.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +19,8 @@ public:
   /// Adds the arguments that the kernel's lists write.
   static void addArgs(KernelOp kernel, std::vector<std::string> &args);
 
-  /// How many tokens of the past a mask marks, i32, where that is known beforehand.
-  llvm::DenseMap<mlir::Value, Expr> totals;
+  /// How many tokens in front of the block's a mask marks, i32, where that is known.
+  llvm::DenseMap<mlir::Value, Expr> inFront;
 
   /// `isLast`: of the head's blocks.
   RowLists(RowBlock &r, Expr isLast) : r(r), k(r.k), s(r.s), isLast(isLast) {}
@@ -39,8 +38,8 @@ public:
   Expr isSelected(mlir::Value mask, Expr token);
   /// Calls `write(row, token)` for each token of the block up to `end` that
   /// `isMember` holds for, rows ascending; returns how many there are up to there.
-  /// `all`: how many the past has, where that is known.
-  Expr listWhere(Expr end, Expr all, llvm::function_ref<Expr(Expr)> isMember,
+  /// `front`: how many are in front of the block's, i32, where that is known.
+  Expr listWhere(Expr end, Expr front, llvm::function_ref<Expr(Expr)> isMember,
                  llvm::function_ref<void(Expr, Expr)> write);
   /// Where the row of each kept token is noted, for its members.
   Buffer rowsOfTokens(ListMembersOp op);
@@ -51,8 +50,7 @@ private:
   const SequenceScalars &s;
   Expr isLast;
 
-  Expr countInFront(Expr from, Expr to,
-                    llvm::function_ref<Expr(Expr)> isMember);
+  Expr countInFront(llvm::function_ref<Expr(Expr)> isMember);
   void writeIndex(Expr row, Expr token);
   void writeCount(Expr count);
 };

@@ -226,10 +226,13 @@ private:
 
   void runTopk(TopkOp topk) {
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
+    bool isListed =
+        llvm::any_of(topk->getUsers(), llvm::IsaPred<ListKeptOp, ListOp>);
     Candidates candidates(k, site, s.sequence, topk.getCandidates());
-    selections[topk] = SelectedScores(
-        k, candidates.select(*radix, block, head, s.past, wanted));
-    lists->totals[topk] = wanted.max(k.index(0)).min(s.past).toI32();
+    Candidates::Found found = candidates.select(*row, *radix, wanted, isListed);
+    selections[topk] = SelectedScores(k, found.selection);
+    if (isListed)
+      lists->inFront[topk] = found.inFront;
   }
 };
 

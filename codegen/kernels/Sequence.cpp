@@ -124,8 +124,7 @@ private:
     k.barrier(); // the counts are set
     k.when((total > 0) & (total < items), [&] {
       Candidates(k, site, s.sequence, op.getCandidates())
-          .countChosen(*radix, block, s, positions, total, chosen,
-                       hasRows ? &*shares : nullptr);
+          .countChosen(*radix, block, s, positions, chosen);
     });
     k.barrier(); // the counts are full
 

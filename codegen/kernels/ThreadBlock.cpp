@@ -11,6 +11,7 @@ ThreadBlock::ThreadBlock(KernelBuilder &k, int64_t threads)
     : threads(threads), k(k) {
   floats = k.shared(k.b.getF32Type(), warpSize);
   integers = k.shared(k.b.getI32Type(), warpSize);
+  handed = k.shared(k.b.getI32Type(), 1);
 }
 
 Expr ThreadBlock::reduce(ReduceKind kind, Expr value) {
@@ -28,36 +29,39 @@ Expr ThreadBlock::reduce(ReduceKind kind, Expr value) {
   return value;
 }
 
-std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value, int64_t lane) {
-  k.barrier();
+Expr ThreadBlock::exchangeWarps(Expr value, int64_t lane) {
+  k.barrier(); // earlier readers of the shared slots are done
   k.when(k.lane() == lane, [&] { k.store(value, integers, {k.warp()}); });
   k.barrier();
-  // One by one, each would wait for its load.
-  constexpr int64_t width = 4;
-  Expr front = k.i32(0), all = k.i32(0);
-  for (int64_t first = 0; first < threads / warpSize; first += width) {
-    Expr four = k.loadVector(integers, {k.index(first)}, width);
-    for (int64_t i = 0; i < std::min(width, threads / warpSize - first); ++i) {
-      Expr n = k.element(four, i);
-      front = front + (k.warp() > k.index(first + i)).select(n, k.i32(0));
-      all = all + n;
-    }
-  }
-  return {front, all};
+  int64_t warps = threads / warpSize;
+  Expr mine = k.load(integers, {k.lane().min(k.index(warps - 1))});
+  return (k.lane() < warps).select(mine, k.i32(0));
+}
+
+Expr ThreadBlock::sumInFront(Expr ofWarps) {
+  return k.sumOfLanes((k.lane() < k.warp()).select(ofWarps, k.i32(0)));
+}
+
+std::pair<Expr, Expr> ThreadBlock::warpSums(Expr value) {
+  Expr ofWarps = exchangeWarps(value, 0);
+  return {sumInFront(ofWarps), k.sumOfLanes(ofWarps)};
+}
+
+Expr ThreadBlock::sum(Expr value) {
+  return k.sumOfLanes(exchangeWarps(k.sumOfLanes(value), 0));
 }
 
 Expr ThreadBlock::exclusiveSum(Expr value) {
   Expr inclusive = inclusiveSum(k, value);
   // The last lane has its warp's total.
-  return warpSums(inclusive, warpSize - 1).first + inclusive - value;
+  return sumInFront(exchangeWarps(inclusive, warpSize - 1)) + inclusive - value;
 }
 
 Expr ThreadBlock::fromLastThread(llvm::function_ref<Expr()> make) {
-  k.barrier(); // earlier readers of the shared slots are done
   k.when(k.thread() == threads - 1,
-         [&] { k.store(make(), integers, {k.index(0)}); });
+         [&] { k.store(make(), handed, {k.index(0)}); });
   k.barrier();
-  return k.load(integers, {k.index(0)});
+  return k.load(handed, {k.index(0)});
 }
 
 Expr kvc::inclusiveSum(KernelBuilder &k, Expr value) {
@@ -123,9 +127,7 @@ Expr kvc::countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,
         Expr most = rounds(from, whole, together, k.i32(0), false);
         return KernelBuilder::Values{rounds(whole, to, atEnd, most, true)};
       })[0];
-  for (int64_t mask = warpSize / 2; mask; mask /= 2)
-    count = count + k.shuffleXor(count, mask);
-  return block.warpSums(count).second;
+  return block.sum(count);
 }
 
 Expr kvc::bitsBelow(KernelBuilder &k, Expr ballot) {

@@ -20,15 +20,22 @@ public:
   Expr reduce(ReduceKind kind, Expr value);
   /// Sum of the values of the threads in front; i32.
   Expr exclusiveSum(Expr value);
-  /// What the last thread makes, i32; the others do not.
+  /// What the last thread makes, i32; the others do not. Between two of these, or in front
+  /// of one in a loop, must be another collective.
   Expr fromLastThread(llvm::function_ref<Expr()> make);
-  /// Sums of one i32 per warp, which this lane of it has: of the warps in front, of
-  /// all.
-  std::pair<Expr, Expr> warpSums(Expr value, int64_t lane = 0);
+  /// Sum of every thread's value; i32.
+  Expr sum(Expr value);
+  /// Sums of one i32 per warp: of the warps in front, of all.
+  std::pair<Expr, Expr> warpSums(Expr value);
 
 private:
+  /// A number of each warp, which `lane` of it has: the lane that has a warp's number
+  /// gets it.
+  Expr exchangeWarps(Expr value, int64_t lane);
+  Expr sumInFront(Expr ofWarps);
+
   KernelBuilder &k;
-  Buffer floats, integers;
+  Buffer floats, integers, handed;
 };
 
 /// Sum of the values of the warp's lanes up to this one, in a fixed tree; i32 or f32.

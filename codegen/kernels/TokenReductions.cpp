@@ -48,16 +48,10 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
                    });
 }
 
-/// [batch][heads][splits], of which a head's spans are the first.
-static Buffer spansBuffer(KernelBuilder &k, StringRef name, int64_t members) {
-  Expr splits = splitCount(k);
-  return k.buffer(name, {k.arg("kv_heads") * members * splits, splits});
-}
-
 void kvc::reduceSpan(RowBlock &r, ReducePartOp op) {
   KernelBuilder &k = r.k;
   int64_t members = r.members(op.getValue());
-  Buffer memory = spansBuffer(k, r.nameOf(op.getResult()), members);
+  Buffer memory = r.outputOf(op.getResult());
   for (int64_t j = 0; j < members; ++j) {
     Expr part = r.overTokens(op.getKind(), [&](Expr token) {
       return r.at(token)(op.getValue(), int(j));
@@ -72,7 +66,7 @@ Expr kvc::combineSpans(RowBlock &r, CombinePartsOp op, const std::string &input,
                        int member) {
   KernelBuilder &k = r.k;
   int64_t members = r.members(op.getParts());
-  Buffer memory = spansBuffer(k, input, members);
+  Buffer memory = scratchBuffer(k, input, op.getParts().getType());
   Expr length = RowBlock::spanLength(k, r.s);
   Expr spans = (r.s.past + (length - 1)) / length;
   ReduceKind kind = op.getKind();

@@ -26,6 +26,8 @@
 !list    = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
 !count   = tensor<?xi32, #kvc.axes<kv_heads>>
 !bins    = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
+!above   = tensor<?x?xi32, #kvc.axes<kv_heads, split>>
+!place   = tensor<?x2xi32, #kvc.axes<kv_heads, pair>>
 
 // Every op of level fused, in its own syntax.
 // CHECK-LABEL: kvc.policy @every_op
@@ -104,37 +106,37 @@ kvc.policy @every_op {
     kvc.yield protect_last(%w) %p, %d : !score, !bins
   }
   // CHECK: kvc.kernel spans "spans1"(%[[SPANS]]#0, %[[SPANS]]#1)
-  %7:4 = kvc.kernel spans "spans1"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !list, !list) {
+  %7:6 = kvc.kernel spans "spans1"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !above, !place, !list, !list) {
   ^bb0(%x: !score, %d: !bins):
     %w = arith.constant 32 : index
     %c = kvc.allocate uniform : !count
-    // CHECK: kvc.list_candidates %{{.*}}, %{{.*}} digits(%{{.*}}) : {{.*}} -> tensor<?xi32, {{.*}}>, tensor<?x2048xi32, {{.*}}>, tensor<?x?xi32, {{.*}}>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
-    %n, %e, %t, %k = kvc.list_candidates %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !list, !list
-    kvc.yield protect_last(%w) %n, %e, %t, %k : !count, !bins, !list, !list
+    // CHECK: kvc.list_candidates %{{.*}}, %{{.*}} digits(%{{.*}}) : {{.*}} -> tensor<?xi32, {{.*}}>, tensor<?x2048xi32, {{.*}}>, tensor<?x?xi32, #kvc.axes<kv_heads, split>>, tensor<?x2xi32, {{.*}}>, tensor<?x?xi32, {{.*}}>, tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+    %n, %e, %a, %p, %t, %k = kvc.list_candidates %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !above, !place, !list, !list
+    kvc.yield protect_last(%w) %n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list
   }
-  %all:4 = kvc.kernel spans "spans_of_all"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !list, !list) {
+  %all:6 = kvc.kernel spans "spans_of_all"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !above, !place, !list, !list) {
   ^bb0(%x: !score, %d: !bins):
     %w = arith.constant 32 : index
     %c = kvc.allocate uniform : !count
     // CHECK: kvc.list_candidates all_heads %{{.*}}, %{{.*}} digits(%{{.*}}) :
-    %n, %e, %t, %k = kvc.list_candidates all_heads %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !list, !list
-    kvc.yield protect_last(%w) %n, %e, %t, %k : !count, !bins, !list, !list
+    %n, %e, %a, %p, %t, %k = kvc.list_candidates all_heads %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !above, !place, !list, !list
+    kvc.yield protect_last(%w) %n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list
   }
-  %share = kvc.kernel sequence "sequence0"(%6#0, %6#1, %all#0, %all#1, %all#2, %all#3) : (!score, !bins, !count, !bins, !list, !list) -> !count {
-  ^bb0(%x: !score, %d: !bins, %n: !count, %e: !bins, %t: !list, %k: !list):
+  %share = kvc.kernel sequence "sequence0"(%6#0, %all#0, %all#1, %all#2, %all#3, %all#4, %all#5) : (!score, !count, !bins, !above, !place, !list, !list) -> !count {
+  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list):
     %w = arith.constant 32 : index
     %f = kvc.fraction "0.2"
     %c = kvc.allocate uniform : !count
-    // CHECK: kvc.allocate_heads %{{.*}} base(%{{.*}}) safeguard(%{{.*}}) candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x2048xi32, {{.*}}>) :
-    %h = kvc.allocate_heads %x base(%c) safeguard(%f) candidates(%d, %n, %e, %t, %k : !bins, !count, !bins, !list, !list) : !score, !count
+    // CHECK: kvc.allocate_heads %{{.*}} base(%{{.*}}) safeguard(%{{.*}}) candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
+    %h = kvc.allocate_heads %x base(%c) safeguard(%f) candidates(%n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list) : !score, !count
     kvc.yield protect_last(%w) %h : !count
   }
-  %lists:5 = kvc.kernel spans "spans2"(%6#0, %6#1, %7#0, %7#1, %7#2, %7#3) : (!score, !bins, !count, !bins, !list, !list) -> (!mask, !list, !count, !list, !count) {
-  ^bb0(%x: !score, %d: !bins, %n: !count, %e: !bins, %t: !list, %k: !list):
+  %lists:5 = kvc.kernel spans "spans2"(%6#0, %7#0, %7#1, %7#2, %7#3, %7#4, %7#5) : (!score, !count, !bins, !above, !place, !list, !list) -> (!mask, !list, !count, !list, !count) {
+  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list):
     %w = arith.constant 32 : index
     %c = kvc.allocate uniform : !count
-    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x2048xi32, {{.*}}>) :
-    %m = kvc.topk %x, %c candidates(%d, %n, %e, %t, %k : !bins, !count, !bins, !list, !list) : !score, !count -> !mask
+    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
+    %m = kvc.topk %x, %c candidates(%n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list) : !score, !count -> !mask
     // CHECK: kvc.store %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
     %s = kvc.store %x : !score
     // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>

@@ -308,7 +308,7 @@ kvc.policy @no_candidates {
   %1 = kvc.kernel spans "b"(%0) : (!s) -> !m {
   ^bb0(%x: !s):
     %n = kvc.allocate uniform : !c
-    // expected-error @+1 {{'kvc.topk' op needs the counts of first digits and the candidates (their number, second digits, tokens and keys) as arguments of the kernel}}
+    // expected-error @+1 {{'kvc.topk' op needs the candidates (their number, second digits, what is above them, the threshold's place, tokens and keys) as arguments of the kernel}}
     %m = kvc.topk %x, %n : !s, !c -> !m
     kvc.yield %m : !m
   }
@@ -328,7 +328,7 @@ kvc.policy @no_candidates_of_all_heads {
   ^bb0(%x: !s):
     %f = kvc.fraction "0.2"
     %n = kvc.allocate uniform : !c
-    // expected-error @+1 {{'kvc.allocate_heads' op needs the counts of first digits and the candidates}}
+    // expected-error @+1 {{'kvc.allocate_heads' op needs the candidates}}
     %h = kvc.allocate_heads %x base(%n) safeguard(%f) : !s, !c
     kvc.yield %h : !c
   }
@@ -340,19 +340,21 @@ kvc.policy @no_candidates_of_all_heads {
 !s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
 !b = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
 !c = tensor<?xi32, #kvc.axes<kv_heads>>
+!a = tensor<?x?xi32, #kvc.axes<kv_heads, split>>
+!p = tensor<?x2xi32, #kvc.axes<kv_heads, pair>>
 !l = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
 kvc.policy @digits_of_the_kernel {
   %0 = kvc.kernel columns "a"() : () -> !s {
     %n = kvc.norm l2 key : !s
     kvc.yield %n : !s
   }
-  %1:5 = kvc.kernel spans "b"(%0) : (!s) -> (!b, !c, !b, !l, !l) {
+  %1:7 = kvc.kernel spans "b"(%0) : (!s) -> (!b, !c, !b, !a, !p, !l, !l) {
   ^bb0(%x: !s):
     %n = kvc.allocate uniform : !c
     %d = kvc.count_digits %x : !s -> !b
     // expected-error @+1 {{'kvc.list_candidates' op must read what kvc.count_digits has made}}
-    %f, %e, %t, %k = kvc.list_candidates %x, %n digits(%d) : !s, !c, !b -> !c, !b, !l, !l
-    kvc.yield %d, %f, %e, %t, %k : !b, !c, !b, !l, !l
+    %f, %e, %a, %p, %t, %k = kvc.list_candidates %x, %n digits(%d) : !s, !c, !b -> !c, !b, !a, !p, !l, !l
+    kvc.yield %d, %f, %e, %a, %p, %t, %k : !b, !c, !b, !a, !p, !l, !l
   }
   kvc.done
 }

@@ -14,9 +14,9 @@
 // CHECK: %[[P:.*]]:2 = kvc.kernel spans "spans0"(%[[S]])
 // CHECK: %[[POOL:.*]] = kvc.pool
 // CHECK: kvc.count_digits %[[POOL]]
-// CHECK: %[[C:.*]]:4 = kvc.kernel spans "spans1"(%[[P]]#0, %[[P]]#1)
+// CHECK: %[[C:.*]]:6 = kvc.kernel spans "spans1"(%[[P]]#0, %[[P]]#1)
 // CHECK: kvc.list_candidates
-// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[P]]#1, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3)
+// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3, %[[C]]#4, %[[C]]#5)
 // CHECK: kvc.topk
 // CHECK: kvc.list_kept
 // CHECK: kvc.kernel compact "compact"(%[[K]]#0, %[[K]]#1)
@@ -88,15 +88,15 @@ kvc.policy @no_scores {
 // CHECK: %[[POOLED:.*]]:2 = kvc.kernel spans "spans0"
 // CHECK: kvc.pool
 // CHECK: kvc.count_digits
-// CHECK: %[[ALL:.*]]:4 = kvc.kernel spans "spans1"(%[[POOLED]]#0, %[[POOLED]]#1)
+// CHECK: %[[ALL:.*]]:6 = kvc.kernel spans "spans1"(%[[POOLED]]#0, %[[POOLED]]#1)
 // CHECK: kvc.list_candidates all_heads
-// CHECK: %[[COUNT:.*]] = kvc.kernel sequence "sequence0"(%[[POOLED]]#0, %[[POOLED]]#1, %[[ALL]]#0,
+// CHECK: %[[COUNT:.*]] = kvc.kernel sequence "sequence0"(%[[POOLED]]#0, %[[ALL]]#0,
 // CHECK: kvc.allocate uniform
 // CHECK: kvc.allocate_heads
 // CHECK-NOT: kvc.count_digits
 // CHECK: kvc.kernel spans "spans2"(%[[POOLED]]#0, %[[COUNT]], %[[POOLED]]#1)
 // CHECK: kvc.list_candidates %
-// CHECK: kvc.kernel spans "spans3"(%[[POOLED]]#0, %[[COUNT]], %[[POOLED]]#1,
+// CHECK: kvc.kernel spans "spans3"(%[[POOLED]]#0, %[[COUNT]],
 // CHECK: kvc.topk
 // CHECK: kvc.kernel compact
 kvc.policy @adaptive {
