@@ -37,13 +37,14 @@ inline bool canClear(KernelOp kernel) {
   return false;
 }
 
-/// The last kernel in front of `kernel` that can clear; null without one.
+/// The last kernel in front of `kernel` that can clear; null without one. One block a
+/// sequence would take long.
 inline KernelOp clearingKernel(KernelOp kernel) {
   KernelOp found;
   for (auto other : kernel->getParentOfType<PolicyOp>().getOps<KernelOp>()) {
     if (other == kernel)
-      return found;
-    if (canClear(other))
+      break;
+    if (canClear(other) && (!found || other.getKind() != KernelKind::Sequence))
       found = other;
   }
   return found;

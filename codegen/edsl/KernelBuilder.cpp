@@ -337,6 +337,36 @@ void KernelBuilder::loop(Bound from, Bound to, Bound step,
   });
 }
 
+/// `count` steps of a stream.
+static KernelBuilder::Values
+steps(Expr first, int64_t step, int64_t count, ArrayRef<Expr> before,
+      llvm::function_ref<KernelBuilder::Values(Expr)> make,
+      llvm::function_ref<KernelBuilder::Values(Expr, ArrayRef<Expr>,
+                                               ArrayRef<Expr>)>
+          use) {
+  SmallVector<KernelBuilder::Values> made;
+  for (int64_t i = 0; i < count; ++i)
+    made.push_back(make(first + i * step));
+  KernelBuilder::Values next(before.begin(), before.end());
+  for (int64_t i = 0; i < count; ++i)
+    next = use(first + i * step, made[i], next);
+  return next;
+}
+
+KernelBuilder::Values KernelBuilder::streamOver(
+    Expr from, Expr to, int64_t step, ArrayRef<Expr> carried,
+    llvm::function_ref<Values(Expr)> make,
+    llvm::function_ref<Values(Expr, ArrayRef<Expr>, ArrayRef<Expr>)> use,
+    int64_t together) {
+  auto walk = [&](int64_t count) {
+    return loop(from, to, step * count, carried,
+                [&](Expr first, ArrayRef<Expr> before) {
+                  return steps(first, step, count, before, make, use);
+                });
+  };
+  return eitherForm([&] { return walk(1); }, [&] { return walk(together); });
+}
+
 KernelBuilder::Values KernelBuilder::stream(
     Expr from, Expr to, int64_t step, ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr)> make,
@@ -346,15 +376,6 @@ KernelBuilder::Values KernelBuilder::stream(
     return loop(first, to, step, values, [&](Expr i, ArrayRef<Expr> before) {
       return use(i, make(i), before);
     });
-  };
-  auto steps = [&](Expr first, ArrayRef<Expr> before, int64_t count) {
-    SmallVector<Values> made;
-    for (int64_t i = 0; i < count; ++i)
-      made.push_back(make(first + i * step));
-    Values next(before.begin(), before.end());
-    for (int64_t i = 0; i < count; ++i)
-      next = use(first + i * step, made[i], next);
-    return next;
   };
   // For the host, which rolls up what is written out here (kvc-roll-streams).
   auto tag = [&](const char *name) {
@@ -371,10 +392,11 @@ KernelBuilder::Values KernelBuilder::stream(
           Expr whole = (to - from + (step - 1)).max(index(0)) /
                            (step * together) * (step * together) +
                        from;
-          Values values = loop(from, whole, step * together, carried,
-                               [&](Expr first, ArrayRef<Expr> before) {
-                                 return steps(first, before, together);
-                               });
+          Values values =
+              loop(from, whole, step * together, carried,
+                   [&](Expr first, ArrayRef<Expr> before) {
+                     return steps(first, step, together, before, make, use);
+                   });
           return stream(whole, to, step, values, make, use, fewer);
         });
   // A load takes some 300 clocks from L2: four of each of a block's warps keep
@@ -384,7 +406,7 @@ KernelBuilder::Values KernelBuilder::stream(
   Expr full = (to - from + (step - 1)).max(index(0)) / span * span + from;
   Values values =
       loop(from, full, span, carried, [&](Expr first, ArrayRef<Expr> before) {
-        return steps(first, before, together);
+        return steps(first, step, together, before, make, use);
       });
   tag("kvc.stream");
   values = oneByOne(full, values);

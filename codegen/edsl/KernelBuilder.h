@@ -151,6 +151,15 @@ public:
                                           llvm::ArrayRef<Expr>)>
                     use,
                 int64_t together = 4);
+  /// The same, where `make` and `use` may be called behind `to` and do nothing there: all
+  /// steps are written out together.
+  Values streamOver(Expr from, Expr to, int64_t step,
+                    llvm::ArrayRef<Expr> carried,
+                    llvm::function_ref<Values(Expr)> make,
+                    llvm::function_ref<Values(Expr, llvm::ArrayRef<Expr>,
+                                              llvm::ArrayRef<Expr>)>
+                        use,
+                    int64_t together = 4);
   /// One walk in two forms that come to the same: in a plain loop, for the host, and
   /// with several steps written out, for a GPU (kvc-roll-streams).
   Values eitherForm(llvm::function_ref<Values()> oneByOne,

@@ -234,7 +234,7 @@ Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
     auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
       Expr count = k.i32(0);
       for (const RadixSelect::Seen &one : seen) {
-        Expr is = place.isBelow(one.key) & (one.at < row.begin);
+        Expr is = place.isBelow(one.key) & (one.item < row.begin);
         count = count + one.among(is).toI32();
       }
       k.when(count > 0, [&] { radix.tally(count); });
@@ -243,10 +243,10 @@ Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
       k.when(token < row.begin, [&] { radix.tally(k.i32(1)); });
     };
     if (!countsInFront) {
-      Selection s = radix.finish(place, past, walk, nullptr);
+      Selection s = radix.finish(place, past, walk);
       return values(s.threshold, s.lastTie, {});
     }
-    Selection s = radix.finish(place, past, walk, nullptr, visited, chosen);
+    Selection s = radix.finish(place, past, walk, visited, chosen);
     return values(s.threshold, s.lastTie, aboveInFront + radix.tallied());
   };
   Values result = k.choose(
@@ -263,31 +263,42 @@ Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
 void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
                              const SequenceScalars &s, Expr positions,
                              const Buffer &chosen) const {
+  // More than of one head: there is one block for all.
+  constexpr int64_t together = 16;
   Expr heads = k.arg("kv_heads");
   int64_t warps = block.threads / warpSize;
   SmallVector<Expr> counts = radix.read(second, sequence, k.index(0));
   RadixSelect::Place place = firstPlace(radix, k.index(0));
-  k.loop(k.warp(), heads, warps, [&](Expr head) {
-    Expr count = countAbove(head, k.index(RowBlock::mostSpans));
-    k.when((k.lane() == 0) & (count > 0),
-           [&] { k.atomicAdd(count, chosen, {head}); });
-  });
-  place = radix.descend(place, counts);
-  // Candidates are numbered across heads, which are dealt out to warps, so that heads
-  // with few do not wait for each other.
-  Expr most = k.arg("max_tokens");
-  auto keyOf = [&](Expr head, Expr item) {
-    return k.load(keys, {sequence, head, item});
+  auto readAbove = [&](Expr head) {
+    return Values{countAbove(head, k.index(RowBlock::mostSpans))};
   };
+  // Each warp has a head, whose counts are on their way while the digit is looked for.
+  Values first = readAbove(k.warp().min(heads - 1));
+  place = radix.descend(place, counts);
+  k.loop(k.warp(), heads, warps, first, [&](Expr head, ArrayRef<Expr> above) {
+    k.when((k.lane() == 0) & (above[0] > 0),
+           [&] { k.atomicAdd(above[0], chosen, {head}); });
+    Expr next = head + warps;
+    return k.choose(
+        next < heads, [&] { return readAbove(next); },
+        [&] { return Values(above.begin(), above.end()); });
+  });
+  // Items are numbered across heads, whose candidates are dealt out to warps, so that
+  // heads with few do not wait for each other.
   Expr walked; // the head
+  auto seenAt = [&](Expr item, Expr there) {
+    Expr token = tokenOf(walked, item);
+    return RadixSelect::Seen{k.load(keys, {sequence, walked, item}),
+                             positionOf(k, s, walked, token) * heads + walked,
+                             there};
+  };
   auto walk = [&](RadixSelect::Visit visit) {
     k.loop(0, heads, 1, [&](Expr head) {
       walked = head;
-      Expr count = countOf(head), number = head * most;
+      Expr count = countOf(head);
       auto oneByOne = [&] {
-        k.loop(k.thread(), count, block.threads, [&](Expr i) {
-          visit(RadixSelect::Seen{keyOf(head, i), number + i, {}});
-        });
+        k.loop(k.thread(), count, block.threads,
+               [&](Expr item) { visit(seenAt(item, {})); });
         return Values();
       };
       auto writtenOut = [&] {
@@ -297,8 +308,7 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
           SmallVector<RadixSelect::Seen> seen;
           for (int64_t i = 0; i < together; ++i) {
             Expr item = base + k.lane() + warpSize * i;
-            seen.push_back({keyOf(head, item.min(count - 1)), number + item,
-                            item < count});
+            seen.push_back(seenAt(item.min(count - 1), item < count));
           }
           visit(seen);
         });
@@ -313,11 +323,7 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
       count = count + one.among(place.isBelow(one.key)).toI32();
     k.when(count > 0, [&] { k.atomicAdd(count, chosen, {walked}); });
   };
-  auto itemOf = [&](Expr at) {
-    Expr head = at / most, token = tokenOf(head, at - head * most);
-    return positionOf(k, s, head, token) * heads + head;
-  };
-  radix.finish(place, positions * heads, walk, itemOf, visited, [&](Expr item) {
+  radix.finish(place, positions * heads, walk, visited, [&](Expr item) {
     k.atomicAdd(k.i32(1), chosen, {item % heads});
   });
 }

@@ -36,7 +36,7 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
 //===----------------------------------------------------------------------===//
 
 Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
-                              ItemOf itemOf, Visit visited, Chosen chosen) {
+                              Visit visited, Chosen chosen) {
   auto values = [](const Selection &s) {
     return Values{s.threshold, s.lastTie};
   };
@@ -49,30 +49,26 @@ Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
   Values result = k.choose(
       place.sharing <= k.i32(most),
       [&] {
-        gather(place, walk, itemOf, visited);
+        gather(place, walk, visited);
         return k.choose(
             place.sharing <= k.i32(few),
             [&] { return values(rank(place, chosen)); },
             [&] {
               auto left = [&](Visit visit) { walkLeft(place, visit); };
-              auto known = [&](Expr i) {
-                return k.load(leftItems, {i}).toIndex();
-              };
-              return values(finishMany(place, items, left, known, chosen));
+              return values(finishMany(place, items, left, chosen));
             });
       },
       [&] {
         if (visited)
           walk(visited);
-        return values(finishMany(place, items, walk, itemOf, chosen));
+        return values(finishMany(place, items, walk, chosen));
       });
   return {result[0], result[1]};
 }
 
 /// What is left, in any order, into shared memory: it is looked at several times, and
 /// what comes of it does not depend on the order.
-void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf,
-                         Visit visited) {
+void RadixSelect::gather(const Place &place, WalkItems walk, Visit visited) {
   walk([&](ArrayRef<Seen> seen) {
     if (visited)
       visited(seen);
@@ -88,26 +84,19 @@ void RadixSelect::gather(const Place &place, WalkItems walk, ItemOf itemOf,
       for (auto [one, is] : llvm::zip(seen, has)) {
         k.when(is, [&, one = one] {
           k.store(one.key, leftKeys, {slot.toIndex()});
-          k.store(one.at.toI32(), leftItems, {slot.toIndex()});
+          k.store(one.item.toI32(), leftItems, {slot.toIndex()});
         });
         slot = slot + is.toI32();
       }
     });
   });
   k.barrier(); // all are there
-  if (!itemOf)
-    return;
-  // Which they are is read of all together: who finds one does not wait for it.
-  k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
-    Expr item = itemOf(k.load(leftItems, {i}).toIndex());
-    k.store(item.toI32(), leftItems, {i});
-  });
-  k.barrier(); // all are known
 }
 
 void RadixSelect::walkLeft(const Place &place, Visit visit) {
-  k.loop(k.thread(), place.sharing.toIndex(), block.threads,
-         [&](Expr i) { visit(Seen{k.load(leftKeys, {i}), i, {}}); });
+  k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
+    visit(Seen{k.load(leftKeys, {i}), k.load(leftItems, {i}).toIndex(), {}});
+  });
 }
 
 /// Few items are left: how many come before each? Two threads count halves.
@@ -118,15 +107,16 @@ Selection RadixSelect::rank(const Place &place, Chosen chosen) {
     Expr own = k.thread() / halves, mine = own.min(count - 1);
     Expr key = k.load(leftKeys, {mine}), item = k.load(leftItems, {mine});
     // Eight are in flight together: alone, each would wait for the last.
-    Expr before = k.stream(
+    Expr before = k.streamOver(
         k.thread() % halves, count, halves, {k.i32(0)},
         [&](Expr other) {
-          return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
+          Expr there = other.min(count - 1);
+          return Values{k.load(leftKeys, {there}), k.load(leftItems, {there})};
         },
-        [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
+        [&](Expr other, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
           Expr earlier =
               theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
-          return Values{sum[0] + earlier.toI32()};
+          return Values{sum[0] + (earlier & (other < count)).toI32()};
         },
         /*together=*/8)[0];
     before = before + k.shuffleXor(before, 1);
@@ -145,9 +135,7 @@ Selection RadixSelect::rank(const Place &place, Chosen chosen) {
 }
 
 Selection RadixSelect::finishMany(const Place &place, Expr items,
-                                  WalkItems walk, ItemOf itemOf,
-                                  Chosen chosen) {
-  auto numberOf = [&](Expr at) { return itemOf ? itemOf(at) : at; };
+                                  WalkItems walk, Chosen chosen) {
   Place key = refine(place, [&](Count count) {
     walk([&](ArrayRef<Seen> seen) {
       for (const Seen &one : seen)
@@ -160,15 +148,15 @@ Selection RadixSelect::finishMany(const Place &place, Expr items,
   // Of more ties than are wanted the smaller items are selected.
   Expr last = k.choose(
       key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
-      [&] { return Values{lastTieOf(key, items, walk, numberOf)}; })[0];
+      [&] { return Values{lastTieOf(key, items, walk)}; })[0];
   Selection selection{key.prefix, last};
   if (!chosen)
     return selection;
   walk([&](ArrayRef<Seen> seen) {
     for (const Seen &one : seen)
       k.when(one.among(place.has(one.key)), [&] {
-        Expr number = numberOf(one.at);
-        k.when(selection.contains(one.key, number), [&] { chosen(number); });
+        k.when(selection.contains(one.key, one.item),
+               [&] { chosen(one.item); });
       });
   });
   k.barrier(); // everybody has been told
@@ -177,8 +165,7 @@ Selection RadixSelect::finishMany(const Place &place, Expr items,
 
 /// Of the items with a key the `remaining`-th: the complement of its number is the
 /// so manyth largest, digit by digit. So many digits as numbers below `items` have.
-Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk,
-                            ItemOf itemOf) {
+Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk) {
   Expr digits = k.index(1);
   for (int64_t bits = digitBits; bits < keyBits; bits += digitBits)
     digits = digits + (items > (int64_t(1) << bits)).toI32().toIndex();
@@ -194,7 +181,7 @@ Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk,
         walk([&](ArrayRef<Seen> seen) {
           for (const Seen &one : seen)
             k.when(one.among(one.key == key.prefix), [&] {
-              Expr rest = (itemOf(one.at).toI32() ^ ones) >> behind;
+              Expr rest = (one.item.toI32() ^ ones) >> behind;
               k.when((rest >> digitBits) == carried[0], [&] {
                 k.atomicAdd(k.i32(1), histogram,
                             {(rest & (bins - 1)).toIndex()});

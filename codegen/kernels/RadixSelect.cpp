@@ -86,8 +86,11 @@ RadixSelect::Place RadixSelect::descend(const Place &place,
   if (!place.rest.valid())
     return behind(bin.digit, bin.remaining);
   Expr digit = place.rest.min(k.i32(digitBits));
-  return {(place.prefix << digit) | bin.digit, place.rest - digit,
-          bin.remaining, bin.sharing, {}};
+  return {(place.prefix << digit) | bin.digit,
+          place.rest - digit,
+          bin.remaining,
+          bin.sharing,
+          {}};
 }
 
 /// The threads' bins go down from the largest one, each thread's up.

@@ -25,17 +25,15 @@ public:
   /// Calls count(value) once for every item of the block, in any order.
   using Walk = llvm::function_ref<void(Count count)>;
   /// Calls visit(seen) likewise, with as many items of the thread as are read together:
-  /// their keys, where they are, and whether there is one (not valid: there is). Which
-  /// item is at an index, itemOf(at) says.
+  /// their keys, which they are, and whether there is one (not valid: there is).
   struct Seen {
-    Expr key, at, there;
+    Expr key, item, there;
     Expr among(Expr holds) const {
       return there.valid() ? there & holds : holds;
     }
   };
   using Visit = llvm::function_ref<void(llvm::ArrayRef<Seen>)>;
   using WalkItems = llvm::function_ref<void(Visit visit)>;
-  using ItemOf = llvm::function_ref<Expr(Expr at)>;
   using Chosen = llvm::function_ref<void(Expr item)>;
 
   /// Where in the order an item lies: what is known of its key, all but the lowest
@@ -70,12 +68,11 @@ public:
                 Expr head, Expr heads,
                 llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
   /// The selection, of items below `items`. `walk` visits those of which some have the
-  /// digits of `place`; `itemOf` null: by their numbers. If somebody counts, `visited` is
+  /// digits of `place`. If somebody counts, `visited` is
   /// called with each of the former once, and `chosen` for each of the latter that is
   /// selected, with a barrier behind.
   Selection finish(const Place &place, Expr items, WalkItems walk,
-                   ItemOf itemOf, Visit visited = nullptr,
-                   Chosen chosen = nullptr);
+                   Visit visited = nullptr, Chosen chosen = nullptr);
   /// A number for these to add to, i32: 0 as finish() begins.
   void tally(Expr number) { k.atomicAdd(number, sum, {k.index(0)}); }
   Expr tallied() { return k.load(sum, {k.index(0)}); }
@@ -100,12 +97,12 @@ private:
   // RadixFinish.cpp
   void clear();
   Place refine(Place place, Walk walk);
-  void gather(const Place &place, WalkItems walk, ItemOf itemOf, Visit visited);
+  void gather(const Place &place, WalkItems walk, Visit visited);
   void walkLeft(const Place &place, Visit visit);
   Selection rank(const Place &place, Chosen chosen);
   Selection finishMany(const Place &place, Expr items, WalkItems walk,
-                       ItemOf itemOf, Chosen chosen);
-  Expr lastTieOf(const Place &key, Expr items, WalkItems walk, ItemOf itemOf);
+                       Chosen chosen);
+  Expr lastTieOf(const Place &key, Expr items, WalkItems walk);
 
   KernelBuilder &k;
   ThreadBlock &block;

@@ -2,12 +2,11 @@
 //
 // grid (1, 1, batch), 512 threads: one block per sequence. Allocation by a
 // table is in TableAllocation.cpp. Allocation by where the best scores are: what
-// lies above the candidates is in the histograms of first digits, which kernels in
-// front have made (Candidates.h); among the candidates of all heads a threshold,
-// item p * Hkv + g of position p, so that ties go to the smaller one and then to the
-// smaller head; the blend, rounded by largest remainder, in a cache of rows with what
-// heads have as their limits (HeadShares.h). Reads no scores: two histograms of 8 KiB
-// per head, twice, and the candidates' keys.
+// lies above the candidates is counted where these are listed (Candidates.h); among the
+// candidates of all heads a threshold, item p * Hkv + g of position p, so that ties go
+// to the smaller one and then to the smaller head; the blend, rounded by largest
+// remainder, in a cache of rows with what heads have as their limits (HeadShares.h).
+// Reads no scores: a histogram of 8 KiB, and the candidates with their keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -105,17 +104,25 @@ private:
       return atLeastNone(k, eval(op.getBase()).toIndex(), op.getBase());
     };
     auto base = [&](Expr head) {
-      return hasRows ? shares->base(head) : baseOf(s, head);
+      return hasRows ? shares->base(head)
+                     : k.load(remainders, {head}).toIndex();
     };
-    if (hasRows)
+    k.barrier(); // another allocation may still be read
+    Expr total;
+    if (hasRows) {
       shares->open(s, yield, baseOf);
-    Expr total =
-        hasRows ? shares->total()
-                : k.fold(0, heads, 1, k.index(0),
-                         [&](Expr head, Expr acc) { return acc + base(head); });
+      total = shares->total();
+    } else {
+      // Every thread walks the same heads: a base may be a computation of whole warps.
+      // A head's remainder takes the place of its base.
+      total = k.fold(0, heads, 1, k.index(0), [&](Expr head, Expr sum) {
+        Expr own = baseOf(s, head);
+        k.when(thread == 0, [&] { k.store(own.toI32(), remainders, {head}); });
+        return sum + own;
+      });
+    }
     Expr items = hasRows ? shares->items() : s.past * heads;
     Expr positions = hasRows ? s.length : s.past;
-    k.barrier(); // another allocation may still be read
     // All heads' past may be less than what is shared.
     k.loop(thread, heads, step, [&](Expr head) {
       Expr past = hasRows ? shares->past(head) : s.past;
@@ -145,29 +152,30 @@ private:
       round(value, denominator, total, store);
   }
 
-  /// value / whole of each head, by largest remainder. Every thread of the warp
-  /// walks the same heads: a value may be a computation of the whole warp.
+  /// value / whole of each head, by largest remainder.
   void round(llvm::function_ref<Expr(Expr)> value, int64_t whole, Expr total,
              llvm::function_ref<void(Expr, Expr)> store) {
-    Expr zero = k.index(0), one = k.index(1), thread = k.thread();
-    k.loop(zero, heads, one, [&](Expr head) {
+    Expr zero = k.index(0), thread = k.thread();
+    k.loop(thread, heads, threads, [&](Expr head) {
       Expr share = value(head);
-      k.when(thread == 0, [&] {
-        k.store((share / whole).toI32(), floors, {head});
-        k.store((share % whole).toI32(), remainders, {head});
-      });
+      k.store((share / whole).toI32(), floors, {head});
+      k.store((share % whole).toI32(), remainders, {head});
     });
     k.barrier(); // floors and remainders are known
     k.loop(thread, heads, threads, [&](Expr head) {
       Expr own = k.load(remainders, {head});
-      auto sums = k.loop(
-          zero, heads, one, {k.i32(0), k.i32(0)},
-          [&](Expr other, ArrayRef<Expr> carried) {
-            Expr rest = k.load(remainders, {other});
+      using Values = KernelBuilder::Values;
+      auto sums = k.stream(
+          zero, heads, 1, {k.i32(0), k.i32(0)},
+          [&](Expr other) {
+            return Values{k.load(floors, {other}), k.load(remainders, {other})};
+          },
+          [&](Expr other, ArrayRef<Expr> made, ArrayRef<Expr> carried) {
+            Expr rest = made[1];
             Expr before = rest.above(own) | ((rest == own) & (other < head));
-            return KernelBuilder::Values{carried[0] + k.load(floors, {other}),
-                                         carried[1] + before.toI32()};
-          });
+            return Values{carried[0] + made[0], carried[1] + before.toI32()};
+          },
+          /*together=*/8);
       Expr left = total.toI32() - sums[0];
       store(head, k.load(floors, {head}) + (sums[1] < left).toI32());
     });

@@ -81,7 +81,7 @@ Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
   Expr first = from + k.warp() * segment;
   Expr last = (first + segment).min(to);
   // The warp's lanes stream together: none may leave before the last ballot.
-  return k.stream(
+  return k.streamOver(
       first, last, warpSize, {start},
       [&](Expr base) {
         Expr item = base + k.lane();
