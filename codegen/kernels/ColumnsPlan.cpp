@@ -64,7 +64,11 @@ int64_t ColumnsBuilder::bytesPerPiece() const {
 void ColumnsBuilder::planSharedMemory() {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
-  holdsRows = stages && attends && canHoldRows();
+  // A lane holds the rows of all steps then: long keys, or columns that are reduced over
+  // the heads as well, would leave a few registers too few.
+  bool inTeams = stages && attends && site.shape.headDim <= 128 &&
+                 columnHeads.empty() && canHoldRows(1);
+  holdsRows = inTeams || (stages && attends && canHoldRows(2));
   inRegisters = holdsRows || (stages && attends && rowsArePointwise());
   if (stages && hasRegistersForTiles())
     tiles = 2;
@@ -74,12 +78,19 @@ void ColumnsBuilder::planSharedMemory() {
   }
   auto rowsOf = [&] {
     return StagedRows::rowsThatFit(site.shape,
-                                   maxSharedBytes - warps * bytesPerWarp() -
-                                       tokenWarps() * bytesPerPiece());
+                                   (maxSharedBytes - warps * bytesPerWarp() -
+                                    tokenWarps() * teams * bytesPerPiece()) /
+                                       teams);
   };
   // The products of one step run while those of another are waited for.
   warps = maxWarps();
-  if (hasRowsForMates()) {
+  if (inTeams) {
+    teams = 2;
+    warps *= teams;
+    if (!rowsOf())
+      warps /= teams, teams = 1;
+  }
+  if (teams == 1 && hasRowsForMates()) {
     mates = 2;
     warps *= mates;
     if (rowsOf() < mates * WarpProduct::rows)
@@ -124,7 +135,7 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
 /// All queries are rows enough to be worth a second set of keys in registers: with mates an
 /// SM is full where it has one block.
 bool ColumnsBuilder::hasRowsForMates() const {
-  return holdsRows || (readsAll && inRegisters && tiles > 1);
+  return holdsRows ? canHoldRows(2) : readsAll && inRegisters && tiles > 1;
 }
 
 /// True where the rows of a window are a whole number of two steps. Where rows are pooled,

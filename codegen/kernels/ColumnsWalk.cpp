@@ -16,16 +16,16 @@ void ColumnsBuilder::build() {
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
   if (stagedRows)
-    staged.emplace(k, warps * warpSize, stagedRows);
+    staged.emplace(k, warps / teams * warpSize, stagedRows, teams);
   if (attends)
     tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,
                  WarpProduct::Stays::Columns, tiles, steps);
   if (inRegisters)
-    memberSums =
-        k.shared(k.b.getF32Type(),
-                 tokenWarps() * sumsTogether() * tile->paddedGroup * warpSize,
-                 {k.index(sumsTogether() * tile->paddedGroup * warpSize),
-                  k.index(warpSize)});
+    memberSums = k.shared(
+        k.b.getF32Type(),
+        sumsTogether() * tokenWarps() * teams * tile->paddedGroup * warpSize,
+        {k.index(sumsTogether() * tile->paddedGroup * warpSize),
+         k.index(warpSize)});
   if (walksApart()) {
     int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
     waitingSums = k.shared(k.b.getF32Type(), tokenWarps() * sums * warpSize,
@@ -90,9 +90,13 @@ void ColumnsBuilder::run(KernelBuilder &k) {
       return;
     }
     Values sums =
-        k.loop(0, heads, 1, starts, [&](Expr h, ArrayRef<Expr> carried) {
-          return head(h, carried);
+        k.loop(0, heads, teams, starts, [&](Expr h, ArrayRef<Expr> carried) {
+          if (teams == 1)
+            return head(h, carried);
+          isForTeam = h + team < heads;
+          return head((h + team).min(heads - 1), carried);
         });
+    isForTeam = Expr();
     if (holdsRows) {
       held.assign(sums.begin() + columnHeads.size(), sums.end());
       sums.truncate(columnHeads.size());
@@ -154,7 +158,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     PointEval eval(k, s, leaf, at);
     Expr there = number ? tileStart + k.lane() < s.past : exists;
     if (walksHeads())
-      there = there & isFirstMate(k);
+      there = whereForTeam(there & isFirstMate(k));
     storeOutputs(k, s, eval, at, there, /*oneHead=*/false);
     // Who walks the heads has one tile.
     for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
@@ -217,7 +221,10 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
     return readColumn(k, s, value, p);
   };
   PointEval eval(k, s, leaf, point);
-  storeOutputs(k, s, eval, point, exists & isFirstMate(k), /*oneHead=*/true);
+  Expr mine = exists & isFirstMate(k);
+  if (teams > 1)
+    mine = mine & (team == 0);
+  storeOutputs(k, s, eval, point, mine, /*oneHead=*/true);
 }
 
 void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,

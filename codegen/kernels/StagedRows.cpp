@@ -23,12 +23,13 @@ int64_t StagedRows::rowsThatFit(const Shape &shape, int64_t bytes) {
   return rows >= 16 ? rows : 0;
 }
 
-StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows)
-    : rows(rows), k(k), threads(threads) {
-  int64_t pitch = StagedRows::pitch(k.shape);
-  memory = k.shared(k.shape.elementType(k.b.getContext()), 2 * rows * pitch,
+StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows,
+                       int64_t teams)
+    : rows(rows), k(k), threads(threads), teams(teams) {
+  int64_t pitch = StagedRows::pitch(k.shape), all = teams * 2 * rows;
+  memory = k.shared(k.shape.elementType(k.b.getContext()), all * pitch,
                     {k.index(pitch)});
-  numbers = k.shared(k.b.getF32Type(), 2 * rows);
+  numbers = k.shared(k.b.getF32Type(), all);
 }
 
 /// Row `first` + `row` of the source.
@@ -46,7 +47,7 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole,
   int64_t together = threads / perRow;
   if (whole && source.period && threads % perRow == 0 &&
       together % source.period == 0) {
-    Expr row = k.thread() / perRow, part = k.thread() % perRow * width;
+    Expr row = thread() / perRow, part = thread() % perRow * width;
     SmallVector<Expr> from = source.address(first + row);
     Expr step = source.distance * (together / source.period);
     from.push_back(part);
@@ -70,9 +71,9 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole,
   };
   // Once a walk, and not worth a register for the place of each piece.
   if (!whole)
-    return k.loop(k.thread(), pieces, threads, copyPiece);
+    return k.loop(thread(), pieces, threads, copyPiece);
   for (int64_t done = 0; done < pieces; done += threads) {
-    Expr piece = k.thread() + done;
+    Expr piece = thread() + done;
     if (done + threads <= pieces)
       copyPiece(piece);
     else
@@ -86,7 +87,7 @@ void StagedRows::copy(const RowSource &source, Expr first, bool whole,
   if (!source.number)
     return;
   for (int64_t done = 0; done < count; done += threads) {
-    Expr row = k.thread() + done;
+    Expr row = thread() + done;
     k.when(row < count, [&] {
       k.copyAsync(source.numbers,
                   source.number(rowOf(source, first, row, whole)), numbers,

@@ -45,8 +45,13 @@ public:
   /// where not even those fit.
   static int64_t rowsThatFit(const Shape &shape, int64_t bytes);
 
-  /// At the top of a kernel: takes shared memory for two rounds of `rows`.
-  StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
+  /// At the top of a kernel: takes shared memory for two rounds of `rows`. With
+  /// `teams` so many threads are one of the block's teams, which walk rows of their own,
+  /// all with the same bounds: each has rounds of its own.
+  StagedRows(KernelBuilder &k, int64_t threads, int64_t rows,
+             int64_t teams = 1);
+  /// The thread's team.
+  Expr team;
 
   /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
   /// time: all threads of the block, with the same bounds. body(first, place,
@@ -122,10 +127,15 @@ private:
   void copyRows(const RowSource &source, Expr first, bool whole, int64_t count);
   /// How many rows the round from `first` on has for the warp.
   Expr rowsOf(const RowSource &source, Expr first);
-  Expr placeOf(Expr first) { return first / rows % 2 * rows; }
+  Expr placeOf(Expr first) {
+    Expr place = first / rows % 2 * rows;
+    return teams > 1 ? place + team * (2 * rows) : place;
+  }
+  /// The number of the thread in its team.
+  Expr thread() { return teams > 1 ? k.thread() % threads : k.thread(); }
 
   KernelBuilder &k;
-  const int64_t threads;
+  const int64_t threads, teams;
   Buffer numbers;
 };
 
