@@ -74,6 +74,10 @@ private:
   /// How many teams of warps have the same tokens and take turns at heads
   /// (ColumnsTeams.cpp); with several of them nobody has mates.
   int64_t teams = 1;
+  /// Of a short past blocks have fewer tokens and as many more teams, so that more SMs
+  /// have one; 0: they have not.
+  int64_t teamsOfShort = 0;
+  static constexpr int64_t mostTeams = 4, longestInShortBlocks = 8192;
   int64_t tokenWarps() const { return warps / mates / teams; }
   bool hasRowsForMates() const;
   /// Which of the block's pieces of tokens the warp has, which of its mates it is, and
@@ -201,6 +205,8 @@ private:
                     const Point &point, Finish finish);
 
   void run(KernelBuilder &k);
+  /// What the warps of a block do behind what is known of the sequence.
+  void walkTokens(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s);
 
   /// Rows of a value; 0 where they are those of all queries, or of the new ones.
   static int64_t windowOf(ReduceOp reduce);

@@ -33,7 +33,7 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s) {
     team = k.warp() / pieces;
     piece = k.warp() % pieces;
     first = blockFirst + piece * tokensPerWarp();
-    staged->team = team;
+    staged->shareOut(teams, team);
   }
   if (mates > 1 && readsAll) {
     int64_t half = pieces / 2, tokens = half * tokensPerWarp();

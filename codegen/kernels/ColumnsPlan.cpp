@@ -78,16 +78,15 @@ void ColumnsBuilder::planSharedMemory() {
   }
   auto rowsOf = [&] {
     return StagedRows::rowsThatFit(site.shape,
-                                   (maxSharedBytes - warps * bytesPerWarp() -
-                                    tokenWarps() * teams * bytesPerPiece()) /
-                                       teams);
+                                   maxSharedBytes - warps * bytesPerWarp() -
+                                       tokenWarps() * teams * bytesPerPiece());
   };
   // The products of one step run while those of another are waited for.
   warps = maxWarps();
   if (inTeams) {
     teams = 2;
     warps *= teams;
-    if (!rowsOf())
+    if (rowsOf() < teams * WarpProduct::rows)
       warps /= teams, teams = 1;
   }
   if (teams == 1 && hasRowsForMates()) {
@@ -104,6 +103,14 @@ void ColumnsBuilder::planSharedMemory() {
     if (stagedRows || warps == 1)
       break;
   }
+  // A sum over heads has another order with more teams, and how many there are must not
+  // depend on the longest sequence of a batch.
+  if (teams > 1 && stagedRows >= mostTeams * WarpProduct::rows &&
+      llvm::all_of(rowHeads, [](ReduceOp reduce) {
+        return reduce.getKind() == ReduceKind::Max ||
+               reduce.getKind() == ReduceKind::Min;
+      }))
+    teamsOfShort = mostTeams;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
 }
 
@@ -149,8 +156,15 @@ LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
-  spec.grid = {"ceildiv(tokens," +
-                   std::to_string(tokenWarps() * tokensPerWarp()) + ")",
+  std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
+  if (teamsOfShort) {
+    // 1 of a short past, or how many times as many tokens a block of a long one has.
+    int64_t times = teamsOfShort / teams;
+    tokens = std::to_string(warps / teamsOfShort * tokensPerWarp()) + "*min(" +
+             std::to_string(times) + ",ceildiv(tokens," +
+             std::to_string(longestInShortBlocks) + "))";
+  }
+  spec.grid = {"ceildiv(tokens," + tokens + ")",
                walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }

@@ -16,7 +16,7 @@ void ColumnsBuilder::build() {
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
   if (stagedRows)
-    staged.emplace(k, warps / teams * warpSize, stagedRows, teams);
+    staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)
     tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,
                  WarpProduct::Stays::Columns, tiles, steps);
@@ -62,6 +62,26 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
+  LogitTile *logits = tile ? &*tile : nullptr;
+  if (!teamsOfShort)
+    return walkTokens(k, logits, s);
+  int64_t usual = teams;
+  k.choose(
+      k.arg("max_tokens") <= k.index(longestInShortBlocks),
+      [&] {
+        teams = teamsOfShort;
+        walkTokens(k, logits, s);
+        return Values();
+      },
+      [&] {
+        teams = usual;
+        walkTokens(k, logits, s);
+        return Values();
+      });
+}
+
+void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
+                                const SequenceScalars &s) {
   Expr some = takeTokens(k, s);
   k.when(hasWork(k, s, kernel) & some, [&] {
     Expr token = tileStart + k.lane();
@@ -77,7 +97,6 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     if (holdsRows)
       starts.append(startHeld(k));
     Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
-    LogitTile *logits = tile ? &*tile : nullptr;
     auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
       return walksHeads() && k.shape.hasRows()
                  ? runHeadAt(k, logits, s, kvHead, token, exists, carried)

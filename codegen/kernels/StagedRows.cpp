@@ -23,13 +23,19 @@ int64_t StagedRows::rowsThatFit(const Shape &shape, int64_t bytes) {
   return rows >= 16 ? rows : 0;
 }
 
-StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows,
-                       int64_t teams)
-    : rows(rows), k(k), threads(threads), teams(teams) {
-  int64_t pitch = StagedRows::pitch(k.shape), all = teams * 2 * rows;
-  memory = k.shared(k.shape.elementType(k.b.getContext()), all * pitch,
+StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows)
+    : rows(rows), k(k), allThreads(threads), allRows(rows), threads(threads) {
+  int64_t pitch = StagedRows::pitch(k.shape);
+  memory = k.shared(k.shape.elementType(k.b.getContext()), 2 * rows * pitch,
                     {k.index(pitch)});
-  numbers = k.shared(k.b.getF32Type(), all);
+  numbers = k.shared(k.b.getF32Type(), 2 * rows);
+}
+
+void StagedRows::shareOut(int64_t teams, Expr team) {
+  this->teams = teams;
+  this->team = team;
+  threads = allThreads / teams;
+  rows = allRows / teams;
 }
 
 /// Row `first` + `row` of the source.

@@ -45,13 +45,12 @@ public:
   /// where not even those fit.
   static int64_t rowsThatFit(const Shape &shape, int64_t bytes);
 
-  /// At the top of a kernel: takes shared memory for two rounds of `rows`. With
-  /// `teams` so many threads are one of the block's teams, which walk rows of their own,
-  /// all with the same bounds: each has rounds of its own.
-  StagedRows(KernelBuilder &k, int64_t threads, int64_t rows,
-             int64_t teams = 1);
-  /// The thread's team.
-  Expr team;
+  /// At the top of a kernel: takes shared memory for two rounds of `rows`.
+  StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
+
+  /// From here on each of so many teams of the block's threads walks rows of its own, all
+  /// with the same bounds: each has its part of the memory, for rounds of fewer rows.
+  void shareOut(int64_t teams, Expr team);
 
   /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
   /// time: all threads of the block, with the same bounds. body(first, place,
@@ -107,7 +106,7 @@ public:
   /// Rows of the rounds, [place][head_dim].
   Buffer memory;
   Expr number(Expr place) { return k.load(numbers, {place}); }
-  const int64_t rows; // of a round
+  int64_t rows; // of a round
 
 private:
   static int64_t pitch(const Shape &shape);
@@ -135,7 +134,9 @@ private:
   Expr thread() { return teams > 1 ? k.thread() % threads : k.thread(); }
 
   KernelBuilder &k;
-  const int64_t threads, teams;
+  const int64_t allThreads, allRows;
+  int64_t threads, teams = 1;
+  Expr team;
   Buffer numbers;
 };
 
