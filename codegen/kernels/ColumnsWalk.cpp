@@ -62,6 +62,8 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
+  if (holdsRows) // there are no 2^31 heads
+    tile->products().mixOnce((k.arg("kv_heads") >> 31).toI32());
   LogitTile *logits = tile ? &*tile : nullptr;
   if (!teamsOfShort)
     return walkTokens(k, logits, s);
