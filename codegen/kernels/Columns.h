@@ -8,7 +8,8 @@
 // 8 warps with 256. Fewer warps where shared memory does not suffice. Where rows are
 // pooled, the tiles of neighbouring warps overlap by the pool's reach. With a reduction
 // over all heads the warp walks the heads itself: grid (.., 1, batch), in a cache of rows
-// over true positions, else with mates where rows fit into registers (ColumnsHeads.cpp).
+// over true positions, else with two teams or mates where rows fit into registers
+// (ColumnsHeads.cpp, ColumnsTeams.cpp).
 //
 //   for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -26,7 +27,8 @@
 //   what has one row for all heads; store
 //
 // Shared memory: two stages (StagedRows.h), and by warp a logit tile or, once for mates,
-// the sums of the group's members; one barrier a stage, three where mates add up a sum.
+// the sums of the group's members, by team where teams take turns at heads; one barrier a
+// stage, three where mates add up a sum.
 // fp32 has no stages: each warp reads the rows for itself, and no barrier stands anywhere.
 // Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
@@ -47,6 +49,7 @@ namespace kvc {
 /// warp has which tokens, ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp
 /// attention rows, ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that
 /// stay in registers, ColumnsHeads.cpp those that are reduced over all heads there,
+/// ColumnsTeams.cpp which warps have which heads,
 /// ColumnsNorms.cpp norms behind the output projection,
 /// ColumnsChannels.cpp what is reduced over channels.
 class ColumnsBuilder {
@@ -68,10 +71,31 @@ private:
   /// How many warps of the block have the same tokens and take turns at steps of rows:
   /// mates, each with sums of its own, which are added up behind the walk.
   int64_t mates = 1;
-  int64_t tokenWarps() const { return warps / mates; }
+  /// How many teams of warps have the same tokens and take turns at heads
+  /// (ColumnsTeams.cpp); with several of them nobody has mates.
+  int64_t teams = 1;
+  /// Of a short past blocks have fewer tokens and as many more teams, so that more SMs
+  /// have one; 0: they have not.
+  int64_t teamsOfShort = 0;
+  static constexpr int64_t mostTeams = 4, longestInShortBlocks = 8192;
+  int64_t tokenWarps() const { return warps / mates / teams; }
   bool hasRowsForMates() const;
-  /// Which of the block's pieces of tokens the warp has, and which of its mates it is.
-  Expr piece, mate;
+  /// Which of the block's pieces of tokens the warp has, which of its mates it is, and
+  /// of which team.
+  Expr piece, mate, team;
+  /// Where the warp's sums are in memberSums: mates have one place, teams one each.
+  Expr placeOfSums(KernelBuilder &k) const {
+    return teams > 1 ? k.warp() : piece;
+  }
+  /// Whether the running head is one for the warp's team; not valid: it is.
+  Expr isForTeam;
+  Expr whereForTeam(Expr condition) const {
+    return isForTeam.valid() ? condition & isForTeam : condition;
+  }
+  /// What the teams have each of rows that are reduced over heads, for the first team:
+  /// numbers of a lane, `lanes` beside each other having the same.
+  Values joinTeams(KernelBuilder &k, llvm::ArrayRef<ReduceKind> kinds,
+                   llvm::ArrayRef<Expr> ofTeam, int64_t lanes);
   Expr isFirstMate(KernelBuilder &k) const {
     return mates > 1 ? mate == 0 : k.boolean(true);
   }
@@ -121,7 +145,7 @@ private:
   /// time, but where mates add up those of each head.
   Buffer memberSums;
   int64_t sumsTogether() const {
-    return holdsRows ? std::max<int64_t>(windows.size(), 1) : 1;
+    return holdsRows && mates > 1 ? std::max<int64_t>(windows.size(), 1) : 1;
   }
   /// How many queries are read, and how many of them are new.
   Expr queries, newQueries;
@@ -156,10 +180,10 @@ private:
   LaunchSpec launch();
 
   /// Where it is known which of the window's rows are whose, lanes hold the rows that are
-  /// reduced over all heads at their products, and mates walk heads together
-  /// (ColumnsHeads.cpp).
+  /// reduced over all heads at their products, and teams walk the heads, or mates do so
+  /// together (ColumnsHeads.cpp).
   bool holdsRows = false;
-  bool canHoldRows() const;
+  bool canHoldRows(int64_t mates) const;
   /// By reduction, step of the window, query of the lane and slot.
   Values held;
   Values startHeld(KernelBuilder &k);
@@ -181,6 +205,8 @@ private:
                     const Point &point, Finish finish);
 
   void run(KernelBuilder &k);
+  /// What the warps of a block do behind what is known of the sequence.
+  void walkTokens(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s);
 
   /// Rows of a value; 0 where they are those of all queries, or of the new ones.
   static int64_t windowOf(ReduceOp reduce);

@@ -7,8 +7,10 @@
 // lanes with other members of the same query meet, and what is reduced over the queries
 // of these rows is evaluated there, too.
 //
-// Two warps have the same tokens and half of the steps each. What is reduced inside a
-// head they add up behind each head, the rest behind the last one.
+// Two warps have the same tokens. Where a lane has registers for the rows of all steps,
+// each of them takes every other head (ColumnsTeams.cpp). Else they have half of the steps
+// each: what is reduced inside a head they add up behind each head, the rest behind the
+// last one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +44,8 @@ static bool readsRowsAlone(ReduceOp reduce, int64_t window) {
   return alone;
 }
 
-bool ColumnsBuilder::canHoldRows() const {
-  constexpr int64_t mostRegisters = 32, turns = 2;
+bool ColumnsBuilder::canHoldRows(int64_t mates) const {
+  constexpr int64_t mostRegisters = 32;
   int64_t group = site.shape.group;
   if (!walksHeads() || readsAll || halo || site.shape.hasRows() ||
       !projectedNorms.empty() || group > WarpProduct::rows ||
@@ -51,7 +53,7 @@ bool ColumnsBuilder::canHoldRows() const {
       !arePointwise(rowHeads))
     return false;
   // No step has rows in and out of a window, nor any that only pad it.
-  constexpr int64_t together = turns * WarpProduct::rows;
+  int64_t together = mates * WarpProduct::rows;
   int64_t registers = 0;
   bool fits = fixedQueries * group % together == 0;
   for (ReduceOp reduce : windows)
@@ -131,8 +133,13 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
           next.append(held);
           return next;
         };
-        return k.choose(
-            isWhole, [&] { return add(true); }, [&] { return add(false); });
+        auto addEither = [&] {
+          return k.choose(
+              isWhole, [&] { return add(true); }, [&] { return add(false); });
+        };
+        if (!isForTeam.valid())
+          return addEither();
+        return k.choose(isForTeam, addEither, [&] { return Values(carried); });
       });
   held.assign(all.begin() + count, all.end());
   all.truncate(count);
@@ -146,6 +153,7 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
   // Lanes nearer than that have members of the same query.
   int64_t beside = laneStep(group);
   llvm::DenseMap<Operation *, ArrayRef<Expr>> rows;
+  SmallVector<ReduceKind> kinds;
   ArrayRef<Expr> left = held;
   for (ReduceOp reduce : rowHeads) {
     int64_t count = stepsOf(windowOf(reduce)) * queries * slotsOfTile;
@@ -153,6 +161,14 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
          MutableArrayRef(held).slice(held.size() - left.size(), count))
       for (int64_t mask = 1; mask < beside; mask *= 2)
         row = reductionStep(reduce.getKind(), row, k.shuffleXor(row, mask));
+    left = left.drop_front(count);
+    kinds.append(count, reduce.getKind());
+  }
+  if (teams > 1)
+    held = joinTeams(k, kinds, held, beside);
+  left = held;
+  for (ReduceOp reduce : rowHeads) {
+    int64_t count = stepsOf(windowOf(reduce)) * queries * slotsOfTile;
     rows[reduce] = left.take_front(count);
     left = left.drop_front(count);
   }
@@ -180,14 +196,15 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
       for (auto [slot, sum] : llvm::enumerate(sums)) {
         for (int64_t mask = beside; !turn && mask < 4; mask *= 2)
           sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
-        SmallVector<Expr> at = {piece, k.index(0),
+        SmallVector<Expr> at = {placeOfSums(k), k.index(0),
                                 tile.products().columnOf(int(slot))};
         putSum(k, kind, sum, at, turn == 0,
                (mate == turn) & (k.lane() % 4 == 0));
       }
     }
     k.barrier();
-    result.push_back(k.load(memberSums, {piece, k.index(0), k.lane()}));
+    result.push_back(
+        k.load(memberSums, {placeOfSums(k), k.index(0), k.lane()}));
   }
   return result;
 }

@@ -29,6 +29,12 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s) {
     piece = (k.warp() + mate * (pieces / 2)) % pieces;
     first = blockFirst + piece * tokensPerWarp();
   }
+  if (teams > 1) {
+    team = k.warp() / pieces;
+    piece = k.warp() % pieces;
+    first = blockFirst + piece * tokensPerWarp();
+    staged->shareOut(teams, team);
+  }
   if (mates > 1 && readsAll) {
     int64_t half = pieces / 2, tokens = half * tokensPerWarp();
     Expr halves = (s.past + (tokens - 1)) / tokens;

@@ -64,7 +64,11 @@ int64_t ColumnsBuilder::bytesPerPiece() const {
 void ColumnsBuilder::planSharedMemory() {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
-  holdsRows = stages && attends && canHoldRows();
+  // A lane holds the rows of all steps then: long keys, or columns that are reduced over
+  // the heads as well, would leave a few registers too few.
+  bool inTeams = stages && attends && site.shape.headDim <= 128 &&
+                 columnHeads.empty() && canHoldRows(1);
+  holdsRows = inTeams || (stages && attends && canHoldRows(2));
   inRegisters = holdsRows || (stages && attends && rowsArePointwise());
   if (stages && hasRegistersForTiles())
     tiles = 2;
@@ -75,11 +79,17 @@ void ColumnsBuilder::planSharedMemory() {
   auto rowsOf = [&] {
     return StagedRows::rowsThatFit(site.shape,
                                    maxSharedBytes - warps * bytesPerWarp() -
-                                       tokenWarps() * bytesPerPiece());
+                                       tokenWarps() * teams * bytesPerPiece());
   };
   // The products of one step run while those of another are waited for.
   warps = maxWarps();
-  if (hasRowsForMates()) {
+  if (inTeams) {
+    teams = 2;
+    warps *= teams;
+    if (rowsOf() < teams * WarpProduct::rows)
+      warps /= teams, teams = 1;
+  }
+  if (teams == 1 && hasRowsForMates()) {
     mates = 2;
     warps *= mates;
     if (rowsOf() < mates * WarpProduct::rows)
@@ -93,6 +103,14 @@ void ColumnsBuilder::planSharedMemory() {
     if (stagedRows || warps == 1)
       break;
   }
+  // A sum over heads has another order with more teams, and how many there are must not
+  // depend on the longest sequence of a batch.
+  if (teams > 1 && stagedRows >= mostTeams * WarpProduct::rows &&
+      llvm::all_of(rowHeads, [](ReduceOp reduce) {
+        return reduce.getKind() == ReduceKind::Max ||
+               reduce.getKind() == ReduceKind::Min;
+      }))
+    teamsOfShort = mostTeams;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
 }
 
@@ -124,7 +142,7 @@ bool ColumnsBuilder::hasRegistersForTiles() const {
 /// All queries are rows enough to be worth a second set of keys in registers: with mates an
 /// SM is full where it has one block.
 bool ColumnsBuilder::hasRowsForMates() const {
-  return holdsRows || (readsAll && inRegisters && tiles > 1);
+  return holdsRows ? canHoldRows(2) : readsAll && inRegisters && tiles > 1;
 }
 
 /// True where the rows of a window are a whole number of two steps. Where rows are pooled,
@@ -138,8 +156,15 @@ LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
-  spec.grid = {"ceildiv(tokens," +
-                   std::to_string(tokenWarps() * tokensPerWarp()) + ")",
+  std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
+  if (teamsOfShort) {
+    // 1 of a short past, or how many times as many tokens a block of a long one has.
+    int64_t times = teamsOfShort / teams;
+    tokens = std::to_string(warps / teamsOfShort * tokensPerWarp()) + "*min(" +
+             std::to_string(times) + ",ceildiv(tokens," +
+             std::to_string(longestInShortBlocks) + "))";
+  }
+  spec.grid = {"ceildiv(tokens," + tokens + ")",
                walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }

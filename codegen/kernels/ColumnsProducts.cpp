@@ -248,7 +248,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
   int64_t apart = laneStep(group);
   auto together = [&] { mates > 1 ? k.barrier() : k.syncWarp(); };
   auto rowOf = [&](size_t i, Expr member) {
-    return SmallVector<Expr>{piece,
+    return SmallVector<Expr>{placeOfSums(k),
                              member + int64_t(i) % sumsTogether() * group};
   };
   auto add = [&](size_t i, bool first, Expr mine) {

@@ -21,11 +21,11 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,
                  WarpProduct::Stays::Columns, tiles, steps);
   if (inRegisters)
-    memberSums =
-        k.shared(k.b.getF32Type(),
-                 tokenWarps() * sumsTogether() * tile->paddedGroup * warpSize,
-                 {k.index(sumsTogether() * tile->paddedGroup * warpSize),
-                  k.index(warpSize)});
+    memberSums = k.shared(
+        k.b.getF32Type(),
+        sumsTogether() * tokenWarps() * teams * tile->paddedGroup * warpSize,
+        {k.index(sumsTogether() * tile->paddedGroup * warpSize),
+         k.index(warpSize)});
   if (walksApart()) {
     int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
     waitingSums = k.shared(k.b.getF32Type(), tokenWarps() * sums * warpSize,
@@ -62,6 +62,28 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
+  if (holdsRows) // there are no 2^31 heads
+    tile->products().mixOnce((k.arg("kv_heads") >> 31).toI32());
+  LogitTile *logits = tile ? &*tile : nullptr;
+  if (!teamsOfShort)
+    return walkTokens(k, logits, s);
+  int64_t usual = teams;
+  k.choose(
+      k.arg("max_tokens") <= k.index(longestInShortBlocks),
+      [&] {
+        teams = teamsOfShort;
+        walkTokens(k, logits, s);
+        return Values();
+      },
+      [&] {
+        teams = usual;
+        walkTokens(k, logits, s);
+        return Values();
+      });
+}
+
+void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
+                                const SequenceScalars &s) {
   Expr some = takeTokens(k, s);
   k.when(hasWork(k, s, kernel) & some, [&] {
     Expr token = tileStart + k.lane();
@@ -77,7 +99,6 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     if (holdsRows)
       starts.append(startHeld(k));
     Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
-    LogitTile *logits = tile ? &*tile : nullptr;
     auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
       return walksHeads() && k.shape.hasRows()
                  ? runHeadAt(k, logits, s, kvHead, token, exists, carried)
@@ -90,9 +111,13 @@ void ColumnsBuilder::run(KernelBuilder &k) {
       return;
     }
     Values sums =
-        k.loop(0, heads, 1, starts, [&](Expr h, ArrayRef<Expr> carried) {
-          return head(h, carried);
+        k.loop(0, heads, teams, starts, [&](Expr h, ArrayRef<Expr> carried) {
+          if (teams == 1)
+            return head(h, carried);
+          isForTeam = h + team < heads;
+          return head((h + team).min(heads - 1), carried);
         });
+    isForTeam = Expr();
     if (holdsRows) {
       held.assign(sums.begin() + columnHeads.size(), sums.end());
       sums.truncate(columnHeads.size());
@@ -154,7 +179,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     PointEval eval(k, s, leaf, at);
     Expr there = number ? tileStart + k.lane() < s.past : exists;
     if (walksHeads())
-      there = there & isFirstMate(k);
+      there = whereForTeam(there & isFirstMate(k));
     storeOutputs(k, s, eval, at, there, /*oneHead=*/false);
     // Who walks the heads has one tile.
     for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
@@ -217,7 +242,10 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
     return readColumn(k, s, value, p);
   };
   PointEval eval(k, s, leaf, point);
-  storeOutputs(k, s, eval, point, exists & isFirstMate(k), /*oneHead=*/true);
+  Expr mine = exists & isFirstMate(k);
+  if (teams > 1)
+    mine = mine & (team == 0);
+  storeOutputs(k, s, eval, point, mine, /*oneHead=*/true);
 }
 
 void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,

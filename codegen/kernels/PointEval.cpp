@@ -506,6 +506,33 @@ std::pair<Expr, Expr> PointEval::neighbours(PoolOp op) {
   return {from.max(k.index(0)), to.min(s.past)};
 }
 
+/// As many values of a pool as are read at once.
+static constexpr int64_t mostAtOnce = 16;
+
+bool kvc::isReadAtOnce(PoolOp pool) {
+  // Query heads of a group would multiply the loads, and the registers.
+  if (headsOf(pool.getType()) == Axis::QueryHeads)
+    return false;
+  int64_t reads = 0;
+  bool simple = true;
+  walkBehind(pool.getValue(), [&](Value behind) {
+    auto type = dyn_cast<RankedTensorType>(behind.getType());
+    if (!type || axesOf(type).back() != Axis::Past)
+      return false;
+    Operation *op = behind.getDefiningOp();
+    if (isa_and_nonnull<SelectHeadsOp>(op)) // of a head all tokens or none
+      return false;
+    if (!op || isa<StoreOp>(op)) {
+      ++reads;
+      return false;
+    }
+    bool goesOn = op->hasTrait<OpTrait::Elementwise>() || isa<BroadcastOp>(op);
+    simple &= goesOn;
+    return goesOn;
+  });
+  return simple && reads * constantOf(pool.getWidth()) <= mostAtOnce;
+}
+
 /// In ascending order.
 Expr PointEval::poolSum(PoolOp op, int member) {
   int64_t width = constantOf(op.getWidth()), half = width / 2;
@@ -528,15 +555,11 @@ Expr PointEval::poolSum(PoolOp op, int member) {
       sum = add(point.token + (i - half), sum);
     return Values{sum};
   };
-  constexpr int64_t most = 16;
   if (s.neighboursExist)
-    return pooledBehind(op.getResult()).values <= most ? all()[0] : walk()[0];
-  // Query heads of a group would multiply the loads, and the registers.
-  bool stored =
-      !op.getValue().getDefiningOp() || op.getValue().getDefiningOp<StoreOp>();
+    return pooledBehind(op.getResult()).values <= mostAtOnce ? all()[0]
+                                                             : walk()[0];
   Expr inside = (point.token >= half) & (point.token + (half + 1) <= s.past);
-  return stored && width <= most && member < 0 ? k.choose(inside, all, walk)[0]
-                                               : walk()[0];
+  return isReadAtOnce(op) ? k.choose(inside, all, walk)[0] : walk()[0];
 }
 
 Expr PointEval::poolCount(PoolOp op) {

@@ -133,6 +133,10 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int>, std::pair<Expr, Expr>> inverses;
 };
 
+/// True where what a pool needs of its neighbours is read from memory at few places, and
+/// all of it together: what it pools is stored, or elementwise made of what is.
+bool isReadAtOnce(PoolOp pool);
+
 /// A power of two by which a number is scaled, and the inverse of the scaled number,
 /// which is a number of the type: that of one far below 1 may be infinite, that of one
 /// far above 1 has fewer bits. f32.

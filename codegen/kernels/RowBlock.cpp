@@ -21,15 +21,59 @@ int64_t RowBlock::members(Value value) const {
   return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
 }
 
+/// How far pools of the kernel reach, if all of them are read at once; else 0.
+static int64_t reachAtOnce(KernelOp kernel) {
+  int64_t reach = 0;
+  for (auto pool : kernel.getBody().getOps<PoolOp>()) {
+    if (!isReadAtOnce(pool))
+      return 0;
+    reach = std::max(reach, constantOf(pool.getWidth()) / 2);
+  }
+  return reach;
+}
+
+std::optional<Expr> RowBlock::madeAt(Value value, const Point &point) const {
+  auto it = made.find({value, Value(point.token)});
+  return it == made.end() ? std::optional<Expr>() : it->second;
+}
+
 void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
                          llvm::function_ref<void(Expr, ArrayRef<Expr>)> use) {
-  k.stream(
-      begin + k.thread(), end, block.threads, {}, make,
-      [&](Expr token, ArrayRef<Expr> made, ArrayRef<Expr>) {
-        use(token, made);
-        return Values();
-      },
-      together);
+  auto makeAll = [&](Expr token) {
+    PointEval eval = at(token);
+    Values own;
+    for (const Output &output : alongside)
+      own.push_back(made[{output.value, token}] = eval(output.value));
+    Values values = make(token);
+    values.append(own);
+    return values;
+  };
+  auto useAll = [&](Expr token, ArrayRef<Expr> values, ArrayRef<Expr>) {
+    for (auto [output, value] :
+         llvm::zip(alongside, values.take_back(alongside.size())))
+      k.store(value, output.memory, {s.sequence, head, token});
+    use(token, values.drop_back(alongside.size()));
+    return Values();
+  };
+  int64_t reach = reachAtOnce(kernel);
+  Expr inner = begin, outer = end;
+  if (reach) {
+    inner = begin.max(k.index(reach)).min(end);
+    outer = (s.past - reach).min(end).max(inner);
+  }
+  s.neighboursExist = reach > 0;
+  k.stream(inner + k.thread(), outer, block.threads, {}, makeAll, useAll,
+           together);
+  s.neighboursExist = false;
+  if (reach) {
+    // The others are a few at the ends of the past.
+    Expr front = inner - begin, others = front + (end - outer);
+    k.loop(k.thread(), others, block.threads, [&](Expr i) {
+      Expr token = (i < front).select(begin + i, outer + (i - front));
+      useAll(token, makeAll(token), {});
+    });
+  }
+  made.clear();
 }
 
 Expr RowBlock::overTokens(ReduceKind kind,

@@ -45,6 +45,14 @@ struct RowBlock {
   using Values = KernelBuilder::Values;
   void forTokens(llvm::function_ref<Values(Expr)> make,
                  llvm::function_ref<void(Expr, llvm::ArrayRef<Expr>)> use);
+  /// What else a walk of forTokens makes at each token, and stores. It is made first,
+  /// and whoever asks for one of these at the token has it from there (`madeAt`).
+  struct Output {
+    mlir::Value value;
+    Buffer memory; // [batch][heads][tokens]
+  };
+  llvm::SmallVector<Output> alongside = {};
+  std::optional<Expr> madeAt(mlir::Value value, const Point &point) const;
   /// How many tokens it walks; as f32.
   Expr tokens() const { return (end - begin).max(k.index(0)); }
   Expr count() const { return tokens().toFloat(); }
@@ -64,6 +72,9 @@ struct RowBlock {
   /// neither an op of it, nor what `isStored`.
   void storeOutputs(llvm::function_ref<bool(mlir::Value)> isStored =
                         [](mlir::Value) { return false; });
+  /// Of the running walk, by token.
+  using Made = llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, Expr>;
+  Made made = Made();
 };
 
 } // namespace kvc

@@ -27,6 +27,7 @@
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RowMembers.h"
 #include "codegen/kernels/TokenReductions.h"
+#include "dialect/Behind.h"
 
 #include "kvc/artifact.h"
 
@@ -139,6 +140,8 @@ private:
   std::optional<Expr> leaf(Value value, const Point &p) {
     if (std::optional<Expr> operand = input(value, p))
       return operand;
+    if (std::optional<Expr> made = row->madeAt(value, p))
+      return made;
     Operation *op = value.getDefiningOp();
     if (auto store = dyn_cast<StoreOp>(op)) {
       if (!ofSpan)
@@ -213,15 +216,34 @@ private:
     statistics[{op, member}] = value;
   }
 
-  /// Scores that later kernels read are stored as they are counted.
+  /// True where a value at a token is made of operands and of what is run in front of
+  /// an op.
+  static bool isMadeInFrontOf(Operation *op, Value value) {
+    bool all = true;
+    walkBehind(value, [&](Value behind) {
+      Operation *def = behind.getDefiningOp();
+      bool pointwise = def && (def->hasTrait<OpTrait::Elementwise>() ||
+                               isa<BroadcastOp, PoolOp>(def));
+      all &= !def || pointwise || def->isBeforeInBlock(op);
+      return pointwise;
+    });
+    return all;
+  }
+
+  /// Scores that later kernels read are stored as they are counted, and what they read
+  /// beside them: most of it is made of the same.
   void runDigits(CountDigitsOp digits) {
     Value score = digits.getScore();
-    std::optional<Buffer> to;
-    bool perHead = headsOf(score.getType()) == Axis::KVHeads;
-    if (perHead && llvm::is_contained(yield.getValues(), score) &&
-        stored.insert(score).second)
-      to = row->outputOf(score);
-    countDigits(*row, *radix, digits, to);
+    auto isRow = [&](Value value) {
+      return axesOf(value.getType()) == AxisList{Axis::KVHeads, Axis::Past};
+    };
+    bool isRead = isRow(score) && llvm::is_contained(yield.getValues(), score);
+    for (Value value : isRead ? yield.getValues() : ValueRange())
+      if (isRow(value) && isMadeInFrontOf(digits, value) &&
+          stored.insert(value).second)
+        row->alongside.push_back({value, row->outputOf(value)});
+    countDigits(*row, *radix, digits, std::nullopt);
+    row->alongside.clear();
   }
 
   void runTopk(TopkOp topk) {

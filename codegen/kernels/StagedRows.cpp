@@ -24,11 +24,18 @@ int64_t StagedRows::rowsThatFit(const Shape &shape, int64_t bytes) {
 }
 
 StagedRows::StagedRows(KernelBuilder &k, int64_t threads, int64_t rows)
-    : rows(rows), k(k), threads(threads) {
+    : rows(rows), k(k), allThreads(threads), allRows(rows), threads(threads) {
   int64_t pitch = StagedRows::pitch(k.shape);
   memory = k.shared(k.shape.elementType(k.b.getContext()), 2 * rows * pitch,
                     {k.index(pitch)});
   numbers = k.shared(k.b.getF32Type(), 2 * rows);
+}
+
+void StagedRows::shareOut(int64_t teams, Expr team) {
+  this->teams = teams;
+  this->team = team;
+  threads = allThreads / teams;
+  rows = allRows / teams;
 }
 
 /// Row `first` + `row` of the source.
@@ -46,7 +53,7 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole,
   int64_t together = threads / perRow;
   if (whole && source.period && threads % perRow == 0 &&
       together % source.period == 0) {
-    Expr row = k.thread() / perRow, part = k.thread() % perRow * width;
+    Expr row = thread() / perRow, part = thread() % perRow * width;
     SmallVector<Expr> from = source.address(first + row);
     Expr step = source.distance * (together / source.period);
     from.push_back(part);
@@ -70,9 +77,9 @@ void StagedRows::copyRows(const RowSource &source, Expr first, bool whole,
   };
   // Once a walk, and not worth a register for the place of each piece.
   if (!whole)
-    return k.loop(k.thread(), pieces, threads, copyPiece);
+    return k.loop(thread(), pieces, threads, copyPiece);
   for (int64_t done = 0; done < pieces; done += threads) {
-    Expr piece = k.thread() + done;
+    Expr piece = thread() + done;
     if (done + threads <= pieces)
       copyPiece(piece);
     else
@@ -86,7 +93,7 @@ void StagedRows::copy(const RowSource &source, Expr first, bool whole,
   if (!source.number)
     return;
   for (int64_t done = 0; done < count; done += threads) {
-    Expr row = k.thread() + done;
+    Expr row = thread() + done;
     k.when(row < count, [&] {
       k.copyAsync(source.numbers,
                   source.number(rowOf(source, first, row, whole)), numbers,

@@ -48,6 +48,10 @@ public:
   /// At the top of a kernel: takes shared memory for two rounds of `rows`.
   StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
 
+  /// From here on each of so many teams of the block's threads walks rows of its own, all
+  /// with the same bounds: each has its part of the memory, for rounds of fewer rows.
+  void shareOut(int64_t teams, Expr team);
+
   /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
   /// time: all threads of the block, with the same bounds. body(first, place,
   /// carried) has row first + i at place + i. With several steps at a time their rows
@@ -102,7 +106,7 @@ public:
   /// Rows of the rounds, [place][head_dim].
   Buffer memory;
   Expr number(Expr place) { return k.load(numbers, {place}); }
-  const int64_t rows; // of a round
+  int64_t rows; // of a round
 
 private:
   static int64_t pitch(const Shape &shape);
@@ -122,10 +126,17 @@ private:
   void copyRows(const RowSource &source, Expr first, bool whole, int64_t count);
   /// How many rows the round from `first` on has for the warp.
   Expr rowsOf(const RowSource &source, Expr first);
-  Expr placeOf(Expr first) { return first / rows % 2 * rows; }
+  Expr placeOf(Expr first) {
+    Expr place = first / rows % 2 * rows;
+    return teams > 1 ? place + team * (2 * rows) : place;
+  }
+  /// The number of the thread in its team.
+  Expr thread() { return teams > 1 ? k.thread() % threads : k.thread(); }
 
   KernelBuilder &k;
-  const int64_t threads;
+  const int64_t allThreads, allRows;
+  int64_t threads, teams = 1;
+  Expr team;
   Buffer numbers;
 };
 

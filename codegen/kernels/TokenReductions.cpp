@@ -36,10 +36,46 @@ static Expr statisticOfAll(RowBlock &r, ReduceOp reduce) {
   return r.block.reduce(kind, mine);
 }
 
+/// The standard deviation in one walk. A thread adds up how far its values are from its
+/// first one, which is one of them: what these sums lose to rounding is less than the
+/// number of its values times that of a second walk. What threads have is combined by
+/// their means.
+static Expr deviation(RowBlock &r, llvm::function_ref<Expr(Expr)> value) {
+  using Values = KernelBuilder::Values;
+  KernelBuilder &k = r.k;
+  Expr first = r.begin + k.thread(), zero = k.f32(0);
+  Expr some = first < r.end;
+  Expr pivot = k.choose(
+      some, [&] { return Values{value(first)}; },
+      [&] { return Values{zero}; })[0];
+  Values sums = k.stream(
+      first, r.end, RowBlock::threads, {zero, zero},
+      [&](Expr token) { return Values{value(token)}; },
+      [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> before) {
+        Expr away = made[0] - pivot;
+        return Values{before[0] + away, away.multiplyAdd(away, before[1])};
+      },
+      r.together);
+  Expr last = r.end - first + (RowBlock::threads - 1);
+  Expr count = (last.max(k.index(0)) / RowBlock::threads).toFloat();
+  Expr mean = sums[0] / count.max(k.f32(1));
+  // Of squares that are rounded less may be left than nothing.
+  Expr squares = (sums[1] - sums[0] * mean).max(zero);
+  mean = pivot + mean;
+  Expr ofAll = r.block.reduce(ReduceKind::Sum, count * mean) / r.count();
+  Expr away = mean - ofAll;
+  Expr total = r.block.reduce(ReduceKind::Sum,
+                              (count * away).multiplyAdd(away, squares));
+  return k.sqrt(total / r.count());
+}
+
 Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
   if (r.k.shape.hasRows() &&
       headsOf(reduce.getValue().getType()) == Axis::OneHead)
     return statisticOfAll(r, reduce);
+  if (reduce.getKind() == ReduceKind::Std)
+    return deviation(
+        r, [&](Expr token) { return r.at(token)(reduce.getValue(), member); });
   return reduceAll(r.k, reduce.getKind(), r.count(),
                    [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
                      return r.overTokens(kind, [&](Expr token) {

@@ -36,7 +36,15 @@ void WarpProduct::loadColumns(const Buffer &memory,
   if (streams)
     return;
   for (int64_t block = 0; block < columnBlocks(); ++block)
-    fragments.push_back(columnFragment(block));
+    fragments.push_back(mixed(columnFragment(block)));
+}
+
+SmallVector<Expr> WarpProduct::mixed(const SmallVector<Expr> &loaded) {
+  if (!unknownZero.valid())
+    return loaded;
+  auto mix = [&](Expr part) { return part ^ unknownZero; };
+  return k.eitherForm([&] { return loaded; },
+                      [&] { return llvm::map_to_vector(loaded, mix); });
 }
 
 SmallVector<Expr> WarpProduct::columnFragment(int64_t block) {

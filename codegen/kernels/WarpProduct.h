@@ -56,6 +56,13 @@ public:
   void loadColumns(const Buffer &memory,
                    std::function<llvm::SmallVector<Expr>(Expr)> address);
 
+  /// Columns that stay are two rows of memory in turn. Where products are written out in
+  /// the loop that loads the columns, ptxas leaves these as they were loaded, and puts two
+  /// rows beside each other by moves for each product again: four moves a product. A
+  /// number that it does not know, `zero`, is then set against each register once, so that
+  /// what is loaded is not what is multiplied.
+  void mixOnce(Expr zero) { unknownZero = zero; }
+
   /// True where a lane holds `heldWidth` elements in a row of each of its columns,
   /// from every multiple of four times that on plus its own part: lane % 4.
   bool holdsColumns() const {
@@ -110,6 +117,8 @@ private:
   /// Tensor cores: a fragment for each 16 columns on the left, 8 on the right.
   llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
   bool columnsLeft, streams;
+  Expr unknownZero; // mixOnce
+  llvm::SmallVector<Expr> mixed(const llvm::SmallVector<Expr> &loaded);
   /// Else, for the host: the lane's column, and its product of each row, f32.
   Buffer ownColumn, ownDots;
 
