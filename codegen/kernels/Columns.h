@@ -255,10 +255,15 @@ private:
   static int64_t laneStep(int64_t group) {
     return std::clamp<int64_t>(group / 2, 1, 4);
   }
-  /// Where `mine`, puts a sum into memberSums; what is there already, of an earlier mate,
-  /// it is reduced with.
-  void putSum(KernelBuilder &k, ReduceKind kind, Expr sum,
-              llvm::ArrayRef<Expr> at, bool first, Expr mine);
+  /// Where `mine`, puts sums into memberSums, all in one piece of code; what is there
+  /// already, of an earlier mate, they are reduced with.
+  struct PlacedSum {
+    ReduceKind kind;
+    Expr sum;
+    llvm::SmallVector<Expr, 3> at;
+  };
+  void putSums(KernelBuilder &k, llvm::ArrayRef<PlacedSum> sums, bool first,
+               Expr mine);
   /// By window reduction and member: sums of the lane's token in tile `number`, of all
   /// mates.
   Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,
