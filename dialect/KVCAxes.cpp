@@ -314,13 +314,21 @@ CombineStatisticsOp::inferAxes(ArrayRef<AxisList>,
   return success();
 }
 
+/// What tokens have of a head, split by split.
+static LogicalResult inferParts(const AxisList &operand,
+                                MutableArrayRef<AxisList> results) {
+  Axis heads = operand.front();
+  if (operand != AxisList{heads, Axis::Past} || heads == Axis::OneHead)
+    return failure();
+  for (AxisList &result : results)
+    result = {heads, Axis::Split};
+  return success();
+}
+
 LogicalResult ReducePartOp::inferAxes(ArrayRef<AxisList> operands,
                                       MutableArrayRef<AxisList> results) {
-  Axis heads = operands[0].front();
-  if (operands[0] == AxisList{heads, Axis::Past} && heads != Axis::OneHead) {
-    results[0] = {heads, Axis::Split};
+  if (succeeded(inferParts(operands[0], results)))
     return success();
-  }
   if (operands[0] != AxisList{Axis::KVHeads, Axis::Channel, Axis::Past})
     return emitOpError("reduces numbers of heads or vectors per KV head, got ")
            << getValue().getType();
@@ -332,6 +340,22 @@ LogicalResult CombinePartsOp::inferAxes(ArrayRef<AxisList> operands,
                                         MutableArrayRef<AxisList> results) {
   results[0] = operands[0];
   results[0].erase(results[0].begin() + 1);
+  return success();
+}
+
+LogicalResult ExpSumPartOp::inferAxes(ArrayRef<AxisList> operands,
+                                      MutableArrayRef<AxisList> results) {
+  if (succeeded(inferParts(operands[0], results)))
+    return success();
+  return emitOpError("reduces numbers of heads, got ") << getValue().getType();
+}
+
+LogicalResult CombineExpSumsOp::inferAxes(ArrayRef<AxisList> operands,
+                                          MutableArrayRef<AxisList> results) {
+  for (auto [result, operand] : llvm::zip(results, operands)) {
+    result = operand;
+    result.erase(result.begin() + 1);
+  }
   return success();
 }
 

@@ -73,6 +73,28 @@ LogicalResult CombinePartsOp::verifyFused() {
   return success();
 }
 
+/// What the kernel in front that fills an argument of `op`'s kernel yields for it.
+static OpResult madeFor(Operation *op, Value argument) {
+  auto input = dyn_cast<BlockArgument>(argument);
+  if (!input)
+    return {};
+  auto result = dyn_cast<OpResult>(
+      cast<KernelOp>(op->getParentOp())->getOperand(input.getArgNumber()));
+  if (!result)
+    return {};
+  auto maker = cast<KernelOp>(result.getOwner());
+  auto yield = cast<YieldOp>(maker.getBody().front().getTerminator());
+  return dyn_cast<OpResult>(yield.getValues()[result.getResultNumber()]);
+}
+
+LogicalResult CombineExpSumsOp::verifyFused() {
+  OpResult most = madeFor(*this, getMosts()), sum = madeFor(*this, getSums());
+  auto parts = most ? dyn_cast<ExpSumPartOp>(most.getOwner()) : nullptr;
+  if (!parts || most != parts.getMost() || sum != parts.getSum())
+    return emitOpError("must read what kvc.exp_sum_part has made");
+  return success();
+}
+
 /// Numbers of heads, span by span: a block that had them all would work alone. What is
 /// one for all heads is known by position, and stays whole.
 void ReduceOp::prepare(OpBuilder &builder) {

@@ -163,8 +163,9 @@ def KVC_ReducePartOp : KVC_FusedOp<"reduce_part", [Pure], ["verifyFused"]> {
   let description = [{
     The part of `kvc.reduce tokens` that one block can do; `kvc.combine_parts`
     has the rest. A mean is a sum until then; what does not fold has no parts.
-    Numbers of heads are reduced span by span in a `spans` kernel. Vectors have
-    a `parts` kernel, which `kvc-form-kernels` makes where nothing of the same
+    Numbers of heads are reduced in the `columns` kernel that makes them, 128
+    tokens at a time, else span by span in a `spans` kernel. Vectors have a
+    `parts` kernel, which `kvc-form-kernels` makes where nothing of the same
     kernel is reduced.
 
     Example: `%p = kvc.reduce_part mean %v : tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>> -> tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>`
@@ -189,6 +190,43 @@ def KVC_CombinePartsOp : KVC_FusedOp<"combine_parts", [Pure], ["verifyFused"]> {
   let results = (outs TensorRankOf<[F32], [1, 2]>:$result);
   let assemblyFormat = [{
     $kind $parts attr-dict `:` type($parts) `->` type($result)
+  }];
+}
+
+def KVC_ExpSumPartOp : KVC_FusedOp<"exp_sum_part", [Pure]> {
+  let summary = "the maximum of each split, and a sum of exponentials below it";
+  let description = [{
+    Where a policy reduces `exp(x - max of x)` to its sum over tokens, both are
+    made in one walk: of each split the maximum m of x, and the sum of
+    exp(x - m). `kvc.combine_exp_sums` has the rest. Kernels are those of
+    `kvc.reduce_part`.
+
+    Example: `%m, %l = kvc.exp_sum_part %x : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, split>>, tensor<?x?xf32, #kvc.axes<kv_heads, split>>`
+  }];
+  let arguments = (ins TensorRankOf<[F32], [2]>:$value);
+  let results = (outs TensorRankOf<[F32], [2]>:$most,
+                      TensorRankOf<[F32], [2]>:$sum);
+  let assemblyFormat = [{
+    $value attr-dict `:` type($value) `->` type($most) `,` type($sum)
+  }];
+}
+
+def KVC_CombineExpSumsOp : KVC_FusedOp<"combine_exp_sums", [Pure],
+                                              ["verifyFused"]> {
+  let summary = "combine what kvc.exp_sum_part made of the splits";
+  let description = [{
+    The maximum M over the splits, and the sum of their sums times exp(m - M),
+    in a fixed order of the splits, whatever the GPU.
+
+    Example: `%M, %L = kvc.combine_exp_sums %m, %l : tensor<?x?xf32, #kvc.axes<kv_heads, split>>, tensor<?x?xf32, #kvc.axes<kv_heads, split>> -> tensor<?xf32, #kvc.axes<kv_heads>>, tensor<?xf32, #kvc.axes<kv_heads>>`
+  }];
+  let arguments = (ins TensorRankOf<[F32], [2]>:$mosts,
+                       TensorRankOf<[F32], [2]>:$sums);
+  let results = (outs TensorRankOf<[F32], [1]>:$most,
+                      TensorRankOf<[F32], [1]>:$sum);
+  let assemblyFormat = [{
+    $mosts `,` $sums attr-dict `:` type($mosts) `,` type($sums) `->`
+    type($most) `,` type($sum)
   }];
 }
 

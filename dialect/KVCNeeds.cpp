@@ -229,10 +229,21 @@ static bool isOfVectors(Value parts) {
   return axesOf(parts.getType()).back() == Axis::Channel;
 }
 
+static Needs partOfNumbers() {
+  return {
+      .kernel = KernelKind::Spans, .joinsColumns = true, .writesResults = true};
+}
+
 Needs ReducePartOp::getNeeds() {
   if (isOfVectors(getResult()))
     return {.kernel = KernelKind::Parts};
-  return {.kernel = KernelKind::Spans, .writesResults = true};
+  return partOfNumbers();
+}
+
+Needs ExpSumPartOp::getNeeds() { return partOfNumbers(); }
+
+Needs CombineExpSumsOp::getNeeds() {
+  return {.kernel = KernelKind::Spans, .otherBlocks = true};
 }
 
 Needs CombinePartsOp::getNeeds() {

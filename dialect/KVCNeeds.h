@@ -50,6 +50,9 @@ struct Needs {
   /// The only kind of kernel that can compute it; none for what is computed at
   /// a point, wherever its operands are known.
   std::optional<KernelKind> kernel = {};
+  /// A columns kernel that makes its operand can compute it as well, where it has every
+  /// token once.
+  bool joinsColumns = false;
   llvm::SmallVector<EngineInput, 2> inputs = {};
   /// How many of the last queries it reads, kDynamic for all.
   int64_t queries = 0;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Clearing.h"
+#include "passes/ExpSums.h"
 #include "passes/Passes.h"
 #include "passes/Stages.h"
 
@@ -54,6 +55,7 @@ public:
       if (auto known = dyn_cast<NeedsOpInterface>(op))
         known.prepare(before);
     }
+    joinExpSums(policy);
     if (failed(stages.assign(policy)))
       return failure();
     old.takeBody(policy.getBody());

@@ -82,7 +82,11 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     - what sets a token against its segment or the next one: segments; where the
       next segment's values are computed themselves, or the past is cut in
       another way, the segments stage after;
-    - statistics over tokens, tables of members: rows;
+    - parts of what is reduced over tokens, numbers of heads: the columns kernel that
+      makes these, unless rows are pooled or reduced over all heads, else spans; what
+      combines them: spans. A maximum and the sum of exponentials below it have the
+      same parts;
+    - other statistics over tokens, tables of members: rows;
     - pooling, heads chosen by a statistic, top-k and the list of kept tokens:
       spans. A selection takes three of them: first digits are counted where the
       scores are, candidates listed in the next, and the threshold is found by

@@ -149,6 +149,16 @@ static bool walksHeads(Block &body) {
   });
 }
 
+/// True where columns kernels have every token of a head once: none pools rows, where
+/// tiles overlap, and none walks all heads.
+static bool hasTokensOnce(Block &body) {
+  return llvm::none_of(body, [](Operation &op) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    return (reduce && reduce.getAxis() == ReduceAxis::Heads) ||
+           (Stages::isVirtual(&op) && needsOf(&op).otherTokens);
+  });
+}
+
 LogicalResult Stages::assign(PolicyOp policy) {
   Block &body = policy.getBody().front();
   if (failed(checkRows(body)) || failed(checkSegments(body)))
@@ -158,6 +168,7 @@ LogicalResult Stages::assign(PolicyOp policy) {
   if (failed(assignCarried(body)))
     return failure();
   normsApart = !body.getOps<AttentionOp>().empty() && !walksHeads(body);
+  tokensOnce = hasTokensOnce(body);
   for (Operation &op : body)
     if (!stageOf.count(&op) && !computeCheap(&op))
       stageOf[&op] = joinsCarried(&op) ? int(carried) : place(&op);
@@ -300,6 +311,7 @@ LogicalResult Stages::verify(KernelOp kernel) {
     return failure();
   Stages stages;
   stages.findRemade(body);
+  stages.tokensOnce = hasTokensOnce(body);
   for (Operation &op : body.without_terminator()) {
     bool staging = isa<StoreOp>(op);
     if (!staging && stages.computeCheap(&op))
@@ -400,6 +412,10 @@ int Stages::place(Operation *op) {
   if (normsApart && isa<ProjectedNormOp>(op) && kind == Columns &&
       !needsOf(op).prepared)
     stage = std::max(stage, Columns + 1);
+  // Its operand is at hand, and no kernel need read it.
+  if (needsOf(op).joinsColumns && tokensOnce && kindOf(stage) == Columns &&
+      stage > 0)
+    return stage;
   if (kind)
     return nextStage(stage, *kind);
   // What is pointwise joins its operands, where that kernel has a loop for it.

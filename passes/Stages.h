@@ -82,6 +82,10 @@ private:
   /// that of attention rows: a warp's registers then hold values alone.
   bool normsApart = false;
 
+  /// True where a columns kernel has every token of a head once, so that it can reduce
+  /// over them.
+  bool tokensOnce = false;
+
   void findRemade(mlir::Block &body);
   bool computeCheap(mlir::Operation *op) const;
   void assignMembers(mlir::Block &body);

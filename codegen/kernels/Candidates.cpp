@@ -13,10 +13,8 @@ using Values = KernelBuilder::Values;
 // A span's part
 //===----------------------------------------------------------------------===//
 
-void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
-                      const std::optional<Buffer> &stored) {
+void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op) {
   KernelBuilder &k = row.k;
-  Expr sequence = row.s.sequence;
   Buffer digits = row.outputOf(op.getDigits());
   RadixSelect::Place none = radix.start(k.i32(0));
   radix.empty();
@@ -25,13 +23,11 @@ void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
       [&](Expr token) { return Values{row.at(token)(op.getScore())}; },
       [&](Expr token, ArrayRef<Expr> made) {
         Expr score = made[0];
-        if (stored)
-          k.store(score, *stored, {sequence, row.head, token});
         k.when(score.isNaN(), [&] { k.setStatus(KVC_DATA_NAN); });
         radix.add(none, orderedKey(k, score));
       });
   k.barrier(); // the histogram is full
-  radix.addTo(digits, {sequence, row.head});
+  radix.addTo(digits, {row.s.sequence, row.head});
 }
 
 void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,

@@ -20,10 +20,8 @@
 
 namespace kvc {
 
-/// kvc.count_digits for the block's span; sets the NaN bit of the status. The
-/// scores go to `stored` as well, if that is a buffer.
-void countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op,
-                 const std::optional<Buffer> &stored);
+/// kvc.count_digits for the block's span; sets the NaN bit of the status.
+void countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op);
 
 /// kvc.list_candidates for the block's span: reads the digits from `digits`.
 /// `shares`: of a cache of rows, where it is for all heads together; else null.

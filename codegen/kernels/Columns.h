@@ -32,7 +32,8 @@
 // fp32 has no stages: each warp reads the rows for itself, and no barrier stands anywhere.
 // Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
-// kernels read. The order of each sum is fixed by the shape.
+// kernels read. What is reduced over tokens takes one barrier more (ColumnsParts.cpp).
+// The order of each sum is fixed by the shape.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +43,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LaneRows.h"
 #include "codegen/kernels/LogitTile.h"
+#include "codegen/kernels/TokenParts.h"
 
 namespace kvc {
 
@@ -51,7 +53,7 @@ namespace kvc {
 /// stay in registers, ColumnsHeads.cpp those that are reduced over all heads there,
 /// ColumnsTeams.cpp which warps have which heads,
 /// ColumnsNorms.cpp norms behind the output projection,
-/// ColumnsChannels.cpp what is reduced over channels.
+/// ColumnsChannels.cpp what is reduced over channels, ColumnsParts.cpp what is over tokens.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -114,7 +116,7 @@ private:
   int64_t bytesPerWarp() const;
   int64_t bytesPerPiece() const;
   /// Chooses as many warps as fit, and then rows of a stage.
-  void planSharedMemory();
+  void planSharedMemory(bool oneTile = false);
 
   KernelOp kernel;
   const KernelSite &site;
@@ -281,10 +283,15 @@ private:
   static int64_t laneStep(int64_t group) {
     return std::clamp<int64_t>(group / 2, 1, 4);
   }
-  /// Where `mine`, puts a sum into memberSums; what is there already, of an earlier mate,
-  /// it is reduced with.
-  void putSum(KernelBuilder &k, ReduceKind kind, Expr sum,
-              llvm::ArrayRef<Expr> at, bool first, Expr mine);
+  /// Where `mine`, puts sums into memberSums, all in one piece of code; what is there
+  /// already, of an earlier mate, they are reduced with.
+  struct PlacedSum {
+    ReduceKind kind;
+    Expr sum;
+    llvm::SmallVector<Expr, 3> at;
+  };
+  void putSums(KernelBuilder &k, llvm::ArrayRef<PlacedSum> sums, bool first,
+               Expr mine);
   /// By window reduction and member: sums of the lane's token in tile `number`, of all
   /// mates.
   Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,
@@ -411,6 +418,20 @@ private:
   void runAllHeads(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s,
                    Expr heads, llvm::ArrayRef<Expr> sums, Expr token,
                    Expr exists);
+
+  /// Reductions over tokens, of which the kernel has the parts: what each member has at
+  /// the lane's tokens, by op; what each warp makes of it, [piece][number]; and that of
+  /// warps with 128 tokens together, which is stored.
+  llvm::SmallVector<TokenParts> tokenParts;
+  llvm::SmallVector<llvm::SmallVector<Values>> partsOfLane;
+  Buffer partsOfWarps;
+  int64_t membersOf(const TokenParts &parts) const;
+  int64_t partNumbers() const;
+  bool hasWholeParts() const;
+  void takeParts(KernelBuilder &k, PointEval &eval, Expr exists);
+  void reduceParts(KernelBuilder &k);
+  void storeParts(KernelBuilder &k, const SequenceScalars &s,
+                  const Point &point);
 
   void storeOutputs(KernelBuilder &k, const SequenceScalars &s, PointEval &eval,
                     const Point &point, Expr exists, bool oneHead);

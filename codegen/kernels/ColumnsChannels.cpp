@@ -87,7 +87,7 @@ void ColumnsBuilder::reduceChannels(KernelBuilder &k, const SequenceScalars &s,
     for (auto [op, member] : fixed.reductions)
       ofChannels[{op, member}] = withRoot(k, op, any.beforeRoot(op, member));
   }
-  constexpr int64_t inFlight = 8;
+  constexpr int64_t inFlight = 16;
   Values made = lanes->ofLanes(head, tokenOf, needs, inFlight);
   for (auto [reduction, value] : llvm::zip(needs.reductions, made))
     ofChannels[reduction] = withRoot(k, reduction.first, value);

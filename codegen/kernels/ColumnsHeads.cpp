@@ -189,18 +189,20 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
       Expr &sum = sums[i % slotsOfTile];
       sum = reductionStep(kind, sum, eval(reduce.getValue()));
     }
+    SmallVector<PlacedSum> mine;
+    for (auto [slot, sum] : llvm::enumerate(sums)) {
+      for (int64_t mask = beside; mask < 4; mask *= 2)
+        sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
+      mine.push_back(
+          {kind,
+           sum,
+           {placeOfSums(k), k.index(0), tile.products().columnOf(int(slot))}});
+    }
     k.barrier(); // earlier sums have been read
     for (int64_t turn = 0; turn < mates; ++turn) {
       if (turn)
         k.barrier();
-      for (auto [slot, sum] : llvm::enumerate(sums)) {
-        for (int64_t mask = beside; !turn && mask < 4; mask *= 2)
-          sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
-        SmallVector<Expr> at = {placeOfSums(k), k.index(0),
-                                tile.products().columnOf(int(slot))};
-        putSum(k, kind, sum, at, turn == 0,
-               (mate == turn) & (k.lane() % 4 == 0));
-      }
+      putSums(k, mine, turn == 0, (mate == turn) & (k.lane() % 4 == 0));
     }
     k.barrier();
     result.push_back(

@@ -48,8 +48,9 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s) {
     first = (piece < half).select(front, back) * tokens +
             piece % half * tokensPerWarp();
   }
-  // Warps that share stages go the same way.
-  some = some & ((staged ? blockFirst : first) < s.past);
+  // Warps that share stages, or what they make of tokens, go the same way.
+  bool together = staged || !tokenParts.empty();
+  some = some & ((together ? blockFirst : first) < s.past);
   tileStart = halo ? first - halo : first;
   blockStart = halo ? blockFirst - halo : blockFirst;
   return some;

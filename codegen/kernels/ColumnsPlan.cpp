@@ -19,6 +19,8 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
     }
     if (auto norm = dyn_cast<ProjectedNormOp>(op))
       projectedNorms.push_back(norm);
+    if (TokenParts::isPart(&op))
+      tokenParts.emplace_back(&op);
     auto reduce = dyn_cast<ReduceOp>(op);
     if (!reduce)
       continue;
@@ -58,20 +60,20 @@ int64_t ColumnsBuilder::bytesPerPiece() const {
     rows += holdsRows ? 0 : windowOf(reduce);
   if (walksApart())
     rows += (windows.size() - 1) * tiles * site.shape.group;
-  return rows * warpSize * 4;
+  return (rows * warpSize + partNumbers()) * 4;
 }
 
-void ColumnsBuilder::planSharedMemory() {
+void ColumnsBuilder::planSharedMemory(bool oneTile) {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
   // A lane holds the rows of all steps then: long keys, or columns that are reduced over
-  // the heads as well, would leave a few registers too few.
+  // the heads as well, would leave a few registers too few. Parts are of one head at a
+  // time.
   bool inTeams = stages && attends && site.shape.headDim <= 128 &&
-                 columnHeads.empty() && canHoldRows(1);
+                 columnHeads.empty() && tokenParts.empty() && canHoldRows(1);
   holdsRows = inTeams || (stages && attends && canHoldRows(2));
   inRegisters = holdsRows || (stages && attends && rowsArePointwise());
-  if (stages && hasRegistersForTiles())
-    tiles = 2;
+  tiles = stages && hasRegistersForTiles() && !oneTile ? 2 : 1;
   if (!stages) {
     warps = warpsThatFit(bytesPerWarp(), usualWarps);
     return;
@@ -112,6 +114,11 @@ void ColumnsBuilder::planSharedMemory() {
       }))
     teamsOfShort = mostTeams;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
+  // Sums that wait for another walk leave room for few warps.
+  if (!hasWholeParts() && tiles > 1) {
+    mates = 1;
+    planSharedMemory(/*oneTile=*/true);
+  }
 }
 
 /// Two tiles of keys or values are 128 registers of 255 where rows have 128 elements.

@@ -230,17 +230,20 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
   return next;
 }
 
-void ColumnsBuilder::putSum(KernelBuilder &k, ReduceKind kind, Expr sum,
-                            ArrayRef<Expr> at, bool first, Expr mine) {
+void ColumnsBuilder::putSums(KernelBuilder &k, ArrayRef<PlacedSum> sums,
+                             bool first, Expr mine) {
   k.when(mine, [&] {
-    Expr total = first ? sum : reductionStep(kind, k.load(memberSums, at), sum);
-    k.store(total, memberSums, at);
+    for (const PlacedSum &one : sums) {
+      Expr total =
+          first ? one.sum
+                : reductionStep(one.kind, k.load(memberSums, one.at), one.sum);
+      k.store(total, memberSums, one.at);
+    }
   });
 }
 
 Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
-                                     int64_t number, ArrayRef<Expr> ofLanes) {
-  Values sums(ofLanes.begin(), ofLanes.end());
+                                     int64_t number, ArrayRef<Expr> sums) {
   int64_t group = tile.paddedGroup;
   int classes = classesOf(group), all = tile.products().slots(),
       slots = tile.products().slotsOfTile();
@@ -251,32 +254,37 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
     return SmallVector<Expr>{placeOfSums(k),
                              member + int64_t(i) % sumsTogether() * group};
   };
-  auto add = [&](size_t i, bool first, Expr mine) {
+  // In front of all stores, so that no shuffle waits for another.
+  auto placed = [&](size_t i) {
     ReduceKind kind = ReduceOp(walked[i]).getKind();
+    SmallVector<PlacedSum> result;
     for (int slot = 0; slot < slots; ++slot)
       for (int c = 0; c < classes; ++c) {
-        Expr &sum = sums[(i * all + number * slots + slot) * classes + c];
-        for (int64_t mask = apart; first && mask < 4; mask *= 2)
+        Expr sum = sums[(i * all + number * slots + slot) * classes + c];
+        for (int64_t mask = apart; mask < 4; mask *= 2)
           sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
         Expr row = quad * 2 + (c / 2 * 8 + c % 2);
         SmallVector<Expr> at = rowOf(i, row % group);
-        at.push_back(tile.products().columnOf(slot));
-        putSum(k, kind, sum, at, first, mine);
+        result.push_back(
+            {kind, sum, {at[0], at[1], tile.products().columnOf(slot)}});
       }
+    return result;
   };
   Values result;
   for (size_t from = 0; from < walked.size(); from += sumsTogether()) {
     size_t end = std::min<size_t>(from + sumsTogether(), walked.size());
+    SmallVector<PlacedSum> mine;
+    for (size_t i = from; i < end; ++i)
+      mine.append(placed(i));
     together(); // earlier sums have been read
     // One mate behind the other, so that the order is fixed.
     for (int64_t turn = 0; turn < mates; ++turn) {
-      Expr mine = quad < apart;
+      Expr own = quad < apart;
       if (mates > 1)
-        mine = mine & (mate == turn);
+        own = own & (mate == turn);
       if (turn)
         k.barrier();
-      for (size_t i = from; i < end; ++i)
-        add(i, turn == 0, mine);
+      putSums(k, mine, turn == 0, own);
     }
     together();
     for (size_t i = from; i < end; ++i)

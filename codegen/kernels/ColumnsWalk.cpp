@@ -44,6 +44,10 @@ void ColumnsBuilder::run(KernelBuilder &k) {
         k.shared(k.b.getF32Type(), tokenWarps() * windowOf(reduce) * warpSize,
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
+  if (!tokenParts.empty())
+    partsOfWarps = k.shared(k.b.getF32Type(), tokenWarps() * partNumbers(),
+                            {k.index(partNumbers())});
+
   Expr sequence = k.block(gpu::Dimension::z);
   auto s = walksHeads() ? openSequence(k, sequence, yield)
                         : openHead(k, sequence, yield);
@@ -180,6 +184,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     Expr there = number ? tileStart + k.lane() < s.past : exists;
     if (walksHeads())
       there = whereForTeam(there & isFirstMate(k));
+    takeParts(k, eval, there);
     storeOutputs(k, s, eval, at, there, /*oneHead=*/false);
     // Who walks the heads has one tile.
     for (auto [reduce, sum] : llvm::zip(columnHeads, carried)) {
@@ -191,12 +196,16 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
       next.push_back(hasRow.valid() ? hasRow.select(total, sum) : total);
     }
   };
-  auto finishTiles = [&] { forTiles(k, s, point, finish); };
+  auto finishTiles = [&] {
+    forTiles(k, s, point, finish);
+    reduceParts(k);
+  };
   // Mates have the same sums.
   if (mates > 1 && !walksHeads())
     k.when(isFirstMate(k), finishTiles);
   else
     finishTiles();
+  storeParts(k, s, point);
   next.append(held);
   return next;
 }
@@ -253,6 +262,8 @@ void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,
                                   Expr exists, bool oneHead) {
   for (auto [value, name] :
        llvm::zip(yield.getValues(), outputBuffers(kernel))) {
+    if (needsOf(value.getDefiningOp()).writesResults)
+      continue;
     Axis heads = headsOf(value.getType());
     if (walksHeads() && (heads == Axis::OneHead) != oneHead)
       continue;

@@ -112,7 +112,7 @@ constexpr int64_t maxSharedBytes = 48 * 1024;
 /// memory with `bytes` each; at least 1.
 int64_t warpsThatFit(int64_t bytes, int64_t most);
 
-/// Tokens that one warp of a statistics kernel covers.
+/// Tokens that one warp of a statistics kernel covers, and of a part that others make.
 constexpr int64_t splitTokens = 128;
 /// How many a row of a stored tensor has.
 Expr splitCount(KernelBuilder &k);

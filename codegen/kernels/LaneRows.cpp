@@ -135,47 +135,70 @@ Expr kvc::withRoot(KernelBuilder &k, Operation *op, Expr before) {
   return root ? k.sqrt(before) : before;
 }
 
-/// The lane's channels in ascending order, then lanes in a tree.
-Expr LaneToken::overLanes(
-    ReduceKind kind, ArrayRef<Expr> mine,
-    llvm::function_ref<Expr(Expr sum, Expr value)> step) const {
-  KernelBuilder &k = rows.k;
-  Expr acc = reductionStart(k, kind);
+/// The lane's channels in ascending order.
+Expr LaneToken::inLane(ReduceKind kind, ArrayRef<Expr> mine, Step step) const {
+  Expr acc = reductionStart(rows.k, kind);
   for (int64_t access = 0; access < rows.accesses; ++access) {
     Expr next = acc, own = rows.isOwn(access);
     for (int64_t e = 0; e < rows.width; ++e)
       next = step(next, mine[access * rows.width + e]);
     acc = own.valid() ? own.select(next, acc) : next;
   }
-  for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
-    acc = reductionStep(kind, acc, k.shuffleXor(acc, mask));
   return acc;
 }
 
-Expr LaneToken::norm(NormOp op) const {
+/// Then lanes in a tree.
+Expr LaneToken::overLanes(ReduceKind kind, ArrayRef<Expr> mine,
+                          Step step) const {
+  Expr acc = inLane(kind, mine, step);
+  for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
+    acc = reductionStep(kind, acc, rows.k.shuffleXor(acc, mask));
+  return acc;
+}
+
+ReduceKind kvc::kindOverChannels(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce ? reduce.getKind() : ReduceKind::Sum;
+}
+
+Expr kvc::endOverChannels(KernelBuilder &k, Operation *op, Expr sum) {
+  return reductionEnd(kindOverChannels(op), sum, k.f32(k.shape.headDim));
+}
+
+Expr LaneToken::partOf(Operation *op, int member) const {
+  KernelBuilder &k = rows.k;
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    ReduceKind kind = reduce.getKind();
+    return inLane(
+        kind, channels(reduce.getValue(), member),
+        [&](Expr sum, Expr x) { return reductionStep(kind, sum, x); });
+  }
+  auto norm = cast<NormOp>(op);
   Values mine;
-  for (Expr vector : read.lookup(op.getSide()))
+  for (Expr vector : read.lookup(norm.getSide()))
     for (int64_t e = 0; e < rows.width; ++e)
-      mine.push_back(rows.k.element(vector, e).widen());
-  bool l2 = op.getKind() == NormKind::L2;
-  return overLanes(ReduceKind::Sum, mine, [&](Expr sum, Expr x) {
+      mine.push_back(k.element(vector, e).widen());
+  bool l2 = norm.getKind() == NormKind::L2;
+  return inLane(ReduceKind::Sum, mine, [&](Expr sum, Expr x) {
     return l2 ? x.multiplyAdd(x, sum) : sum + x.unary<math::AbsFOp>();
   });
 }
 
 Expr LaneToken::reduce(Operation *op, int member) const {
   KernelBuilder &k = rows.k;
-  if (auto own = dyn_cast<NormOp>(op))
-    return norm(own);
-  auto reduce = cast<ReduceOp>(op);
-  Values mine = channels(reduce.getValue(), member);
-  auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
-    return overLanes(kind, mine, [&](Expr sum, Expr x) {
-      return reductionStep(kind, sum, value(x));
-    });
-  };
-  Expr count = k.f32(k.shape.headDim);
-  return reduce.getKind() == ReduceKind::Std
-             ? varianceOfAll(k, count, walk)
-             : reduceAll(k, reduce.getKind(), count, walk);
+  ReduceKind kind = kindOverChannels(op);
+  if (kind == ReduceKind::Std) {
+    Values mine = channels(cast<ReduceOp>(op).getValue(), member);
+    return varianceOfAll(
+        k, k.f32(k.shape.headDim),
+        [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> value) {
+          return overLanes(kind, mine, [&](Expr sum, Expr x) {
+            return reductionStep(kind, sum, value(x));
+          });
+        });
+  }
+  Expr acc = partOf(op, member);
+  for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
+    acc = reductionStep(kind, acc, k.shuffleXor(acc, mask));
+  return endOverChannels(k, op, acc);
 }

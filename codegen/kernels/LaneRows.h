@@ -70,6 +70,8 @@ public:
   /// Takes them, and makes the reductions. What the head's reader is asked for
   /// meanwhile, find() may know.
   void make(const LaneNeeds &needs, llvm::ArrayRef<Expr> vectors);
+  /// What the lane has of a reduction over channels; those of a row's lanes make it.
+  Expr partOf(mlir::Operation *op, int member) const;
   /// A vector's values at the lane's channels, access by access.
   Values channels(mlir::Value value, int member) const;
   /// One of the reductions that were made, before its root where it has one: all lanes
@@ -81,10 +83,10 @@ public:
   std::optional<Expr> find(mlir::Value value, const Point &point) const;
 
 private:
+  using Step = llvm::function_ref<Expr(Expr sum, Expr value)>;
   Expr reduce(mlir::Operation *op, int member) const;
-  Expr norm(NormOp op) const;
-  Expr overLanes(ReduceKind kind, llvm::ArrayRef<Expr> mine,
-                 llvm::function_ref<Expr(Expr sum, Expr value)> step) const;
+  Expr inLane(ReduceKind kind, llvm::ArrayRef<Expr> mine, Step step) const;
+  Expr overLanes(ReduceKind kind, llvm::ArrayRef<Expr> mine, Step step) const;
 
   const LaneRows &rows;
   const LaneHead head;
@@ -93,6 +95,11 @@ private:
   llvm::SmallDenseMap<CacheSide, Values, 2> read; // vectors, by access
   llvm::SmallDenseMap<std::pair<mlir::Operation *, int>, Expr, 4> reduced;
 };
+
+/// How a reduction over channels, or a norm before its root, adds them up.
+ReduceKind kindOverChannels(mlir::Operation *op);
+/// What parts of all lanes make, before its root.
+Expr endOverChannels(KernelBuilder &k, mlir::Operation *op, Expr sum);
 
 /// A reduction or a norm from what is known before its root.
 Expr withRoot(KernelBuilder &k, mlir::Operation *op, Expr before);
@@ -139,6 +146,11 @@ public:
   }
 
 private:
+  Values takeTurns(const LaneHead &head, llvm::function_ref<Expr(Expr)> tokenOf,
+                   const LaneNeeds &needs, int64_t together);
+  Values exchange(const LaneHead &head, llvm::function_ref<Expr(Expr)> tokenOf,
+                  const LaneNeeds &needs);
+  Expr toOwnLanes(ReduceKind kind, Values parts) const;
   void combineWarps(llvm::ArrayRef<ReduceKind> kinds, llvm::ArrayRef<Expr> sums,
                     const Buffer &parts);
 

@@ -3,11 +3,29 @@
 #include "codegen/kernels/LaneRows.h"
 
 #include "codegen/kernels/Reductions.h"
+#include "dialect/Behind.h"
 
 using namespace mlir;
 using namespace kvc;
 
 using Values = KernelBuilder::Values;
+
+/// True where none is made from another, and each is the sum of its parts.
+static bool areApart(ArrayRef<std::pair<Operation *, int>> reductions) {
+  auto isOne = [&](Operation *op) {
+    return llvm::any_of(reductions,
+                        [&](const auto &one) { return one.first == op; });
+  };
+  return llvm::none_of(reductions, [&](const auto &one) {
+    bool reads = kindOverChannels(one.first) == ReduceKind::Std;
+    for (Value operand : one.first->getOperands())
+      walkBehind(operand, [&](Value behind) {
+        reads |= behind.getDefiningOp() && isOne(behind.getDefiningOp());
+        return true;
+      });
+    return reads;
+  });
+}
 
 Values LaneWalk::walk(const LaneHead &head, Expr begin, Expr end,
                       ArrayRef<Expr> carried, const LaneNeeds &needs,
@@ -57,21 +75,21 @@ void LaneWalk::reduceVectors(const LaneHead &head, Expr begin, Expr end,
   Values start;
   for (ReduceKind kind : kinds)
     start.append(mine, reductionStart(k, kind));
-  Values sums = walk(
-      head, begin, end, start, needs, together, of,
-      [&](Expr, Expr exists, ArrayRef<Expr> made, ArrayRef<Expr> before) {
-        Values next;
-        for (auto [n, kind] : llvm::enumerate(kinds))
-          for (int64_t i = 0; i < mine; ++i) {
-            Expr sum = before[n * mine + i];
-            Expr more = reductionStep(kind, sum, made[i]);
-            // The last token once more changes a sum alone.
-            bool once = ReduceKind::Max != kind && ReduceKind::Min != kind &&
-                        rows.perWarp() > 1;
-            next.push_back(once ? exists.select(more, sum) : more);
-          }
-        return next;
-      });
+  Values sums =
+      walk(head, begin, end, start, needs, together, of,
+           [&](Expr, Expr exists, ArrayRef<Expr> made, ArrayRef<Expr> before) {
+             Values next;
+             for (auto [n, kind] : llvm::enumerate(kinds))
+               for (int64_t i = 0; i < mine; ++i) {
+                 Expr sum = before[n * mine + i];
+                 Expr more = reductionStep(kind, sum, made[i]);
+                 // The last token once more changes a sum alone.
+                 bool once = ReduceKind::Max != kind &&
+                             ReduceKind::Min != kind && rows.perWarp() > 1;
+                 next.push_back(once ? exists.select(more, sum) : more);
+               }
+             return next;
+           });
   combineWarps(kinds, sums, parts);
 }
 
@@ -106,16 +124,26 @@ Expr LaneWalk::ofWarps(ReduceKind kind, const Buffer &parts, int64_t number,
   Expr result = reductionStart(k, kind);
   for (int64_t warp = 0; warp < warps; ++warp)
     result = reductionStep(
-        kind, result,
-        k.load(parts, {k.index(number), k.index(warp), channel}));
+        kind, result, k.load(parts, {k.index(number), k.index(warp), channel}));
   return result;
 }
 
 Values LaneWalk::ofLanes(const LaneHead &head,
                          llvm::function_ref<Expr(Expr)> tokenOf,
                          const LaneNeeds &needs, int64_t together) {
+  int64_t reads = rows.accesses * int64_t(needs.sides.size());
+  if (rows.lanes == 1 || reads * rows.lanes > together ||
+      !areApart(needs.reductions))
+    return takeTurns(head, tokenOf, needs, together / 2);
+  return rows.k.eitherForm([&] { return takeTurns(head, tokenOf, needs, 1); },
+                           [&] { return exchange(head, tokenOf, needs); });
+}
+
+/// Lanes of a row take its tokens in turn, so each finds its own in its own row.
+Values LaneWalk::takeTurns(const LaneHead &head,
+                           llvm::function_ref<Expr(Expr)> tokenOf,
+                           const LaneNeeds &needs, int64_t together) {
   KernelBuilder &k = rows.k;
-  // Lanes of a row take its tokens in turn, so each finds its own in its own row.
   Expr first = rows.row() * rows.lanes, own = k.lane() % rows.lanes;
   return k.stream(
       k.index(0), k.index(rows.lanes), 1,
@@ -136,4 +164,47 @@ Values LaneWalk::ofLanes(const LaneHead &head,
         return next;
       },
       std::max<int64_t>(together / rows.accesses, 1));
+}
+
+/// All tokens of a row at once. No lane needs what is made of another's token, so at each
+/// level of the tree a lane passes on half of what it has, and keeps the rest: one shuffle
+/// for each token, where each lane would otherwise have the whole tree of each.
+Values LaneWalk::exchange(const LaneHead &head,
+                          llvm::function_ref<Expr(Expr)> tokenOf,
+                          const LaneNeeds &needs) {
+  KernelBuilder &k = rows.k;
+  Expr first = rows.row() * rows.lanes;
+  SmallVector<Values> vectors, parts(needs.reductions.size());
+  for (int64_t step = 0; step < rows.lanes; ++step)
+    vectors.push_back(LaneToken(rows, head, tokenOf(first + step)).load(needs));
+  for (int64_t step = 0; step < rows.lanes; ++step) {
+    current.emplace(rows, head, tokenOf(first + step));
+    current->make(LaneNeeds{needs.sides, {}}, vectors[step]);
+    for (auto [reduction, mine] : llvm::zip(needs.reductions, parts))
+      mine.push_back(current->partOf(reduction.first, reduction.second));
+    current.reset();
+  }
+  Values made;
+  for (auto [reduction, mine] : llvm::zip(needs.reductions, parts)) {
+    Operation *op = reduction.first;
+    made.push_back(
+        endOverChannels(k, op, toOwnLanes(kindOverChannels(op), mine)));
+  }
+  return made;
+}
+
+/// The same tree as over the lanes of one token.
+Expr LaneWalk::toOwnLanes(ReduceKind kind, Values parts) const {
+  KernelBuilder &k = rows.k;
+  for (int64_t half = rows.lanes / 2; half; half /= 2) {
+    Expr upper = (k.lane() & half) > 0;
+    Values kept;
+    for (int64_t i = 0; i < half; ++i) {
+      Expr low = parts[i], high = parts[i + half];
+      Expr theirs = k.shuffleXor(upper.select(low, high), half);
+      kept.push_back(reductionStep(kind, upper.select(high, low), theirs));
+    }
+    parts = kept;
+  }
+  return parts.front();
 }

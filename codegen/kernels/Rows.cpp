@@ -26,6 +26,7 @@
 #include "codegen/kernels/CountMass.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RowMembers.h"
+#include "codegen/kernels/TokenParts.h"
 #include "codegen/kernels/TokenReductions.h"
 #include "dialect/Behind.h"
 
@@ -114,8 +115,8 @@ private:
   std::optional<RowBlock> row;
   std::optional<RowLists> lists;
   std::optional<RowMembers> members;
-  /// Statistics over tokens, per op and member.
-  llvm::DenseMap<std::pair<Operation *, int>, Expr> statistics;
+  /// Statistics over tokens, per value and member.
+  llvm::DenseMap<std::pair<Value, int>, Expr> statistics;
   llvm::DenseMap<Operation *, SelectedScores> selections;
   /// What has been stored on the way.
   llvm::DenseSet<Value> stored;
@@ -150,7 +151,7 @@ private:
       PointEval eval(k, s, row->leaf, p);
       return eval(store.getValue(), p.member);
     }
-    if (auto it = statistics.find({op, p.member}); it != statistics.end())
+    if (auto it = statistics.find({value, p.member}); it != statistics.end())
       return it->second;
     if (auto topk = dyn_cast<TopkOp>(op)) {
       PointEval eval = row->at(p.token);
@@ -185,17 +186,10 @@ private:
       return note(select, -1, isSelectedHead(*row, select));
     if (auto count = dyn_cast<CountMassOp>(op))
       return note(count, -1, masses->count(*row, count));
-    if (auto part = dyn_cast<ReducePartOp>(op))
-      return reduceSpan(*row, part);
-    if (auto combine = dyn_cast<CombinePartsOp>(op)) {
-      auto parts = cast<BlockArgument>(combine.getParts());
-      const std::string &input = site.inputs[parts.getArgNumber()];
-      if (axesOf(combine.getType()).back() == Axis::Channel)
-        return combineParts(*row, combine, input, channelRuns);
-      return noteMembers(combine, [&](int member) {
-        return combineSpans(*row, combine, input, member);
-      });
-    }
+    if (TokenParts::isPart(op))
+      return reduceSpan(*row, TokenParts(op));
+    if (isa<CombinePartsOp, CombineExpSumsOp>(op))
+      return runCombine(op);
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && axesOf(reduce.getType()).back() == Axis::Channel)
       return channelStatistic(*row, reduce, channelRuns);
@@ -205,15 +199,29 @@ private:
       });
   }
 
+  void runCombine(Operation *op) {
+    SmallVector<std::string> inputs;
+    for (Value parts : op->getOperands())
+      inputs.push_back(site.inputs[cast<BlockArgument>(parts).getArgNumber()]);
+    auto combine = dyn_cast<CombinePartsOp>(op);
+    if (combine && axesOf(combine.getType()).back() == Axis::Channel)
+      return combineParts(*row, combine, inputs[0], channelRuns);
+    bool perQuery = headsOf(op->getResult(0).getType()) == Axis::QueryHeads;
+    for (auto [j, numbers] :
+         llvm::enumerate(combineSpans(*row, TokenParts(op), inputs)))
+      for (auto [result, number] : llvm::zip(op->getResults(), numbers))
+        note(result, perQuery ? int(j) : -1, number);
+  }
+
   void noteMembers(Operation *op, llvm::function_ref<Expr(int member)> value) {
     Value result = op->getResult(0);
     bool perQuery = headsOf(result.getType()) == Axis::QueryHeads;
     for (int64_t j = 0; j < row->members(result); ++j)
-      note(op, perQuery ? int(j) : -1, value(perQuery ? int(j) : -1));
+      note(result, perQuery ? int(j) : -1, value(perQuery ? int(j) : -1));
   }
 
-  void note(Operation *op, int member, Expr value) {
-    statistics[{op, member}] = value;
+  void note(Value result, int member, Expr value) {
+    statistics[{result, member}] = value;
   }
 
   /// True where a value at a token is made of operands and of what is run in front of
@@ -242,7 +250,7 @@ private:
       if (isRow(value) && isMadeInFrontOf(digits, value) &&
           stored.insert(value).second)
         row->alongside.push_back({value, row->outputOf(value)});
-    countDigits(*row, *radix, digits, std::nullopt);
+    countDigits(*row, *radix, digits);
     row->alongside.clear();
   }
 

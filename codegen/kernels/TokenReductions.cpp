@@ -84,40 +84,6 @@ Expr kvc::tokenStatistic(RowBlock &r, ReduceOp reduce, int member) {
                    });
 }
 
-void kvc::reduceSpan(RowBlock &r, ReducePartOp op) {
-  KernelBuilder &k = r.k;
-  int64_t members = r.members(op.getValue());
-  Buffer memory = r.outputOf(op.getResult());
-  for (int64_t j = 0; j < members; ++j) {
-    Expr part = r.overTokens(op.getKind(), [&](Expr token) {
-      return r.at(token)(op.getValue(), int(j));
-    });
-    k.when(k.thread() == 0, [&] {
-      k.store(part, memory, {r.s.sequence, r.head * members + j, r.span});
-    });
-  }
-}
-
-Expr kvc::combineSpans(RowBlock &r, CombinePartsOp op, const std::string &input,
-                       int member) {
-  KernelBuilder &k = r.k;
-  int64_t members = r.members(op.getParts());
-  Buffer memory = scratchBuffer(k, input, op.getParts().getType());
-  Expr length = RowBlock::spanLength(k, r.s);
-  Expr spans = (r.s.past + (length - 1)) / length;
-  ReduceKind kind = op.getKind();
-  Expr mine = k.stream(
-      k.thread(), spans, RowBlock::threads, {reductionStart(k, kind)},
-      [&](Expr span) {
-        Expr row = r.head * members + std::max(member, 0);
-        return RowBlock::Values{k.load(memory, {r.s.sequence, row, span})};
-      },
-      [&](Expr, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
-        return RowBlock::Values{reductionStep(kind, sum[0], made[0])};
-      })[0];
-  return reductionEnd(kind, r.block.reduce(kind, mine), r.s.past.toFloat());
-}
-
 /// Thread = channel, or several runs of items per channel, whose results are
 /// combined in order.
 static Expr overChannelItems(RowBlock &r, ReduceKind kind, Expr begin, Expr end,

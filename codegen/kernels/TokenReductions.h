@@ -17,11 +17,6 @@ Expr tokenStatistic(RowBlock &row, ReduceOp reduce, int member);
 /// `channelRuns` is shared, one f32 per thread.
 void channelStatistic(RowBlock &row, ReduceOp reduce,
                       const Buffer &channelRuns);
-/// kvc.reduce_part of numbers: writes one of each member for the block's span.
-void reduceSpan(RowBlock &row, ReducePartOp op);
-/// kvc.combine_parts of what reduceSpan has written to the argument `input`, f32.
-Expr combineSpans(RowBlock &row, CombinePartsOp op, const std::string &input,
-                  int member);
 /// kvc.combine_parts of vectors, which the kernel has as `input`: a value per channel.
 void combineParts(RowBlock &row, CombinePartsOp op, const std::string &input,
                   const Buffer &channelRuns);

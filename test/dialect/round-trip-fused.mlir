@@ -239,6 +239,35 @@ kvc.policy @spans {
   kvc.done
 }
 
+// A maximum and the sum of exponentials below it, of parts that a columns kernel has.
+// CHECK-LABEL: kvc.policy @exp_sums
+kvc.policy @exp_sums {
+  %0:2 = kvc.kernel columns "columns0"() : () -> (!spans, !spans) {
+    %n = kvc.norm l2 key : !score
+    // CHECK: kvc.exp_sum_part %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x?xf32, #kvc.axes<kv_heads, split>>, tensor<?x?xf32, #kvc.axes<kv_heads, split>>
+    %m, %l = kvc.exp_sum_part %n : !score -> !spans, !spans
+    kvc.yield %m, %l : !spans, !spans
+  }
+  %1:2 = kvc.kernel spans "spans0"(%0#0, %0#1) : (!spans, !spans) -> (!heads, !heads) {
+  ^bb0(%m: !spans, %l: !spans):
+    // CHECK: kvc.combine_exp_sums %{{.*}}, %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, split>>, tensor<?x?xf32, #kvc.axes<kv_heads, split>> -> tensor<?xf32, #kvc.axes<kv_heads>>, tensor<?xf32, #kvc.axes<kv_heads>>
+    %most, %sum = kvc.combine_exp_sums %m, %l : !spans, !spans -> !heads, !heads
+    kvc.yield %most, %sum : !heads, !heads
+  }
+  %2:2 = kvc.kernel spans "spans1"() : () -> (!list, !count) {
+    %true = arith.constant true
+    %all = kvc.broadcast %true : i1 to !mask
+    %i, %n = kvc.list_kept %all : !mask -> !list, !count
+    kvc.yield %i, %n : !list, !count
+  }
+  kvc.kernel compact "compact"(%2#0, %2#1) : (!list, !count) -> () {
+  ^bb0(%i: !list, %n: !count):
+    kvc.compact %i, %n : !list, !count
+    kvc.yield
+  }
+  kvc.done
+}
+
 !vectors  = tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
 !parts    = tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
 !channels = tensor<?x?xf32, #kvc.axes<kv_heads, channel>>

@@ -281,6 +281,48 @@ kvc.policy @spans_of_the_kernel {
 
 // -----
 
+// A maximum and a sum below it are of the same parts.
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!p = tensor<?x?xf32, #kvc.axes<kv_heads, split>>
+!h = tensor<?xf32, #kvc.axes<kv_heads>>
+kvc.policy @parts_apart {
+  %0:3 = kvc.kernel columns "a"() : () -> (!p, !p, !p) {
+    %n = kvc.norm l2 key : !s
+    %p = kvc.reduce_part max %n : !s -> !p
+    %m, %l = kvc.exp_sum_part %n : !s -> !p, !p
+    kvc.yield %p, %m, %l : !p, !p, !p
+  }
+  %1 = kvc.kernel spans "b"(%0#0, %0#2) : (!p, !p) -> !h {
+  ^bb0(%p: !p, %l: !p):
+    // expected-error @+1 {{must read what kvc.exp_sum_part has made}}
+    %most, %sum = kvc.combine_exp_sums %p, %l : !p, !p -> !h, !h
+    kvc.yield %sum : !h
+  }
+  kvc.done
+}
+
+// -----
+
+// Where tiles of a columns kernel overlap, it has some tokens twice.
+!r = tensor<?x4x?xf32, #kvc.axes<query_heads, query, past>>
+!q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+!p = tensor<?x?xf32, #kvc.axes<query_heads, split>>
+kvc.policy @parts_of_pooled_rows {
+  %0 = kvc.kernel columns "a"() : () -> !p {
+    %w = arith.constant 4 : index
+    %width = arith.constant 3 : index
+    %a = kvc.attention last(%w) logits : !r
+    %b = kvc.pool mean %a width(%width) : !r
+    %m = kvc.reduce mean queries %b : !r -> !q
+    // expected-error @+1 {{and what it reads cannot be computed in one columns kernel}}
+    %p = kvc.reduce_part sum %m : !q -> !p
+    kvc.yield %p : !p
+  }
+  kvc.done
+}
+
+// -----
+
 // What is one for all heads has no spans of its own.
 !s = tensor<1x?xf32, #kvc.axes<one_head, past>>
 !p = tensor<1x?xf32, #kvc.axes<one_head, split>>

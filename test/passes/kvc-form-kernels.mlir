@@ -417,3 +417,75 @@ kvc.policy @row_of_all_heads_by_rows {
   %k = kvc.topk %part, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k protect_last(%w) : tensor<?x?xi1>
 }
+
+// -----
+
+// A maximum over tokens and the sum of exponentials below it are made of the same parts,
+// by the columns kernel that has the scores; the next kernel has both.
+// CHECK-LABEL: kvc.policy @softmax_over_tokens
+// CHECK: %[[C:.*]]:4 = kvc.kernel columns "columns0"
+// CHECK: %[[N:.*]] = kvc.norm l2 key
+// CHECK: kvc.reduce_part min %[[N]]
+// CHECK: %[[M:.*]], %[[L:.*]] = kvc.exp_sum_part %[[N]]
+// CHECK-NOT: math.exp
+// CHECK: kvc.kernel spans "spans0"(%[[C]]
+// CHECK: kvc.combine_parts min
+// CHECK: kvc.combine_exp_sums
+// CHECK: math.exp
+// CHECK: kvc.count_digits
+// CHECK: kvc.kernel spans "spans1"
+// CHECK: kvc.kernel spans "spans2"
+// CHECK: kvc.kernel compact
+kvc.policy @softmax_over_tokens {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %least = kvc.reduce min tokens %n : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %lb = kvc.broadcast %least : tensor<?xf32> to tensor<?x?xf32>
+  %m = kvc.reduce max tokens %n : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %b = kvc.broadcast %m : tensor<?xf32> to tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %d = arith.subf %n, %b : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %e = math.exp %d : tensor<?x?xf32>
+  %t = kvc.reduce sum tokens %e : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %tb = kvc.broadcast %t : tensor<?xf32> to tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %s = arith.divf %e, %tb : tensor<?x?xf32>
+  %x = arith.addf %s, %lb : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %x, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
+// Where a columns kernel pools rows, its tiles overlap: parts are made by spans.
+// CHECK-LABEL: kvc.policy @parts_beside_pooled_rows
+// CHECK: kvc.kernel columns "columns0"
+// CHECK-NOT: kvc.reduce_part
+// CHECK: kvc.kernel spans "spans0"
+// CHECK: kvc.reduce_part max
+// CHECK: kvc.kernel spans "spans1"
+// CHECK: kvc.combine_parts max
+kvc.policy @parts_beside_pooled_rows {
+  %w = arith.constant 4 : index
+  %width = arith.constant 3 : index
+  // expected-remark @+1 {{fused into columns0}}
+  %a = kvc.attention last(%w) logits : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into columns0}}
+  %p = kvc.pool mean %a width(%width) : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into columns0}}
+  %r = kvc.reduce mean queries %p : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %g = kvc.reduce mean group %r : tensor<?x?xf32> -> tensor<?x?xf32>
+  %m = kvc.reduce max tokens %g : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-remark @+1 {{fused into spans1}}
+  %b = kvc.broadcast %m : tensor<?xf32> to tensor<?x?xf32>
+  %d = arith.subf %g, %b : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans3}}
+  %k = kvc.topk %d, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
