@@ -259,8 +259,8 @@ Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
 void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
                              const SequenceScalars &s, Expr positions,
                              const Buffer &chosen) const {
-  // More than of one head: there is one block for all.
-  constexpr int64_t together = 16;
+  // More than of one head, as there is one block for all; positions of rows are read, too.
+  const int64_t together = k.shape.hasRows() ? 8 : 16;
   Expr heads = k.arg("kv_heads");
   int64_t warps = block.threads / warpSize;
   SmallVector<Expr> counts = radix.read(second, sequence, k.index(0));

@@ -28,9 +28,16 @@ Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count)
   for (int side : {0, 1})
     out[side] = k.buffer(side == 0 ? "k_out" : "v_out",
                          {k.arg("out_rows") * rowSize, rowSize});
-  offset = k.fold(0, head, 1, k.index(0), [&](Expr h, Expr acc) {
-    return acc + countOf(k, sequence, h) + k.arg("slack");
-  });
+  using Values = KernelBuilder::Values;
+  // A row of counts at a time: one by one, each would wait for its load.
+  offset = k.streamOver(
+      k.index(0), head, 1, {k.index(0)},
+      [&](Expr other) { return Values{countOf(k, sequence, other.min(head))}; },
+      [&](Expr other, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+        Expr rows = made[0] + k.arg("slack");
+        return Values{sum[0] + (other < head).select(rows, k.index(0))};
+      },
+      /*together=*/8)[0];
   fitting = count.min(k.arg("out_rows") - offset).max(k.index(0));
 }
 

@@ -37,7 +37,6 @@ Expr kvc::scoreBits(KernelBuilder &k, Expr key) {
 Expr kvc::orderedKey(KernelBuilder &k, Expr score) {
   // Adding +0 turns -0 into +0 and changes nothing else.
   Expr bits = (score + k.f32(0)).bits();
-  Expr negative = bits < 0;
-  Expr key = negative.select(bits ^ k.i32(-1), bits | k.i32(INT32_MIN));
+  Expr key = bits ^ (bits < 0).select(k.i32(-1), k.i32(INT32_MIN));
   return score.isNaN().select(k.i32(0), key);
 }
