@@ -90,6 +90,13 @@ void RadixSelect::gather(const Place &place, WalkItems walk, Visit visited) {
       }
     });
   });
+  // Behind the last one stand some that come before none, so that rank() need not ask
+  // whether there is another.
+  Expr behind = place.sharing.toIndex() + k.thread();
+  k.when((k.thread() < padding) & (behind < most), [&] {
+    k.store(k.i32(0), leftKeys, {behind});
+    k.store(k.i32(INT32_MAX), leftItems, {behind});
+  });
   k.barrier(); // all are there
 }
 
@@ -101,7 +108,6 @@ void RadixSelect::walkLeft(const Place &place, Visit visit) {
 
 /// Few items are left: how many come before each? Two threads count halves.
 Selection RadixSelect::rank(const Place &place, Chosen chosen) {
-  constexpr int64_t halves = 2;
   Expr zero = k.index(0), count = place.sharing.toIndex();
   auto rankOwn = [&] {
     Expr own = k.thread() / halves, mine = own.min(count - 1);
@@ -110,15 +116,14 @@ Selection RadixSelect::rank(const Place &place, Chosen chosen) {
     Expr before = k.streamOver(
         k.thread() % halves, count, halves, {k.i32(0)},
         [&](Expr other) {
-          Expr there = other.min(count - 1);
-          return Values{k.load(leftKeys, {there}), k.load(leftItems, {there})};
+          return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
         },
-        [&](Expr other, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
+        [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
           Expr earlier =
               theirs[0].above(key) | ((theirs[0] == key) & (theirs[1] < item));
-          return Values{sum[0] + (earlier & (other < count)).toI32()};
+          return Values{sum[0] + earlier.toI32()};
         },
-        /*together=*/8)[0];
+        together)[0];
     before = before + k.shuffleXor(before, 1);
     k.when((own < count) & (k.thread() % halves == 0), [&] {
       k.when(before + 1 == place.remaining, [&] {

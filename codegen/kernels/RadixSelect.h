@@ -79,8 +79,10 @@ public:
 
 private:
   static constexpr int64_t bins = digitBins;
-  /// Items that are ranked among each other, two threads each.
-  static constexpr int64_t few = 256;
+  /// Items that are ranked among each other, by two threads each, which look at so many
+  /// of them at a time.
+  static constexpr int64_t few = 256, halves = 2, together = 8;
+  static constexpr int64_t padding = halves * together;
 
   Expr digitOf(const Place &place, Expr key) const;
   /// The first of the bins that a thread looks at, and what the block's own histogram
