@@ -44,7 +44,7 @@ public:
     Expr prefix, rest, remaining, sharing, first;
     /// True for keys that have these digits.
     Expr has(Expr key) const;
-    /// True for keys with larger ones.
+    /// True for keys with larger ones: they come in front.
     Expr isBelow(Expr key) const;
   };
   /// Of the `wanted`-th largest, i32, while no digit is known.
@@ -52,8 +52,9 @@ public:
   /// Once the first one is.
   Place behind(Expr firstDigit, Expr remaining) const;
 
-  /// The block's histogram: emptied, which needs a barrier behind it; one more key that has the place's digits, by its next one; all
-  /// that it has, behind a barrier, added to a row of bins.
+  /// The block's histogram: emptied, which needs a barrier behind it; one more key that
+  /// has the place's digits, by its next one; all that it has, behind a barrier, added
+  /// to a row of bins.
   void empty();
   void add(const Place &place, Expr key);
   void addTo(const Buffer &bins, llvm::ArrayRef<Expr> row);
@@ -68,9 +69,8 @@ public:
                 Expr head, Expr heads,
                 llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
   /// The selection, of items below `items`. `walk` visits those of which some have the
-  /// digits of `place`. If somebody counts, `visited` is
-  /// called with each of the former once, and `chosen` for each of the latter that is
-  /// selected, with a barrier behind.
+  /// digits of `place`. If somebody counts, `visited` is called with each of the former
+  /// once, and `chosen` for each of the latter that is selected, with a barrier behind.
   Selection finish(const Place &place, Expr items, WalkItems walk,
                    Visit visited = nullptr, Chosen chosen = nullptr);
   /// A number for these to add to, i32: 0 as finish() begins.
