@@ -339,6 +339,21 @@ kvc.policy @spans_of_one_head {
 
 // -----
 
+!s = tensor<1x?xf32, #kvc.axes<one_head, past>>
+!p = tensor<1x?xf32, #kvc.axes<one_head, split>>
+kvc.policy @exponentials_of_one_head {
+  %0:2 = kvc.kernel spans "a"() : () -> (!p, !p) {
+    %n = kvc.position : tensor<1x?xi32, #kvc.axes<one_head, past>>
+    %f = arith.sitofp %n : tensor<1x?xi32, #kvc.axes<one_head, past>> to !s
+    // expected-error @+1 {{reduces numbers of heads, got 'tensor<1x?xf32, #kvc.axes<one_head, past>>'}}
+    %m, %l = kvc.exp_sum_part %f : !s -> !p, !p
+    kvc.yield %m, %l : !p, !p
+  }
+  kvc.done
+}
+
+// -----
+
 !s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
 !m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
 !c = tensor<?xi32, #kvc.axes<kv_heads>>
