@@ -72,10 +72,11 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
     };
     radix.empty(); // there are barriers until it is used
     Values begin = read(row.begin);
-    RadixSelect::Place place =
-        radix.descend(radix.start(wanted.toI32()), digits, s.sequence,
-                      all ? k.index(0) : row.head, all ? heads : Expr(),
-                      shares ? takesPart : llvm::function_ref<Expr(Expr)>());
+    RadixSelect::Place place = radix.descend(
+        radix.start(wanted.toI32()),
+        radix.read(digits, s.sequence, all ? k.index(0) : row.head,
+                   all ? heads : Expr(),
+                   shares ? takesPart : llvm::function_ref<Expr(Expr)>()));
     Expr threshold = all ? k.index(0) : row.head;
     k.when((row.span == 0) & (k.thread() == 0), [&] {
       Buffer to = row.outputOf(op.getPlace());

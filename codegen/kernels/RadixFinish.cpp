@@ -21,8 +21,9 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
       [&](Expr, ArrayRef<Expr> known) {
         Place place{known[0], known[1], known[2], known[3], {}};
         clear();
-        walk([&](Expr value) {
-          k.when(place.has(value), [&] { add(place, value); });
+        walk([&](ArrayRef<Seen> seen) {
+          for (const Seen &one : seen)
+            k.when(one.among(place.has(one.key)), [&] { add(place, one.key); });
         });
         k.barrier(); // the histogram is full
         Place next = descend(place, readShared());
@@ -35,7 +36,7 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
 // The end of the search
 //===----------------------------------------------------------------------===//
 
-Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
+Selection RadixSelect::finish(const Place &place, Expr items, Walk walk,
                               Visit visited, Chosen chosen) {
   auto values = [](const Selection &s) {
     return Values{s.threshold, s.lastTie};
@@ -68,7 +69,7 @@ Selection RadixSelect::finish(const Place &place, Expr items, WalkItems walk,
 
 /// What is left, in any order, into shared memory: it is looked at several times, and
 /// what comes of it does not depend on the order.
-void RadixSelect::gather(const Place &place, WalkItems walk, Visit visited) {
+void RadixSelect::gather(const Place &place, Walk walk, Visit visited) {
   walk([&](ArrayRef<Seen> seen) {
     if (visited)
       visited(seen);
@@ -139,17 +140,9 @@ Selection RadixSelect::rank(const Place &place, Chosen chosen) {
   return {k.load(found, {zero}), k.load(found, {k.index(1)})};
 }
 
-Selection RadixSelect::finishMany(const Place &place, Expr items,
-                                  WalkItems walk, Chosen chosen) {
-  Place key = refine(place, [&](Count count) {
-    walk([&](ArrayRef<Seen> seen) {
-      for (const Seen &one : seen)
-        if (one.there.valid())
-          k.when(one.there, [&] { count(one.key); });
-        else
-          count(one.key);
-    });
-  });
+Selection RadixSelect::finishMany(const Place &place, Expr items, Walk walk,
+                                  Chosen chosen) {
+  Place key = refine(place, walk);
   // Of more ties than are wanted the smaller items are selected.
   Expr last = k.choose(
       key.remaining == key.sharing, [&] { return Values{items.toI32()}; },
@@ -170,7 +163,7 @@ Selection RadixSelect::finishMany(const Place &place, Expr items,
 
 /// Of the items with a key the `remaining`-th: the complement of its number is the
 /// so manyth largest, digit by digit. So many digits as numbers below `items` have.
-Expr RadixSelect::lastTieOf(const Place &key, Expr items, WalkItems walk) {
+Expr RadixSelect::lastTieOf(const Place &key, Expr items, Walk walk) {
   Expr digits = k.index(1);
   for (int64_t bits = digitBits; bits < keyBits; bits += digitBits)
     digits = digits + (items > (int64_t(1) << bits)).toI32().toIndex();

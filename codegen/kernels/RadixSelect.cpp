@@ -73,13 +73,6 @@ void RadixSelect::addTo(const Buffer &to, ArrayRef<Expr> row) {
   }
 }
 
-RadixSelect::Place
-RadixSelect::descend(const Place &place, const Buffer &counted, Expr sequence,
-                     Expr head, Expr heads,
-                     llvm::function_ref<Expr(Expr)> takesPart) {
-  return descend(place, read(counted, sequence, head, heads, takesPart));
-}
-
 RadixSelect::Place RadixSelect::descend(const Place &place,
                                         ArrayRef<Expr> counts) {
   Bin bin = findBin(place.remaining, counts);

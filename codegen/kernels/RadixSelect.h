@@ -21,11 +21,9 @@ class RadixSelect {
 public:
   RadixSelect(KernelBuilder &k, ThreadBlock &block);
 
-  using Count = llvm::function_ref<void(Expr value)>;
-  /// Calls count(value) once for every item of the block, in any order.
-  using Walk = llvm::function_ref<void(Count count)>;
-  /// Calls visit(seen) likewise, with as many items of the thread as are read together:
-  /// their keys, which they are, and whether there is one (not valid: there is).
+  /// A walk calls visit(seen) in any order, once for every item of the block, with as many
+  /// items of the thread as are read together: their keys, which they are, and whether
+  /// there is one (not valid: there is).
   struct Seen {
     Expr key, item, there;
     Expr among(Expr holds) const {
@@ -33,7 +31,7 @@ public:
     }
   };
   using Visit = llvm::function_ref<void(llvm::ArrayRef<Seen>)>;
-  using WalkItems = llvm::function_ref<void(Visit visit)>;
+  using Walk = llvm::function_ref<void(Visit visit)>;
   using Chosen = llvm::function_ref<void(Expr item)>;
 
   /// Where in the order an item lies: what is known of its key, all but the lowest
@@ -63,15 +61,12 @@ public:
   llvm::SmallVector<Expr>
   read(const Buffer &bins, Expr sequence, Expr head, Expr heads = {},
        llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
-  /// One digit on, by what has been read; or is read now.
+  /// One digit on, by what has been read.
   Place descend(const Place &place, llvm::ArrayRef<Expr> counts);
-  Place descend(const Place &place, const Buffer &bins, Expr sequence,
-                Expr head, Expr heads,
-                llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
   /// The selection, of items below `items`. `walk` visits those of which some have the
   /// digits of `place`. If somebody counts, `visited` is called with each of the former
   /// once, and `chosen` for each of the latter that is selected, with a barrier behind.
-  Selection finish(const Place &place, Expr items, WalkItems walk,
+  Selection finish(const Place &place, Expr items, Walk walk,
                    Visit visited = nullptr, Chosen chosen = nullptr);
   /// A number for these to add to, i32: 0 as finish() begins.
   void tally(Expr number) { k.atomicAdd(number, sum, {k.index(0)}); }
@@ -99,12 +94,12 @@ private:
   // RadixFinish.cpp
   void clear();
   Place refine(Place place, Walk walk);
-  void gather(const Place &place, WalkItems walk, Visit visited);
+  void gather(const Place &place, Walk walk, Visit visited);
   void walkLeft(const Place &place, Visit visit);
   Selection rank(const Place &place, Chosen chosen);
-  Selection finishMany(const Place &place, Expr items, WalkItems walk,
+  Selection finishMany(const Place &place, Expr items, Walk walk,
                        Chosen chosen);
-  Expr lastTieOf(const Place &key, Expr items, WalkItems walk);
+  Expr lastTieOf(const Place &key, Expr items, Walk walk);
 
   KernelBuilder &k;
   ThreadBlock &block;
