@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -31,15 +32,6 @@ static CombinePartsOp maximumBelow(CombinePartsOp sum) {
   return same ? most : CombinePartsOp();
 }
 
-static void eraseUnused(Operation *op) {
-  if (!op || !op->use_empty())
-    return;
-  auto operands = llvm::to_vector(op->getOperands());
-  op->erase();
-  for (Value operand : operands)
-    eraseUnused(operand.getDefiningOp());
-}
-
 void kvc::joinExpSums(PolicyOp policy) {
   SmallVector<CombinePartsOp> sums;
   for (auto sum : policy.getBody().front().getOps<CombinePartsOp>())
@@ -58,7 +50,10 @@ void kvc::joinExpSums(PolicyOp policy) {
                                  sum.getType(), both.getMost(), both.getSum());
     most.getResult().replaceAllUsesWith(combined.getMost());
     sum.getResult().replaceAllUsesWith(combined.getSum());
-    eraseUnused(sum);
-    eraseUnused(most);
   }
+  // Users before what they use.
+  Block &body = policy.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (!sums.empty() && isOpTriviallyDead(&op))
+      op.erase();
 }

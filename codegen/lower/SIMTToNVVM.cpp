@@ -70,36 +70,32 @@ template <typename Op> struct LowerTo : public OpRewritePattern<Op> {
   StringRef name;
 };
 
-struct LowerBallot : public OpRewritePattern<simt::BallotOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(simt::BallotOp op,
-                                PatternRewriter &rewriter) const override {
-    Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
-    rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(),
-                                     "llvm.nvvm.vote.ballot.sync", op.getType(),
-                                     {all, op.getBit()}));
-    return success();
-  }
-};
+static Value allLanes(PatternRewriter &rewriter, Location loc) {
+  return arith::ConstantIntOp::create(rewriter, loc, -1, 32);
+}
 
-struct LowerSum : public OpRewritePattern<simt::SumOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(simt::SumOp op,
+/// The same of an op of all lanes, which the intrinsic has as its operand `lanes`.
+template <typename Op> struct LowerToOfWarp : public OpRewritePattern<Op> {
+  LowerToOfWarp(MLIRContext *context, StringRef name, unsigned lanes)
+      : OpRewritePattern<Op>(context), name(name), lanes(lanes) {}
+  LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
-    rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(),
-                                     "llvm.nvvm.redux.sync.add", op.getType(),
-                                     {op.getNumber(), all}));
+    SmallVector<Value> operands(op->getOperands());
+    operands.insert(operands.begin() + lanes, allLanes(rewriter, op.getLoc()));
+    rewriter.replaceOp(op, intrinsic(rewriter, op.getLoc(), name,
+                                     op->getResult(0).getType(), operands));
     return success();
   }
+  StringRef name;
+  unsigned lanes;
 };
 
 struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(simt::SyncWarpOp op,
                                 PatternRewriter &rewriter) const override {
-    Value all = arith::ConstantIntOp::create(rewriter, op.getLoc(), -1, 32);
-    rewriter.replaceOpWithNewOp<NVVM::SyncWarpOp>(op, all);
+    rewriter.replaceOpWithNewOp<NVVM::SyncWarpOp>(
+        op, allLanes(rewriter, op.getLoc()));
     return success();
   }
 };
@@ -218,8 +214,12 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LowerMma, LowerBallot, LowerSum, LowerSyncWarp, LowerAsyncCopy,
-                 LowerAsyncCommit, LowerAsyncWait, LowerWideProduct>(context);
+    patterns.add<LowerMma, LowerSyncWarp, LowerAsyncCopy, LowerAsyncCommit,
+                 LowerAsyncWait, LowerWideProduct>(context);
+    patterns.add<LowerToOfWarp<simt::BallotOp>>(
+        context, "llvm.nvvm.vote.ballot.sync", /*lanes=*/0);
+    patterns.add<LowerToOfWarp<simt::SumOp>>(
+        context, "llvm.nvvm.redux.sync.add", /*lanes=*/1);
     patterns.add<LowerTo<simt::Exp2Op>>(context,
                                         "llvm.nvvm.ex2.approx.ftz.f32");
     patterns.add<LowerTo<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
