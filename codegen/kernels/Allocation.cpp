@@ -31,11 +31,7 @@ Expr kvc::allocateLayers(KernelBuilder &k, const SequenceScalars &s,
                return KernelBuilder::Values{carried[0] + (other / unit).toI32(),
                                             carried[1] + before.toI32()};
              });
-  Expr floors = sums[0], rank = sums[1];
-  for (int64_t mask = warpSize / 2; mask; mask /= 2) {
-    floors = floors + k.shuffleXor(floors, mask);
-    rank = rank + k.shuffleXor(rank, mask);
-  }
+  Expr floors = k.sumOfLanes(sums[0]), rank = k.sumOfLanes(sums[1]);
   Expr left = (share * k.arg("layers")).toI32() - floors;
   Expr result = (own / unit).toI32() + (rank < left).toI32();
   return (steps == 0).select(share.toI32(), result);

@@ -159,8 +159,7 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
     int64_t count = stepsOf(windowOf(reduce)) * queries * slotsOfTile;
     for (Expr &row :
          MutableArrayRef(held).slice(held.size() - left.size(), count))
-      for (int64_t mask = 1; mask < beside; mask *= 2)
-        row = reductionStep(reduce.getKind(), row, k.shuffleXor(row, mask));
+      row = reduceLanesFrom(k, reduce.getKind(), row, 1, beside);
     left = left.drop_front(count);
     kinds.append(count, reduce.getKind());
   }
@@ -190,14 +189,11 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
       sum = reductionStep(kind, sum, eval(reduce.getValue()));
     }
     SmallVector<PlacedSum> mine;
-    for (auto [slot, sum] : llvm::enumerate(sums)) {
-      for (int64_t mask = beside; mask < 4; mask *= 2)
-        sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
+    for (auto [slot, sum] : llvm::enumerate(sums))
       mine.push_back(
           {kind,
-           sum,
+           reduceLanesFrom(k, kind, sum, beside, 4),
            {placeOfSums(k), k.index(0), tile.products().columnOf(int(slot))}});
-    }
     k.barrier(); // earlier sums have been read
     for (int64_t turn = 0; turn < mates; ++turn) {
       if (turn)

@@ -261,8 +261,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
     for (int slot = 0; slot < slots; ++slot)
       for (int c = 0; c < classes; ++c) {
         Expr sum = sums[(i * all + number * slots + slot) * classes + c];
-        for (int64_t mask = apart; mask < 4; mask *= 2)
-          sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
+        sum = reduceLanesFrom(k, kind, sum, apart, 4);
         Expr row = quad * 2 + (c / 2 * 8 + c % 2);
         SmallVector<Expr> at = rowOf(i, row % group);
         result.push_back(

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/JoinedTokens.h"
 
+#include "codegen/kernels/Reductions.h"
+
 using namespace mlir;
 using namespace kvc;
 
@@ -68,9 +70,7 @@ Expr JoinedTokens::noteNorm(Expr entry, ArrayRef<Expr> key) {
   Expr squares = k.f32(0);
   for (Expr x : key)
     squares = x.multiplyAdd(x, squares);
-  for (int64_t mask = warpSize / 2; mask; mask /= 2)
-    squares = squares + k.shuffleXor(squares, mask);
-  Expr norm = k.sqrt(squares);
+  Expr norm = k.sqrt(reduceLanes(k, ReduceKind::Sum, squares));
   k.when(k.lane() == 0, [&] { k.store(norm, norms, {sequence, head, entry}); });
   return norm;
 }

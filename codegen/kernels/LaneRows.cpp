@@ -150,10 +150,7 @@ Expr LaneToken::inLane(ReduceKind kind, ArrayRef<Expr> mine, Step step) const {
 /// Then lanes in a tree.
 Expr LaneToken::overLanes(ReduceKind kind, ArrayRef<Expr> mine,
                           Step step) const {
-  Expr acc = inLane(kind, mine, step);
-  for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
-    acc = reductionStep(kind, acc, rows.k.shuffleXor(acc, mask));
-  return acc;
+  return reduceLanes(rows.k, kind, inLane(kind, mine, step), rows.lanes);
 }
 
 ReduceKind kvc::kindOverChannels(Operation *op) {
@@ -197,8 +194,6 @@ Expr LaneToken::reduce(Operation *op, int member) const {
           });
         });
   }
-  Expr acc = partOf(op, member);
-  for (int64_t mask = rows.lanes / 2; mask; mask /= 2)
-    acc = reductionStep(kind, acc, k.shuffleXor(acc, mask));
-  return endOverChannels(k, op, acc);
+  Expr all = reduceLanes(k, kind, partOf(op, member), rows.lanes);
+  return endOverChannels(k, op, all);
 }

@@ -99,12 +99,9 @@ void LaneWalk::combineWarps(ArrayRef<ReduceKind> kinds, ArrayRef<Expr> sums,
   int64_t mine = rows.accesses * rows.width;
   Values whole;
   for (auto [n, kind] : llvm::enumerate(kinds))
-    for (int64_t i = 0; i < mine; ++i) {
-      Expr sum = sums[n * mine + i];
-      for (int64_t mask = rows.lanes; mask < warpSize; mask *= 2)
-        sum = reductionStep(kind, sum, k.shuffleXor(sum, mask));
-      whole.push_back(sum);
-    }
+    for (int64_t i = 0; i < mine; ++i)
+      whole.push_back(reduceLanesFrom(k, kind, sums[n * mine + i], rows.lanes,
+                                      warpSize));
   k.barrier(); // earlier ones have been read
   for (int64_t access = 0; access < rows.accesses; ++access) {
     Expr own = rows.isOwn(access), first = rows.row() == 0;

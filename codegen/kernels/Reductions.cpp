@@ -54,6 +54,20 @@ Expr kvc::reductionEnd(ReduceKind kind, Expr sum, Expr count) {
   doesNotFold();
 }
 
+Expr kvc::reduceLanes(KernelBuilder &k, ReduceKind kind, Expr value,
+                      int64_t lanes) {
+  for (int64_t mask = lanes / 2; mask; mask /= 2)
+    value = reductionStep(kind, value, k.shuffleXor(value, mask));
+  return value;
+}
+
+Expr kvc::reduceLanesFrom(KernelBuilder &k, ReduceKind kind, Expr value,
+                          int64_t first, int64_t lanes) {
+  for (int64_t mask = first; mask < lanes; mask *= 2)
+    value = reductionStep(kind, value, k.shuffleXor(value, mask));
+  return value;
+}
+
 Expr kvc::reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
                            Expr count) {
   switch (kind) {

@@ -18,6 +18,12 @@ namespace kvc {
 Expr reductionStart(KernelBuilder &k, ReduceKind kind);
 Expr reductionStep(ReduceKind kind, Expr sum, Expr value);
 Expr reductionEnd(ReduceKind kind, Expr sum, Expr count);
+/// Over lanes, in a tree: over each `lanes` beside each other, those that are far apart
+/// first; over lanes that are `first` and more apart, up to `lanes`, near ones first.
+Expr reduceLanes(KernelBuilder &k, ReduceKind kind, Expr value,
+                 int64_t lanes = warpSize);
+Expr reduceLanesFrom(KernelBuilder &k, ReduceKind kind, Expr value,
+                     int64_t first, int64_t lanes);
 /// The sum, before its end, of `count` times the same value.
 Expr reductionOfEqual(KernelBuilder &k, ReduceKind kind, Expr value,
                       Expr count);

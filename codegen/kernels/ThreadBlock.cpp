@@ -15,8 +15,7 @@ ThreadBlock::ThreadBlock(KernelBuilder &k, int64_t threads)
 }
 
 Expr ThreadBlock::reduce(ReduceKind kind, Expr value) {
-  for (int64_t mask = warpSize / 2; mask; mask /= 2)
-    value = reductionStep(kind, value, k.shuffleXor(value, mask));
+  value = reduceLanes(k, kind, value);
   k.barrier(); // earlier readers of the shared slots are done
   k.when(k.lane() == 0, [&] { k.store(value, floats, {k.warp()}); });
   k.barrier();
@@ -24,9 +23,7 @@ Expr ThreadBlock::reduce(ReduceKind kind, Expr value) {
   Expr lane = k.lane();
   Expr mine = k.load(floats, {lane.min(k.index(threads / warpSize - 1))});
   value = (lane < threads / warpSize).select(mine, reductionStart(k, kind));
-  for (int64_t mask = warpSize / 2; mask; mask /= 2)
-    value = reductionStep(kind, value, k.shuffleXor(value, mask));
-  return value;
+  return reduceLanes(k, kind, value);
 }
 
 Expr ThreadBlock::exchangeWarps(Expr value, int64_t lane) {

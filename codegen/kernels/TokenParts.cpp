@@ -26,13 +26,6 @@ static Expr exp(KernelBuilder &k, Expr x) {
   return k.exp2(x * k.f32(1.4426950408889634));
 }
 
-/// In a tree over the warp's lanes.
-static Expr overWarp(KernelBuilder &k, ReduceKind kind, Expr value) {
-  for (int64_t mask = warpSize / 2; mask; mask /= 2)
-    value = reductionStep(kind, value, k.shuffleXor(value, mask));
-  return value;
-}
-
 static Expr fold(KernelBuilder &k, ReduceKind kind, ArrayRef<Expr> values) {
   Expr sum = values.front();
   for (Expr value : values.drop_front())
@@ -48,14 +41,14 @@ static Expr shiftOf(KernelBuilder &k, Expr most) {
 }
 
 Values TokenParts::ofLanes(KernelBuilder &k, ArrayRef<Expr> values) const {
-  Expr first = overWarp(k, kind, fold(k, kind, values));
+  Expr first = reduceLanes(k, kind, fold(k, kind, values));
   if (!isExpSum)
     return {first};
   Expr shift = shiftOf(k, first);
   auto exponentials =
       llvm::map_to_vector(values, [&](Expr x) { return exp(k, x - shift); });
-  return {first,
-          overWarp(k, ReduceKind::Sum, fold(k, ReduceKind::Sum, exponentials))};
+  return {first, reduceLanes(k, ReduceKind::Sum,
+                             fold(k, ReduceKind::Sum, exponentials))};
 }
 
 Values TokenParts::joined(KernelBuilder &k, ArrayRef<Values> parts) const {
@@ -77,19 +70,15 @@ Values TokenParts::ofAll(KernelBuilder &k, Expr count, int64_t together,
   // is in flight, however few parts there are.
   auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> make) {
     Expr start = reductionStart(k, kind);
-    Expr mine =
-        k.fold(0, count, together * warpSize, start, [&](Expr round, Expr sum) {
-          Values made;
-          Expr first = round + k.lane();
-          for (int64_t i = 0; i < together; ++i)
-            made.push_back(make((first + i * warpSize).min(count - 1)));
-          for (auto [i, value] : llvm::enumerate(made)) {
-            Expr exists = first + int64_t(i) * warpSize < count;
-            sum = reductionStep(kind, sum, exists.select(value, start));
-          }
-          return sum;
-        });
-    return overWarp(k, kind, mine);
+    Expr mine = k.streamOver(
+        k.lane(), count, warpSize, {start},
+        [&](Expr i) { return Values{make(i.min(count - 1))}; },
+        [&](Expr i, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+          Expr value = (i < count).select(made[0], start);
+          return Values{reductionStep(kind, sum[0], value)};
+        },
+        together)[0];
+    return reduceLanes(k, kind, mine);
   };
   Expr first = walk(kind, [&](Expr i) { return part(i, 0); });
   if (!isExpSum)
