@@ -150,6 +150,11 @@ public:
                           *builder, builder->getF32Type(),
                           type().isIndex() ? toI32().value : value)};
   }
+  /// An f32 that an i32 can hold, toward 0.
+  Expr truncate() const {
+    return {*builder, mlir::arith::FPToSIOp::create(
+                          *builder, builder->getI32Type(), value)};
+  }
   /// f32 from any element type.
   Expr widen() const {
     if (type().isF32())

@@ -57,11 +57,15 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   }
   auto takesPart = [&](Expr head) { return shares->takesPart(head); };
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
-    // So many tokens a thread at a time, the first ones read before the digit is known.
+    // So many tokens a thread at a time, a warp's in one split, the first ones read before
+    // the digit is known.
     constexpr int64_t each = RowBlock::spanTokens / RowBlock::threads;
+    static_assert(each * warpSize == splitTokens);
     auto tokenOf = [&](Expr first, int64_t i) {
-      return first + k.thread() + i * RowBlock::threads;
+      return first + k.warp() * splitTokens + k.lane() + i * warpSize;
     };
+    RowSplits splits(k, s);
+    Buffer above = row.outputOf(op.getAbove());
     auto read = [&](Expr first) {
       Values own;
       for (int64_t i = 0; i < each; ++i) {
@@ -85,49 +89,44 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
     });
     Buffer tokens = row.outputOf(op.getTokens()),
            keys = row.outputOf(op.getKeys());
-    begin.push_back(k.i32(0));
-    Values left =
-        k.loop(row.begin, row.end, RowBlock::spanTokens, begin,
-               [&](Expr first, ArrayRef<Expr> carried) {
-                 ArrayRef<Expr> own = carried.drop_back();
-                 SmallVector<Expr> candidates, numbers;
-                 Expr ofWarp = k.i32(0), above = carried.back();
-                 for (auto [i, key] : llvm::enumerate(own)) {
-                   Expr there = tokenOf(first, int64_t(i)) < row.end;
-                   Expr is = there & place.has(key);
-                   Expr bits = k.ballot(is);
-                   numbers.push_back(ofWarp + bitsBelow(k, bits));
-                   ofWarp = ofWarp + k.popcount(bits);
-                   candidates.push_back(is);
-                   above = above + (there & place.isBelow(key)).toI32();
-                   k.when(is, [&, key = key] { radix.add(place, key); });
-                 }
-                 auto [before, ofBlock] = row.block.warpSums(ofWarp);
-                 Expr base =
-                     before + row.block.fromLastThread([&, ofBlock = ofBlock] {
-                       return k.atomicAdd(ofBlock, row.outputOf(op.getFound()),
-                                          {s.sequence, row.head});
-                     });
-                 for (auto [i, key] : llvm::enumerate(own))
-                   k.when(candidates[i], [&, i = i, key = key] {
-                     Expr token = tokenOf(first, int64_t(i));
-                     SmallVector<Expr> to{s.sequence, row.head,
-                                          (base + numbers[i]).toIndex()};
-                     k.store(token.toI32(), tokens, to);
-                     k.store(key, keys, to);
-                   });
-                 Expr next = first + RowBlock::spanTokens;
-                 Values following = k.choose(
-                     next < row.end, [&] { return read(next); },
-                     [&] { return Values(own.begin(), own.end()); });
-                 following.push_back(above);
-                 return following;
-               });
-    Expr above = k.sumOfLanes(left.back());
-    k.when((k.lane() == 0) & (above > 0), [&] {
-      k.atomicAdd(above, row.outputOf(op.getAbove()),
-                  {s.sequence, row.head, row.span});
-    });
+    k.loop(
+        row.begin, row.end, RowBlock::spanTokens, begin,
+        [&](Expr first, ArrayRef<Expr> own) {
+          SmallVector<Expr> candidates, numbers;
+          Expr ofWarp = k.i32(0), count = k.i32(0);
+          for (auto [i, key] : llvm::enumerate(own)) {
+            Expr there = tokenOf(first, int64_t(i)) < row.end;
+            Expr is = there & place.has(key);
+            Expr bits = k.ballot(is);
+            numbers.push_back(ofWarp + bitsBelow(k, bits));
+            ofWarp = ofWarp + k.popcount(bits);
+            candidates.push_back(is);
+            count = count + (there & place.isBelow(key)).toI32();
+            k.when(is, [&, key = key] { radix.add(place, key); });
+          }
+          count = k.sumOfLanes(count);
+          k.when((k.lane() == 0) & (count > 0), [&] {
+            k.atomicAdd(count, above,
+                        {s.sequence, row.head, splits.of(tokenOf(first, 0))});
+          });
+          auto [before, ofBlock] = row.block.warpSums(ofWarp);
+          Expr base = before + row.block.fromLastThread([&, ofBlock = ofBlock] {
+            return k.atomicAdd(ofBlock, row.outputOf(op.getFound()),
+                               {s.sequence, row.head});
+          });
+          for (auto [i, key] : llvm::enumerate(own))
+            k.when(candidates[i], [&, i = i, key = key] {
+              Expr token = tokenOf(first, int64_t(i));
+              SmallVector<Expr> to{s.sequence, row.head,
+                                   (base + numbers[i]).toIndex()};
+              k.store(token.toI32(), tokens, to);
+              k.store(key, keys, to);
+            });
+          Expr next = first + RowBlock::spanTokens;
+          return k.choose(
+              next < row.end, [&] { return read(next); },
+              [&] { return Values(own.begin(), own.end()); });
+        });
     // Behind the loop's barriers.
     radix.addTo(row.outputOf(op.getSecond()), {s.sequence, threshold});
   });
@@ -158,12 +157,10 @@ RadixSelect::Place Candidates::firstPlace(const RadixSelect &radix,
                       k.load(place, {sequence, head, k.index(1)}));
 }
 
-Expr Candidates::countAbove(Expr head, Expr spans) const {
-  static_assert(RowBlock::mostSpans <= warpSize);
-  Expr lane = k.lane();
-  Expr count = k.load(above, {sequence, head, lane.min(splitCount(k) - 1)});
-  Expr most = spans.min(splitCount(k));
-  return k.sumOfLanes((lane < most).select(count, k.i32(0)));
+Expr Candidates::countAbove(Expr head, Expr split) const {
+  Expr most = splitCount(k);
+  Expr count = k.load(above, {sequence, head, split.min(most - 1)});
+  return (split < most).select(count, k.i32(0));
 }
 
 Values Candidates::read(Expr head, Expr count, Expr first, int64_t step) const {
@@ -178,83 +175,89 @@ Values Candidates::read(Expr head, Expr count, Expr first, int64_t step) const {
 
 Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
                                      Expr wanted, bool countsInFront) const {
-  Expr head = row.head, past = row.s.past;
-  int64_t step = RowBlock::threads;
-  auto values = [&](Expr threshold, Expr lastTie, Expr inFront) {
-    Values all{threshold, lastTie};
+  Expr past = row.s.past;
+  auto values = [&](const Selection &s, llvm::function_ref<Expr()> inFront) {
+    Values all{s.threshold, s.lastTie};
     if (countsInFront)
-      all.push_back(inFront);
+      all.push_back(inFront());
     return all;
   };
-  auto search = [&] {
-    // All that is read of the head is on its way before the first barrier.
-    Expr count = countOf(head);
-    SmallVector<Expr> counts = radix.read(second, sequence, head);
-    RadixSelect::Place place = firstPlace(radix, head);
-    Expr aboveInFront;
-    if (countsInFront)
-      aboveInFront = countAbove(head, row.span);
-    Values begin = read(head, count, k.thread(), step);
-    place = radix.descend(place, counts);
-    auto oneByOne = [&](RadixSelect::Visit visit) {
-      k.loop(k.thread(), count, step, [&](Expr i) {
-        visit(RadixSelect::Seen{
-            k.load(keys, {sequence, head, i}), tokenOf(head, i), {}});
-      });
-    };
-    auto writtenOut = [&](RadixSelect::Visit visit) {
-      k.loop(0, count, step * together, begin,
-             [&](Expr base, ArrayRef<Expr> own) {
-               SmallVector<RadixSelect::Seen> seen;
-               for (int64_t i = 0; i < together; ++i)
-                 seen.push_back({own[i], own[together + i].toIndex(),
-                                 base + k.thread() + step * i < count});
-               visit(seen);
-               Expr next = base + step * together;
-               return k.choose(
-                   next < count,
-                   [&] { return read(head, count, next + k.thread(), step); },
-                   [&] { return Values(own.begin(), own.end()); });
-             });
-    };
-    auto walk = [&](RadixSelect::Visit visit) {
-      k.eitherForm(
-          [&] {
-            oneByOne(visit);
-            return Values();
-          },
-          [&] {
-            writtenOut(visit);
-            return Values();
-          });
-    };
-    auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
-      Expr count = k.i32(0);
-      for (const RadixSelect::Seen &one : seen) {
-        Expr is = place.isBelow(one.key) & (one.item < row.begin);
-        count = count + one.among(is).toI32();
-      }
-      k.when(count > 0, [&] { radix.tally(count); });
-    };
-    auto chosen = [&](Expr token) {
-      k.when(token < row.begin, [&] { radix.tally(k.i32(1)); });
-    };
-    if (!countsInFront) {
-      Selection s = radix.finish(place, past, walk);
-      return values(s.threshold, s.lastTie, {});
-    }
-    Selection s = radix.finish(place, past, walk, visited, chosen);
-    return values(s.threshold, s.lastTie, aboveInFront + radix.tallied());
+  auto none = [&] {
+    return values({k.i32(-1), k.i32(-1)}, [&] { return k.i32(0); });
   };
-  Values result = k.choose(
-      wanted < 1, [&] { return values(k.i32(-1), k.i32(-1), k.i32(0)); },
-      [&] {
-        return k.choose(
-            wanted >= past,
-            [&] { return values(k.i32(0), past.toI32(), row.begin.toI32()); },
-            search);
-      });
+  auto all = [&] {
+    return values({k.i32(0), past.toI32()}, [&] { return row.begin.toI32(); });
+  };
+  auto some = [&] {
+    Selection s = search(row, radix, countsInFront);
+    return values(s, [&] { return countInFront(row, radix); });
+  };
+  Values result = k.choose(wanted < 1, none,
+                           [&] { return k.choose(wanted >= past, all, some); });
   return {{result[0], result[1]}, countsInFront ? result[2] : Expr()};
+}
+
+Expr Candidates::countInFront(RowBlock &row, RadixSelect &radix) const {
+  Expr front = RowSplits(k, row.s).count(row.begin), count = k.i32(0);
+  for (int64_t first = 0; first < RowSplits::most; first += RowBlock::threads) {
+    Expr split = k.thread() + first;
+    Expr own = countAbove(row.head, split) + k.load(radix.tallied(), {split});
+    count = count + (split < front).select(own, k.i32(0));
+  }
+  return row.block.sum(count);
+}
+
+Selection Candidates::search(RowBlock &row, RadixSelect &radix,
+                             bool counts) const {
+  Expr head = row.head;
+  int64_t step = RowBlock::threads;
+  // All that is read of the head is on its way before the first barrier.
+  Expr count = countOf(head);
+  SmallVector<Expr> digits = radix.read(second, sequence, head);
+  RadixSelect::Place place = firstPlace(radix, head);
+  Values begin = read(head, count, k.thread(), step);
+  place = radix.descend(place, digits);
+  auto oneByOne = [&](RadixSelect::Visit visit) {
+    k.loop(k.thread(), count, step, [&](Expr i) {
+      visit(RadixSelect::Seen{
+          k.load(keys, {sequence, head, i}), tokenOf(head, i), {}});
+    });
+  };
+  auto writtenOut = [&](RadixSelect::Visit visit) {
+    k.loop(0, count, step * together, begin,
+           [&](Expr base, ArrayRef<Expr> own) {
+             SmallVector<RadixSelect::Seen> seen;
+             for (int64_t i = 0; i < together; ++i)
+               seen.push_back({own[i], own[together + i].toIndex(),
+                               base + k.thread() + step * i < count});
+             visit(seen);
+             Expr next = base + step * together;
+             return k.choose(
+                 next < count,
+                 [&] { return read(head, count, next + k.thread(), step); },
+                 [&] { return Values(own.begin(), own.end()); });
+           });
+  };
+  auto walk = [&](RadixSelect::Visit visit) {
+    k.eitherForm(
+        [&] {
+          oneByOne(visit);
+          return Values();
+        },
+        [&] {
+          writtenOut(visit);
+          return Values();
+        });
+  };
+  if (!counts)
+    return radix.finish(place, row.s.past, walk);
+  RowSplits splits(k, row.s);
+  auto chosen = [&](Expr token) { radix.tally(splits.of(token)); };
+  auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
+    for (const RadixSelect::Seen &one : seen)
+      k.when(one.among(place.isBelow(one.key)), [&] { chosen(one.item); });
+  };
+  return radix.finish(place, row.s.past, walk, visited, chosen);
 }
 
 void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
@@ -266,19 +269,20 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
   int64_t warps = block.threads / warpSize;
   SmallVector<Expr> counts = radix.read(second, sequence, k.index(0));
   RadixSelect::Place place = firstPlace(radix, k.index(0));
-  auto readAbove = [&](Expr head) {
-    return Values{countAbove(head, k.index(RowBlock::mostSpans))};
-  };
-  // Each warp has a head, whose counts are on their way while the digit is looked for.
-  Values first = readAbove(k.warp().min(heads - 1));
   place = radix.descend(place, counts);
-  k.loop(k.warp(), heads, warps, first, [&](Expr head, ArrayRef<Expr> above) {
-    k.when((k.lane() == 0) & (above[0] > 0),
-           [&] { k.atomicAdd(above[0], chosen, {head}); });
-    Expr next = head + warps;
-    return k.choose(
-        next < heads, [&] { return readAbove(next); },
-        [&] { return Values(above.begin(), above.end()); });
+  // Each warp has a head.
+  Expr splits = splitCount(k).min(k.index(RowSplits::most));
+  k.loop(k.warp(), heads, warps, [&](Expr head) {
+    Expr count = k.streamOver(
+        k.lane(), splits, warpSize, {k.i32(0)},
+        [&](Expr split) { return Values{countAbove(head, split)}; },
+        [&](Expr, ArrayRef<Expr> count, ArrayRef<Expr> sum) {
+          return Values{sum[0] + count[0]};
+        },
+        /*together=*/8)[0];
+    count = k.sumOfLanes(count);
+    k.when((k.lane() == 0) & (count > 0),
+           [&] { k.atomicAdd(count, chosen, {head}); });
   });
   // Items are numbered across heads, whose candidates are dealt out to warps, so that
   // heads with few do not wait for each other.

@@ -44,6 +44,12 @@ public:
   };
   Found select(RowBlock &row, RadixSelect &radix, Expr wanted,
                bool countsInFront) const;
+  /// The same of more tokens than none and fewer than all. If `counts`, radix, which
+  /// has RowSplits::most tallies, says of each split how many are selected beside those of countAbove().
+  Selection search(RowBlock &row, RadixSelect &radix, bool counts) const;
+  /// How many tokens of a head's split have a larger first digit, i32; 0 of splits that
+  /// are not.
+  Expr countAbove(Expr head, Expr split) const;
   /// How many of each head are among the largest of all heads, so many as were asked for
   /// when they were listed, above 0 and below all that there are: adds them to `chosen`,
   /// which is 0. Ties go to the smaller position, below `positions`, then to the smaller
@@ -53,11 +59,14 @@ public:
                    const Buffer &chosen) const;
 
 private:
+  /// Behind search(): see Found.
+  Expr countInFront(RowBlock &row, RadixSelect &radix) const;
+
   KernelBuilder &k;
   Expr sequence;
   /// So many of each thread are in flight, and none at the end alone: there may be tens of
   /// thousands.
-  static constexpr int64_t together = 8;
+  static constexpr int64_t together = 4;
   Buffer found, second, above, place, tokens, keys;
 
   /// How many candidates a head has, index.
@@ -66,8 +75,6 @@ private:
   }
   /// Where the threshold lies, by what was found out when candidates were listed.
   RadixSelect::Place firstPlace(const RadixSelect &radix, Expr head) const;
-  /// How many tokens of a head's first `spans` have a larger first digit; i32.
-  Expr countAbove(Expr head, Expr spans) const;
   /// Keys, then tokens, of some of a head's `count` candidates, `step` apart; i32.
   KernelBuilder::Values read(Expr head, Expr count, Expr first,
                              int64_t step) const;

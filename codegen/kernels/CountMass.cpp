@@ -172,5 +172,5 @@ Expr MassCounter::count(RowBlock &r, CountMassOp op) {
   drop = (equal > k.f32(0)).select(drop, k.f32(0));
   // Nothing left out is 0: below a negative rest not even that fits.
   Expr count = (place.mass <= least).select(above + equal - drop, r.count());
-  return k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), count));
+  return k.expr(count).truncate();
 }

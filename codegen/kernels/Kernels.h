@@ -27,6 +27,11 @@ void buildColumns(KernelOp kernel, const KernelSite &site);
 void buildSegments(KernelOp kernel, const KernelSite &site);
 /// Of kind rows or spans.
 void buildRows(KernelOp kernel, const KernelSite &site);
+/// Of kind spans, where movesKept().
+void buildKeep(KernelOp kernel, const KernelSite &site);
+/// True where the kernel that lists the kept tokens moves their rows as well, in calls
+/// that select and compact.
+bool movesKept(KernelOp kernel, const Shape &shape);
 void buildSequence(KernelOp kernel, const KernelSite &site);
 void buildGram(KernelOp kernel, const KernelSite &site);
 void buildMemberKeys(KernelOp kernel, const KernelSite &site);

@@ -42,10 +42,10 @@ Selection RadixSelect::finish(const Place &place, Expr items, Walk walk,
     return Values{s.threshold, s.lastTie};
   };
   k.barrier(); // what was found has been read
-  k.when(k.thread() == 0, [&] {
-    k.store(k.i32(0), found, {k.index(3)});
-    k.store(k.i32(0), sum, {k.index(0)});
-  });
+  k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {k.index(3)}); });
+  if (visited) // and chosen
+    for (int64_t first = 0; first < tallies; first += block.threads)
+      k.store(k.i32(0), counted, {k.thread() + first});
   k.barrier(); // none is left yet, and nothing counted
   Values result = k.choose(
       place.sharing <= k.i32(most),

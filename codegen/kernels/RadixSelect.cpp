@@ -16,12 +16,14 @@ Expr RadixSelect::Place::isBelow(Expr key) const {
   return (key >> rest).above(prefix);
 }
 
-RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block)
-    : k(k), block(block), most(k.shape.hasRows() ? 1024 : 3072) {
+RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies)
+    : k(k), block(block), most(k.shape.hasRows() ? 1024 : 3072),
+      tallies(tallies) {
   Type i32 = k.b.getI32Type();
   histogram = k.shared(i32, bins);
   found = k.shared(i32, 4);
-  sum = k.shared(i32, 1);
+  if (tallies)
+    counted = k.shared(i32, tallies);
   leftKeys = k.shared(i32, most);
   leftItems = k.shared(i32, most);
 }

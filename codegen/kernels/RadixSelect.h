@@ -14,12 +14,14 @@ namespace kvc {
 /// by histograms that many blocks have counted; those items that are left, which have
 /// both digits, by their rank among each other, or where they are many by further
 /// digits and those of their numbers. Made at the top of a kernel of 512 threads: takes
-/// 8 KiB of shared memory, 32 KiB where a selection is finished, 16 in a cache of rows.
+/// 8 KiB of shared memory, 32 KiB where a selection is finished, 16 in a cache of rows, and
+/// 4 bytes a tally.
 /// But for the block's histogram the whole block calls each of these, which have barriers
 /// inside.
 class RadixSelect {
 public:
-  RadixSelect(KernelBuilder &k, ThreadBlock &block);
+  /// `tallies`: numbers for somebody to count with, a multiple of the threads.
+  RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies = 0);
 
   /// A walk calls visit(seen) in any order, once for every item of the block, with as many
   /// items of the thread as are read together: their keys, which they are, and whether
@@ -68,9 +70,9 @@ public:
   /// once, and `chosen` for each of the latter that is selected, with a barrier behind.
   Selection finish(const Place &place, Expr items, Walk walk,
                    Visit visited = nullptr, Chosen chosen = nullptr);
-  /// A number for these to add to, i32: 0 as finish() begins.
-  void tally(Expr number) { k.atomicAdd(number, sum, {k.index(0)}); }
-  Expr tallied() { return k.load(sum, {k.index(0)}); }
+  /// Numbers for these to count with, i32: 0 as finish() begins.
+  void tally(Expr number) { k.atomicAdd(k.i32(1), counted, {number}); }
+  const Buffer &tallied() const { return counted; }
 
 private:
   static constexpr int64_t bins = digitBins;
@@ -105,10 +107,10 @@ private:
   ThreadBlock &block;
   /// Items that are looked at in shared memory. Budgets of heads that have rows of
   /// their own take a part of it.
-  const int64_t most;
+  const int64_t most, tallies;
   /// Whether somebody may still read the histogram of an earlier walk.
   bool isUsed = false;
-  Buffer histogram, found, sum, leftKeys, leftItems;
+  Buffer histogram, found, counted, leftKeys, leftItems;
 };
 
 } // namespace kvc

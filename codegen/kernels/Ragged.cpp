@@ -22,7 +22,8 @@ Expr Ragged::countOf(KernelBuilder &k, Expr sequence, Expr head) {
       .min(k.arg("index_capacity"));
 }
 
-Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count)
+Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count,
+               llvm::function_ref<Expr(Expr)> countOf)
     : k(k), sequence(sequence), head(head), count(count) {
   Expr rowSize = k.index(k.shape.headDim);
   for (int side : {0, 1})
@@ -32,7 +33,11 @@ Ragged::Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count)
   // A row of counts at a time: one by one, each would wait for its load.
   offset = k.streamOver(
       k.index(0), head, 1, {k.index(0)},
-      [&](Expr other) { return Values{countOf(k, sequence, other.min(head))}; },
+      [&](Expr other) {
+        other = other.min(head);
+        return Values{countOf ? countOf(other)
+                              : Ragged::countOf(k, sequence, other)};
+      },
       [&](Expr other, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
         Expr rows = made[0] + k.arg("slack");
         return Values{sum[0] + (other < head).select(rows, k.index(0))};

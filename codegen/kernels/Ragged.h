@@ -17,8 +17,10 @@ public:
   /// Rows that a head keeps, at most index_capacity.
   static Expr countOf(KernelBuilder &k, Expr sequence, Expr head);
 
-  /// `count`: countOf() of this head.
-  Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count);
+  /// `count`: rows of this head, at most index_capacity, as `countOf` says it of those in
+  /// front, whatever is known of them: by default countOf().
+  Ragged(KernelBuilder &k, Expr sequence, Expr head, Expr count,
+         llvm::function_ref<Expr(Expr head)> countOf = nullptr);
 
   /// How many rows are kept and fit.
   Expr rows() const { return fitting; }

@@ -7,9 +7,35 @@
 using namespace mlir;
 using namespace kvc;
 
+static Expr atLeastOne(KernelBuilder &k, Expr tokens, int64_t each) {
+  return ((tokens + (each - 1)) / each).max(k.index(1));
+}
+
+RowSplits::RowSplits(KernelBuilder &k, const SequenceScalars &s)
+    : times(atLeastOne(k, s.rows, most * splitTokens)),
+      inverse(k.f32(1) / times.toFloat()) {}
+
+Expr RowSplits::count(Expr tokens) const {
+  return (tokens + (length() - 1)) / length();
+}
+
+/// In f32, which is exact: halfway between two whole numbers, over 2^12 at most, is
+/// further from one than 1024 of these can be wrong by.
+Expr RowSplits::of(Expr token) const {
+  Expr middle = (token / splitTokens).toFloat() + inverse.same(0.5);
+  return (middle * inverse).truncate().toIndex();
+}
+
 Expr RowBlock::spanLength(KernelBuilder &k, const SequenceScalars &s) {
-  constexpr int64_t most = spanTokens * mostSpans;
-  return ((s.rows + (most - 1)) / most).max(k.index(1)) * spanTokens;
+  constexpr int64_t ofSpan = RowSplits::most / mostSpans;
+  constexpr int64_t least = spanTokens / splitTokens;
+  static_assert(ofSpan == 4 * least);
+  // `whole` times the least length is enough, of which a split has a quarter.
+  Expr whole = atLeastOne(k, s.rows, spanTokens * mostSpans);
+  Expr split = atLeastOne(k, s.rows, splitTokens * RowSplits::most);
+  Expr three = split * 3, four = split * 4;
+  Expr ofSplits = (whole > three).select(four, three);
+  return (split == 1).select(whole, ofSplits) * spanTokens;
 }
 
 std::string RowBlock::spanCount() {

@@ -8,12 +8,30 @@
 
 namespace kvc {
 
+/// How a selection counts tokens of a head: in splits of 128, or of so many times as many
+/// that there are at most 1024. It follows from the head's own rows. A span is whole splits.
+class RowSplits {
+public:
+  static constexpr int64_t most = 1024;
+
+  RowSplits(KernelBuilder &k, const SequenceScalars &s);
+  /// Tokens of a split.
+  Expr length() const { return times * splitTokens; }
+  /// How many are behind the last one that has one of `tokens`.
+  Expr count(Expr tokens) const;
+  /// The one that a token is in, index.
+  Expr of(Expr token) const;
+
+private:
+  Expr times, inverse;
+};
+
 /// The block of a rows kernel: one KV head of one sequence. Spans and segments
 /// kernels have one per span of the past, or per segment.
 struct RowBlock {
   static constexpr int64_t threads = 512;
   /// Tokens of a span: four for each thread, or so many times as many that a head has
-  /// at most 16 spans. Each block looks at all of its head where something is selected,
+  /// at most 16 spans, of 64 splits at most. Each block looks at all of its head where something is selected,
   /// so what all do would grow with the square of T. It follows from the head's own rows:
   /// what else a batch has would change the order of sums.
   static constexpr int64_t spanTokens = 4 * threads, mostSpans = 16;

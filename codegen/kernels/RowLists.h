@@ -43,6 +43,9 @@ public:
                  llvm::function_ref<void(Expr, Expr)> write);
   /// Where the row of each kept token is noted, for its members.
   Buffer rowsOfTokens(ListMembersOp op);
+  /// A kept token, and how many the head keeps: by the whole block.
+  void writeIndex(Expr row, Expr token);
+  void writeCount(Expr count);
 
 private:
   RowBlock &r;
@@ -51,8 +54,6 @@ private:
   Expr isLast;
 
   Expr countInFront(llvm::function_ref<Expr(Expr)> isMember);
-  void writeIndex(Expr row, Expr token);
-  void writeCount(Expr count);
 };
 
 } // namespace kvc

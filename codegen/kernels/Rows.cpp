@@ -58,7 +58,7 @@ public:
 
   void build() {
     if (selects())
-      radix.emplace(k, block);
+      radix.emplace(k, block, listsSelected() ? RowSplits::most : 0);
     if (k.shape.hasRows() && ranksAllHeads())
       shares.emplace(k, block);
     if (!kernel.getBody().getOps<CountMassOp>().empty())
@@ -124,6 +124,13 @@ private:
   bool selects() {
     return llvm::any_of(kernel.getBody().getOps(),
                         llvm::IsaPred<CountDigitsOp, ListCandidatesOp, TopkOp>);
+  }
+
+  static bool isListed(TopkOp topk) {
+    return llvm::any_of(topk->getUsers(), llvm::IsaPred<ListKeptOp, ListOp>);
+  }
+  bool listsSelected() {
+    return llvm::any_of(kernel.getBody().getOps<TopkOp>(), isListed);
   }
 
   bool ranksAllHeads() {
@@ -256,12 +263,11 @@ private:
 
   void runTopk(TopkOp topk) {
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
-    bool isListed =
-        llvm::any_of(topk->getUsers(), llvm::IsaPred<ListKeptOp, ListOp>);
     Candidates candidates(k, site, s.sequence, topk.getCandidates());
-    Candidates::Found found = candidates.select(*row, *radix, wanted, isListed);
+    Candidates::Found found =
+        candidates.select(*row, *radix, wanted, isListed(topk));
     selections[topk] = SelectedScores(k, found.selection);
-    if (isListed)
+    if (isListed(topk))
       lists->inFront[topk] = found.inFront;
   }
 };

@@ -27,7 +27,8 @@ void buildKernel(KernelOp kernel, const KernelSite &site) {
     return buildSegments(kernel, site);
   case KernelKind::Rows:
   case KernelKind::Spans:
-    return buildRows(kernel, site);
+    return movesKept(kernel, site.shape) ? buildKeep(kernel, site)
+                                         : buildRows(kernel, site);
   case KernelKind::Sequence:
     return buildSequence(kernel, site);
   case KernelKind::Gram:

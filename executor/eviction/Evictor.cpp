@@ -88,6 +88,8 @@ KeptLayer Evictor::evict(const std::vector<LayerSequence> &batch, float scale,
     bringPrepared(call, layer);
   if (carries)
     call.carryStates();
+  if (atOnce)
+    call.runAtOnce();
   if (current->options.into)
     call.moveInPlace(toTail);
   return call.run(scores);

@@ -43,6 +43,9 @@ public:
   void keepPrepared() { prepares = true; }
   /// What rows carry is computed for all of them, from the next layer on.
   void carryStates(bool carry) { carries = carry; }
+  /// Each layer is one call that selects and compacts, with room for all rows, as in an
+  /// engine that does not wait for how many are kept.
+  void runAtOnce() { atOnce = true; }
   /// Cosine and sine of every angle of a position, [positions, d / 2, 2], for members
   /// of merged rows: of as many positions as there are tokens at least.
   void setAngles(std::vector<float> table) { angles = std::move(table); }
@@ -60,7 +63,7 @@ private:
   std::unique_ptr<kvc_plan> current;
   std::vector<float> table, angles;
   uint32_t pageRows = 1;
-  bool carries = false, toTail = false, prepares = false;
+  bool carries = false, toTail = false, prepares = false, atOnce = false;
   /// What is kept of layers' projections, by layer.
   struct Prepared;
   std::unique_ptr<Prepared> prepared;

@@ -360,10 +360,15 @@ KeptLayer LayerCall::run(bool scores) {
     setIntoStates();
   else if (carries)
     args.row_states_out = arena.zeros<float>(1);
-  plan.enqueue(args, Phase::Score, Phase::Select, nullptr);
-  arena.device.synchronize();
-  makeCache(arena.download(args.counts, batch.size() * heads));
-  plan.enqueue(args, Phase::Compact, Phase::Compact, nullptr);
+  if (atOnce) {
+    makeCache(std::vector(batch.size() * heads, int32_t(tokens)));
+    plan.enqueue(args, Phase::Score, Phase::Compact, nullptr);
+  } else {
+    plan.enqueue(args, Phase::Score, Phase::Select, nullptr);
+    arena.device.synchronize();
+    makeCache(arena.download(args.counts, batch.size() * heads));
+    plan.enqueue(args, Phase::Compact, Phase::Compact, nullptr);
+  }
   arena.device.synchronize();
   KeptLayer result;
   int32_t status = arena.download(args.status, 1)[0];

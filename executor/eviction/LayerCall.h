@@ -38,6 +38,9 @@ public:
   void setPrepared(void *memory, bool filled);
   /// What rows carry is computed for all of them, and read back.
   void carryStates() { carries = info.row_states != 0; }
+  /// All in one launch sequence, as an engine does it that has room for whatever is kept,
+  /// and not with the compaction behind what the host has read of the selection.
+  void runAtOnce() { atOnce = true; }
   /// Kept rows stay in the slots or pages of the cache, from the first one on or up to
   /// the last one; for a plan whose `into` is its `cache`, of rows.
   void moveInPlace(bool toTail);
@@ -61,7 +64,7 @@ private:
   size_t outRows = 1;    // of a sequence in k_out and v_out
   /// Which these are where the host has one sequence: the result itself.
   Bytes keptKeys, keptValues;
-  bool carries = false;
+  bool carries = false, atOnce = false;
 
   /// Rows of all sequences in one piece of memory: [batch][head][rows].
   struct Packed {
@@ -94,6 +97,7 @@ private:
   void setIntoStates();
   void setProjection();
   void setOutputs();
+  /// Where kept rows go, for so many rows of each head of each sequence.
   void makeCache(const std::vector<int32_t> &counts);
   /// One sequence, and kernels read and write the host's memory.
   bool onePlace() const { return batch.size() == 1 && arena.device.onHost(); }

@@ -61,8 +61,8 @@ ArgumentValues kvc::rt::argumentValues(const kvc_layer_args &layer,
                                        const kvc_plan_options &limits,
                                        const LseView &lse,
                                        const kvc_cache_view &cache,
-                                       const kvc_cache_view &into,
-                                       bool onHost) {
+                                       const kvc_cache_view &into, bool onHost,
+                                       bool moves) {
   constexpr double log2e = 1.44269504088896340736;
   double scale = layer.scale != 0.0f ? double(layer.scale)
                                      : 1.0 / std::sqrt(double(limits.head_dim));

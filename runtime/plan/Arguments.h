@@ -34,11 +34,13 @@ struct LseView {
 };
 
 /// The slot of every argument in one call; `onHost`: of a device that shares the host's
-/// memory, where tables have been looked at.
+/// memory, where tables have been looked at; `moves`: the kernel that lists kept rows moves
+/// them.
 ArgumentValues argumentValues(const kvc_layer_args &layer,
                               const kvc_plan_options &limits,
                               const LseView &lse, const kvc_cache_view &cache,
-                              const kvc_cache_view &into, bool onHost);
+                              const kvc_cache_view &into, bool onHost,
+                              bool moves);
 
 /// Throws where a number is not within what kernels take it for.
 void checkArgument(Argument argument, uint64_t value);

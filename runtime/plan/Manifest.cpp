@@ -194,8 +194,8 @@ Variant parseVariant(const JsonValue &object, size_t index,
                        reader.field("host_alignment"));
   }
   if (object.find("cache")) // variants of older artefacts are dense
-    variant.cache = kvc_cache_kind(
-        reader.word("cache", {"dense", "ragged", "paged", "merged", "merged_paged"}));
+    variant.cache = kvc_cache_kind(reader.word(
+        "cache", {"dense", "ragged", "paged", "merged", "merged_paged"}));
   if (object.find("into")) // and packed
     variant.into =
         kvc_cache_kind(reader.word("into", {"packed", "ragged", "paged"}));
@@ -218,12 +218,18 @@ uint32_t Manifest::queriesOf(uint32_t tokens,
              : tokens;
 }
 
+bool KernelSpec::has(Argument argument) const {
+  for (const Slot &slot : slots)
+    if (!slot.scratch && slot.index == uint32_t(argument))
+      return true;
+  return false;
+}
+
 bool Manifest::reads(Argument argument) const {
   for (const Variant &variant : variants)
     for (const KernelSpec &kernel : variant.kernels)
-      for (const Slot &slot : kernel.slots)
-        if (!slot.scratch && slot.index == uint32_t(argument))
-          return true;
+      if (kernel.has(argument))
+        return true;
   return false;
 }
 

@@ -37,6 +37,9 @@ struct KernelSpec {
   std::vector<Extent> grid; // three
   std::vector<Slot> slots;
   bool skippedWithLse;
+
+  /// True where it has the argument.
+  bool has(Argument argument) const;
 };
 
 struct Variant {

@@ -58,10 +58,11 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
     inputs |= module.manifest.reads(argument) ? unsigned(bit) : 0;
   if (module.manifest.leastQueries)
     inputs |= KVC_READS_NEW_QUERIES;
-  for (const KernelSpec &kernel : variant->kernels)
-    for (const Slot &slot : kernel.slots)
-      if (!slot.scratch && slot.index == uint32_t(Argument::v))
-        readsValues[size_t(kernel.phase)] = true;
+  for (const KernelSpec &kernel : variant->kernels) {
+    bool moves = kernel.has(Argument::moves);
+    movesKept |= moves;
+    readsValues[size_t(kernel.phase)] |= kernel.has(Argument::v) && !moves;
+  }
   // A grid that cannot be computed is refused here, not in mid-prefill.
   Symbols limits =
       symbols(options.max_batch, options.max_tokens, options.max_tokens, 1);
@@ -177,7 +178,8 @@ kvc_plan_info kvc_plan::query() const {
   info.workspace_alignment = alignment;
   info.prepared_bytes = preparedBytes;
   for (const KernelSpec &kernel : variant->kernels)
-    info.launches += !(kernel.skippedWithLse && options.lse_given);
+    info.launches += !(kernel.skippedWithLse && options.lse_given) &&
+                     !(kernel.phase == Phase::Compact && movesKept);
   info.queries = module.manifest.queries;
   info.inputs = inputs;
   info.least_queries = module.manifest.leastQueries.value_or(0);
@@ -218,9 +220,10 @@ void kvc_plan::enqueue(const kvc_layer_args &given, Phase first, Phase last,
     openInto(args, cache, into);
   if (first == Phase::Score && !args.prepared)
     first = Phase::Prepare;
+  bool moves = movesKept && first <= Phase::Select && last == Phase::Compact;
   launch(args,
          argumentValues(args, options, lseOf(args), cache, into,
-                        module.device->onHost()),
+                        module.device->onHost(), moves),
          first, last, stream);
 }
 
@@ -233,7 +236,8 @@ void kvc_plan::prepare(const kvc_layer_args &given, void *stream) const {
   notNull(args.prepared, "prepared");
   checkPrepared(args);
   launch(args,
-         argumentValues(args, options, {}, {}, {}, module.device->onHost()),
+         argumentValues(args, options, {}, {}, {}, module.device->onHost(),
+                        /*moves=*/false),
          Phase::Prepare, Phase::Prepare, stream);
 }
 
@@ -241,9 +245,11 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
                       Phase first, Phase last, void *stream) const {
   Symbols sizes =
       symbols(args.batch, args.tokens, args.q_rows, args.index_capacity);
+  bool moved = values[size_t(Argument::moves)];
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&
-           !(kernel.skippedWithLse && args.lse);
+           !(kernel.skippedWithLse && args.lse) &&
+           !(kernel.phase == Phase::Compact && moved);
   };
   auto gridOf = [&](const KernelSpec &kernel) {
     std::array<uint32_t, 3> grid;

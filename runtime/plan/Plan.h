@@ -52,8 +52,11 @@ private:
   /// KVC_READS_* and KVC_MERGES, from the kernels' arguments; asked in every
   /// call.
   uint32_t inputs = 0;
-  /// By phase: whether a kernel of it reads the values.
+  /// By phase: whether a kernel of it reads the values, in a call of this phase alone.
   std::array<bool, 4> readsValues = {};
+  /// The kernel that lists kept rows moves them in calls that select and compact, which
+  /// leave the compact kernel out.
+  bool movesKept = false;
 
   void chooseVariant();
   void placeBuffers();

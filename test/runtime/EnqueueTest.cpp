@@ -45,8 +45,10 @@ const kvc_host_entry kernels[] = {
     {"lse", nothing, 0, nullptr, 0},    {"score", nothing, 0, nullptr, 0},
     {"select", nothing, 0, nullptr, 0}, {"compact", nothing, 0, nullptr, 0}};
 
-const char manifest[] =
-    R"json({"format": 2, "policy": "test", "queries": 4,
+/// `values`: further arguments of the kernel that lists kept rows.
+std::string manifestOf(const std::string &values) {
+  std::string text =
+      R"json({"format": 2, "policy": "test", "queries": 4,
   "window": 4, "lse_buffer": 1, "scores": null, "params": {},
   "buffers": [{"bytes": 4, "dims": ["tokens"], "live": [1, 4]},
               {"bytes": 4, "dims": ["q_heads"], "live": [1, 4]},
@@ -68,15 +70,21 @@ const char manifest[] =
               "scratch.2", "scratch.3"],
      "skipped_with_lse": false},
     {"name": "select", "kind": "rows", "phase": "select", "block": 32,
-     "grid": ["kv_heads", "1", "batch"], "args": ["indices"],
+     "grid": ["kv_heads", "1", "batch"], "args": ["indices"VALUES],
      "skipped_with_lse": false},
     {"name": "compact", "kind": "compact", "phase": "compact", "block": 32,
-     "grid": ["index_capacity", "1", "1"], "args": [],
+     "grid": ["index_capacity", "1", "1"], "args": ["v"],
      "skipped_with_lse": false}]}]})json";
+  return text.replace(text.find("VALUES"), 6, values);
+}
 
 class Enqueue : public testing::Test {
 public:
-  void SetUp() override {
+  void SetUp() override { open(""); }
+
+  void open(const std::string &values) {
+    plan.reset();
+    manifest = manifestOf(values);
     kvc_artifact artifact = kvc::test::artifactOf(manifest, kernels);
     kvc_target target = {};
     kvc_enable_host();
@@ -101,6 +109,7 @@ public:
     layer.prepared_bytes = sizeof prepared;
   }
 
+  std::string manifest;
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> plan;
   Recorder *recorder;
@@ -152,6 +161,30 @@ TEST_F(Enqueue, CutsALayerIntoPhases) {
   EXPECT_EQ(recorder->launched[0].kernel, 4u);
   plan->enqueue(layer, Phase::Compact, Phase::Compact, nullptr);
   EXPECT_EQ(recorder->launched[1].kernel, 5u);
+}
+
+// The kernel that lists kept rows moves them where a call selects and compacts.
+TEST_F(Enqueue, LeavesTheCompactionToWhoListsKeptRows) {
+  EXPECT_EQ(plan->query().launches, 5u);
+  open(R"(, "v", "moves")");
+  EXPECT_EQ(plan->query().launches, 4u);
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  ASSERT_EQ(recorder->count, 4u);
+  EXPECT_EQ(recorder->launched[3].kernel, 4u);
+  EXPECT_EQ(recorder->launched[3].args[2], 1u);
+  // Not in a call of its own, which needs no values.
+  const void *values = layer.v.data;
+  layer.v.data = nullptr;
+  plan->enqueue(layer, Phase::Score, Phase::Select, nullptr);
+  ASSERT_EQ(recorder->count, 8u);
+  EXPECT_EQ(recorder->launched[7].args[2], 0u);
+  EXPECT_THROW(plan->enqueue(layer, Phase::Select, Phase::Compact, nullptr),
+               Failure);
+  layer.v.data = values;
+  recorder->count = 0;
+  plan->enqueue(layer, Phase::Compact, Phase::Compact, nullptr);
+  ASSERT_EQ(recorder->count, 1u);
+  EXPECT_EQ(recorder->launched[0].kernel, 5u);
 }
 
 // By a call of its own, of one sequence, whatever else a layer has.

@@ -143,8 +143,8 @@ typedef struct kvc_plan_info {
   size_t struct_size;
   size_t workspace_bytes;
   size_t workspace_alignment;
-  uint32_t launches;     /* per layer: score, select and compact, and what a call
-                          * prepares that does not bring `prepared` */
+  uint32_t launches;     /* of kvc_layer_evict, with what a call prepares that
+                          * does not bring `prepared` */
   uint32_t queries;      /* last queries that scoring reads, 0 if none, or
                           * KVC_ALL_QUERIES: those of the whole sequence */
   uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
@@ -302,7 +302,8 @@ typedef struct kvc_layer_args {
 } kvc_layer_args;
 
 /* `stream` is a CUstream, ignored on the host. Score and select fill indices,
- * counts, past; compact gathers; evict is all three. */
+ * counts, past; compact gathers; evict is all three, and takes a launch less where
+ * the kernel that lists kept rows can move them, too. */
 /* What depends on a layer's weights alone, once for all calls of the layer: reads wo
  * (that of the first sequence) and hidden, and writes prepared; all else in the struct
  * is ignored. Any plan of the same module, heads, head_dim and dtype may read it. Launches

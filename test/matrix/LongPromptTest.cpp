@@ -1,0 +1,79 @@
+//===- LongPromptTest.cpp - prompts of many spans against the reference ---===//
+//
+// Lengths at which a selection cuts a head otherwise than a short prompt's: several spans,
+// spans of more than 2048 tokens, splits of more than 128, shares of more rows than are
+// listed at a time. In calls that select first and compact later, and that do both.
+//
+// usage: long_prompt_test KVC_OPT WORK_DIR POLICY.mlir...
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/reference/Interpreter.h"
+#include "test/matrix/Eviction.h"
+#include "test/matrix/OpenedPolicy.h"
+#include "test/matrix/PolicyTests.h"
+#include "test/matrix/Tolerance.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+using namespace kvc;
+using namespace kvc::test;
+
+namespace {
+
+const Shape shape = {1, 2, 16, KVC_F32};
+const Sequences batches[] = {{{40000, 9000}},
+                             {{150000, 500}, {5000, 400}, {300, 400}},
+                             {{300000, 3000}}};
+
+class LongPromptTest : public OpenedPolicy {
+public:
+  using OpenedPolicy::OpenedPolicy;
+
+  void TestBody() override {
+    ASSERT_NO_FATAL_FAILURE(readPolicy());
+    std::string library = workDir + "/" + stemOf(file) + ".so";
+    std::string command = compiler + " " + file +
+                          " --emit=library --chip=none --host-forms=both"
+                          " --shape head_dim=16,group=2,dtype=f32 -o " +
+                          library;
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+    for (const Sequences &sequences : batches) {
+      auto open = [&] {
+        kvc_target target = {};
+        target.kind = KVC_HOST;
+        return openEvictor(library, target, shape, sequences);
+      };
+      auto inPhases = open(), atOnce = open();
+      atOnce->runAtOnce();
+      std::vector<Problem> problems;
+      for (auto [tokens, budget] : sequences)
+        problems.emplace_back(shape, tokens, budget, Keys::Random, tokens,
+                              queriesFor(policy, tokens));
+      rt::KeptLayer got = evict(*inPhases, problems, nullptr, false);
+      expectNone(compareBytes(got, evict(*atOnce, problems, nullptr, false)));
+      for (size_t i = 0; i < problems.size(); ++i) {
+        SCOPED_TRACE(testing::Message() << "T " << sequences[i].first << " B "
+                                        << sequences[i].second);
+        auto want = reference::interpret(policy, problems[i].layer, {});
+        ASSERT_TRUE(mlir::succeeded(want));
+        Tolerance margin(*want, slackOf(/*rounded=*/false, shape.dtype), 0);
+        expectNone(judge(problems[i], got.sequences[i], *want, margin));
+      }
+    }
+  }
+
+private:
+  static void expectNone(const Faults &faults) {
+    for (const std::string &fault : faults.get())
+      ADD_FAILURE() << fault;
+  }
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  return runPolicyTests<LongPromptTest>(argc, argv, "LongPrompt");
+}
