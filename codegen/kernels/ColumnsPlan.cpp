@@ -112,7 +112,7 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
         return reduce.getKind() == ReduceKind::Max ||
                reduce.getKind() == ReduceKind::Min;
       }))
-    teamsOfShort = mostTeams;
+    teamsByLength = true;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
   // Sums that wait for another walk leave room for few warps.
   if (!hasWholeParts() && tiles > 1) {
@@ -164,14 +164,12 @@ LaunchSpec ColumnsBuilder::launch() {
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
-  if (teamsOfShort) {
-    // 1 of a short past, or how many times as many tokens a block of a long one has.
-    int64_t times = teamsOfShort / teams;
-    tokens = std::to_string(warps / teamsOfShort * tokensPerWarp()) + "*min(" +
-             std::to_string(times) + ",ceildiv(tokens," +
-             std::to_string(longestInShortBlocks) + "))";
-  }
-  spec.grid = {"ceildiv(tokens," + tokens + ")",
-               walksHeads() ? "1" : "kv_heads", "batch"};
+  if (teamsByLength)
+    tokens = tokensByLength();
+  std::string blocks = "ceildiv(tokens," + tokens + ")";
+  if (keepsRows())
+    blocks = "min(" + blocks + ",ceildiv(" + std::to_string(mostBlocks) +
+             ",kv_heads))";
+  spec.grid = {blocks, walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }
