@@ -34,7 +34,8 @@
 // fp32 has no stages: each warp reads the rows for itself, and no barrier stands anywhere.
 // Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
-// kernels read. What is reduced over tokens takes one barrier more (ColumnsParts.cpp).
+// kernels read. What is reduced over tokens takes one barrier more (ColumnsParts.cpp), for
+// each head where heads are walked, and of fp32 two.
 // The order of each sum is fixed by the shape.
 //
 //===----------------------------------------------------------------------===//
@@ -193,6 +194,8 @@ private:
   /// rows: of these each head has at most 32, beside each other. True for lanes
   /// whose position the running head has a row of; not valid anywhere else.
   Expr hasRow;
+  /// The warp's first position, and where those of the past end.
+  Expr positionsStart, positionsPast;
 
   LaunchSpec launch();
 
@@ -436,13 +439,17 @@ private:
 
   /// Reductions over tokens, of which the kernel has the parts: what each member has at
   /// the lane's tokens, by op; what each warp makes of it, [piece][number]; and that of
-  /// warps with 128 tokens together, which is stored.
+  /// warps with a part's tokens together, which is stored. Which of the lane's tokens
+  /// there are.
   llvm::SmallVector<TokenParts> tokenParts;
   llvm::SmallVector<llvm::SmallVector<Values>> partsOfLane;
+  Values existOfLane;
   Buffer partsOfWarps;
   int64_t membersOf(const TokenParts &parts) const;
   int64_t partNumbers() const;
   bool hasWholeParts() const;
+  /// True where so many tokens are a part of each at least.
+  bool hasParts(int64_t tokens) const;
   void takeParts(KernelBuilder &k, PointEval &eval, Expr exists);
   void reduceParts(KernelBuilder &k);
   void storeParts(KernelBuilder &k, const SequenceScalars &s,

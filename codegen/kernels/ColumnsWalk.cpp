@@ -45,7 +45,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
   if (!tokenParts.empty())
-    partsOfWarps = k.shared(k.b.getF32Type(), tokenWarps() * partNumbers(),
+    partsOfWarps = k.shared(k.b.getF32Type(), warps / mates * partNumbers(),
                             {k.index(partNumbers())});
 
   Expr sequence = k.block(gpu::Dimension::z);
@@ -130,6 +130,8 @@ ColumnsBuilder::runHeadAt(KernelBuilder &k, LogitTile *tile,
   takeEveryRow(k, own, kernel);
   HeadRows rows(k, s.sequence, kvHead, s.length);
   Expr ofPositions = tileStart;
+  positionsStart = tileStart;
+  positionsPast = s.past;
   Values sums = k.choose(
       own.past > 0,
       [&] {
