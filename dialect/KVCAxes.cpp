@@ -359,6 +359,23 @@ LogicalResult CombineExpSumsOp::inferAxes(ArrayRef<AxisList> operands,
   return success();
 }
 
+LogicalResult DeviationPartOp::inferAxes(ArrayRef<AxisList> operands,
+                                         MutableArrayRef<AxisList> results) {
+  if (failed(inferParts(operands[0], results)))
+    return emitOpError("reduces numbers of heads, got ")
+           << getValue().getType();
+  for (AxisList &result : results)
+    result.push_back(Axis::Pair);
+  return success();
+}
+
+LogicalResult
+CombineDeviationsOp::inferAxes(ArrayRef<AxisList> operands,
+                               MutableArrayRef<AxisList> results) {
+  results[0] = {operands[0].front()};
+  return success();
+}
+
 LogicalResult StoreOp::inferAxes(ArrayRef<AxisList> operands,
                                  MutableArrayRef<AxisList> results) {
   results[0] = operands[0];

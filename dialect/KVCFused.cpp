@@ -95,6 +95,16 @@ LogicalResult CombineExpSumsOp::verifyFused() {
   return success();
 }
 
+LogicalResult CombineDeviationsOp::verifyFused() {
+  SmallVector<OpResult> made = llvm::map_to_vector(
+      getOperands(), [&](Value parts) { return madeFor(*this, parts); });
+  auto parts = made[0] ? dyn_cast<DeviationPartOp>(made[0].getOwner())
+                       : DeviationPartOp();
+  if (!parts || !llvm::equal(made, parts->getResults()))
+    return emitOpError("must read what kvc.deviation_part has made");
+  return success();
+}
+
 /// Numbers of heads, span by span: a block that had them all would work alone. What is
 /// one for all heads is known by position, and stays whole.
 void ReduceOp::prepare(OpBuilder &builder) {

@@ -230,6 +230,47 @@ def KVC_CombineExpSumsOp : KVC_FusedOp<"combine_exp_sums", [Pure],
   }];
 }
 
+def KVC_DeviationPartOp : KVC_FusedOp<"deviation_part", [Pure]> {
+  let summary = "what a standard deviation needs of each half of a split";
+  let description = [{
+    Of `kvc.reduce std tokens` what the block has that makes the numbers: of every
+    64 tokens, two parts of a split, how many there are, their mean, and the sum of
+    the squares of how far they are from it. `kvc.combine_deviations` has the rest.
+    Only a `columns` kernel computes it, also one that walks all heads. In a cache of
+    rows the 64 tokens of such a walk are 64 positions.
+
+    Example: `%n, %m, %q = kvc.deviation_part %x : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>`
+  }];
+  let arguments = (ins TensorRankOf<[F32], [2]>:$value);
+  let results = (outs TensorRankOf<[F32], [3]>:$count,
+                      TensorRankOf<[F32], [3]>:$mean,
+                      TensorRankOf<[F32], [3]>:$squares);
+  let assemblyFormat = [{
+    $value attr-dict `:` type($value) `->` type($count) `,` type($mean) `,`
+    type($squares)
+  }];
+}
+
+def KVC_CombineDeviationsOp : KVC_FusedOp<"combine_deviations", [Pure],
+                                                ["verifyFused"]> {
+  let summary = "combine what kvc.deviation_part made of the splits";
+  let description = [{
+    The root of the mean of all squares, by the parts' counts, means and squares, in a
+    fixed order of the splits, whatever the GPU. A block that is asked which heads have
+    the lowest one (`kvc.select_heads`) makes it of every head.
+
+    Example: `%d = kvc.combine_deviations %n, %m, %q : tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>> -> tensor<?xf32, #kvc.axes<kv_heads>>`
+  }];
+  let arguments = (ins TensorRankOf<[F32], [3]>:$counts,
+                       TensorRankOf<[F32], [3]>:$means,
+                       TensorRankOf<[F32], [3]>:$squares);
+  let results = (outs TensorRankOf<[F32], [1]>:$result);
+  let assemblyFormat = [{
+    $counts `,` $means `,` $squares attr-dict `:` type($counts) `,`
+    type($means) `,` type($squares) `->` type($result)
+  }];
+}
+
 def KVC_StoreOp : KVC_FusedOp<"store", [Pure, KVC_ScratchOpInterface,
                                        AllTypesMatch<["value", "result"]>]> {
   let summary = "write a value to scratch before the kernel goes on";

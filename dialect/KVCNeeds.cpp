@@ -182,7 +182,7 @@ Needs ScaleCountOp::getNeeds() { return {}; }
 Needs CountRowsOp::getNeeds() { return {}; }
 
 Needs SelectHeadsOp::getNeeds() {
-  return {.kernel = KernelKind::Spans, .otherBlocks = true};
+  return {.kernel = KernelKind::Spans, .otherBlocks = true, .asksHeads = true};
 }
 
 Needs TopkOp::getNeeds() {
@@ -244,6 +244,15 @@ Needs ExpSumPartOp::getNeeds() { return partOfNumbers(); }
 
 Needs CombineExpSumsOp::getNeeds() {
   return {.kernel = KernelKind::Spans, .otherBlocks = true};
+}
+
+Needs DeviationPartOp::getNeeds() {
+  return {
+      .kernel = KernelKind::Columns, .tokensOnce = true, .writesResults = true};
+}
+
+Needs CombineDeviationsOp::getNeeds() {
+  return {.kernel = KernelKind::Spans, .otherBlocks = true, .ofAnyHead = true};
 }
 
 Needs CombinePartsOp::getNeeds() {

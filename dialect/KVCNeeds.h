@@ -53,6 +53,8 @@ struct Needs {
   /// A columns kernel that makes its operand can compute it as well, where it has every
   /// token once.
   bool joinsColumns = false;
+  /// Only where a kernel has every token of a head once can it be computed.
+  bool tokensOnce = false;
   llvm::SmallVector<EngineInput, 2> inputs = {};
   /// How many of the last queries it reads, kDynamic for all.
   int64_t queries = 0;
@@ -62,6 +64,10 @@ struct Needs {
   /// Reads what other blocks of its own kind of kernel may make: kernels in
   /// front must have stored all operands.
   bool otherBlocks = false;
+  /// A block makes it of any head from what kernels in front have stored; and an op that
+  /// asks for one number of each head, and for nothing else, so that such a number may be
+  /// made in its own kernel.
+  bool ofAnyHead = false, asksHeads = false;
   /// Computed at a point from its operands at all heads, or at near tokens.
   bool otherHeads = false, otherTokens = false;
   std::optional<Cut> cut = {};

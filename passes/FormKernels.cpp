@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Clearing.h"
+#include "passes/Deviations.h"
 #include "passes/ExpSums.h"
 #include "passes/Passes.h"
 #include "passes/Stages.h"
@@ -58,6 +59,11 @@ public:
     joinExpSums(policy);
     if (failed(stages.assign(policy)))
       return failure();
+    if (splitDeviations(policy, stages)) {
+      stages = Stages();
+      if (failed(stages.assign(policy)))
+        return failure();
+    }
     old.takeBody(policy.getBody());
     policy.getBody().emplaceBlock();
     builder.setInsertionPointToStart(&policy.getBody().front());

@@ -149,14 +149,44 @@ static bool walksHeads(Block &body) {
   });
 }
 
-/// True where columns kernels have every token of a head once: none pools rows, where
-/// tiles overlap, and none walks all heads.
+/// Rows that are pooled: tiles of columns kernels overlap.
+static bool poolsRows(Operation &op) {
+  return Stages::isVirtual(&op) && needsOf(&op).otherTokens;
+}
+
+/// True where columns kernels have every token of a head once, and none walks all heads.
 static bool hasTokensOnce(Block &body) {
   return llvm::none_of(body, [](Operation &op) {
     auto reduce = dyn_cast<ReduceOp>(op);
-    return (reduce && reduce.getAxis() == ReduceAxis::Heads) ||
-           (Stages::isVirtual(&op) && needsOf(&op).otherTokens);
+    return (reduce && reduce.getAxis() == ReduceAxis::Heads) || poolsRows(op);
   });
+}
+
+/// True where blocks of columns kernels have 64 tokens at least, and these once. Many
+/// rows that wait in shared memory for all heads leave room for few warps.
+static bool hasWholeParts(Block &body) {
+  constexpr int64_t mostRows = 64;
+  int64_t rows = 0;
+  for (Operation &op : body) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    bool waits = reduce && reduce.getAxis() == ReduceAxis::Heads &&
+                 Stages::hasQueries(reduce.getType());
+    if (poolsRows(op))
+      return false;
+    if (!waits)
+      continue;
+    int64_t queries = cast<RankedTensorType>(reduce.getType()).getDimSize(1);
+    if (ShapedType::isDynamic(queries))
+      return false;
+    rows += queries;
+  }
+  return rows <= mostRows;
+}
+
+bool Stages::canHaveDeviation(Value value) const {
+  Operation *op = value.getDefiningOp();
+  return op && !isCheap(op) && of(op) > 0 && kindOf(of(op)) == Columns &&
+         hasWholeParts(*op->getBlock());
 }
 
 LogicalResult Stages::assign(PolicyOp policy) {
@@ -319,6 +349,7 @@ LogicalResult Stages::verify(KernelOp kernel) {
     stages.stageOf[&op] = *kind;
     bool fits = staging ? *kind == Rows || *kind == Spans || *kind == Segments
                         : stages.place(&op) == *kind;
+    fits &= !needsOf(&op).tokensOnce || hasWholeParts(body);
     if (!fits)
       return op.emitOpError("and what it reads cannot be computed in one ")
              << stringifyKernelKind(kernel.getKind()) << " kernel";
@@ -462,8 +493,10 @@ int Stages::stageAfter(Operation *op, Value value, Reach reach) const {
   if (kind == Columns && widensHeads(op, value))
     return nextStage(stage, isReadByRows(op) ? Rows : Spans);
   // These look at what other blocks have stored; a block of a spans kernel
-  // computes again what it stores for callers.
-  if (needs.otherBlocks && !value.getDefiningOp<StoreOp>())
+  // computes again what it stores for callers, and what it can make of any head.
+  bool isMade = value.getDefiningOp<StoreOp>() ||
+                (needs.asksHeads && needsOf(value.getDefiningOp()).ofAnyHead);
+  if (needs.otherBlocks && !isMade)
     return stage + 1;
   // What near tokens have is computed again for each of them, but not pools of
   // pools.

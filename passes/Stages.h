@@ -69,6 +69,10 @@ public:
   /// True for attention rows.
   static bool hasQueries(mlir::Type type);
 
+  /// True for a value that a columns kernel makes, and with it a part of the value's
+  /// deviation over tokens.
+  bool canHaveDeviation(mlir::Value value) const;
+
 private:
   llvm::MapVector<mlir::Operation *, int> stageOf;
   /// How the past is cut in a segments stage.
@@ -83,7 +87,7 @@ private:
   bool normsApart = false;
 
   /// True where a columns kernel has every token of a head once, so that it can reduce
-  /// over them.
+  /// over them, and where it walks no heads beside.
   bool tokensOnce = false;
 
   void findRemade(mlir::Block &body);

@@ -6,15 +6,17 @@
 // which tokens a block has). Where registers do not suffice for two tiles, a warp has one:
 // 128 tokens a block, or, where all queries or norms behind the projection are computed,
 // 8 warps with 256. Fewer warps where shared memory does not suffice. Where rows are
-// pooled, the tiles of neighbouring warps overlap by the pool's reach. With a reduction
-// over all heads the warp walks the heads itself: grid (.., 1, batch), in a cache of rows
-// over true positions, else with two teams or mates where rows fit into registers
-// (ColumnsHeads.cpp, ColumnsTeams.cpp).
+// pooled, the tiles of neighbouring warps overlap by the pool's reach. Where a window's
+// rows stay in shared memory, no more than 264 blocks for all heads, which have one stretch
+// of tokens behind the other (ColumnsStretches.cpp). With a reduction over all heads the
+// warp walks the heads itself: grid (.., 1, batch), in a cache of rows over true positions,
+// else with teams or mates where rows fit into registers (ColumnsHeads.cpp,
+// ColumnsTeams.cpp).
 //
-//   for each KV head:
+//   for each stretch of tokens, for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
 //     token on, since older ones do not see it), copied ahead by the block, or for
-//     a window's rows, copied at once where both stages have room for them:
+//     a window's rows, copied once a block where both stages have room for them:
 //       for each step of 16 rows:          a warp's products with its tokens, then
 //         rows that ask for one point      the policy's formula at each product,
 //                                          added up in registers
@@ -32,7 +34,8 @@
 // fp32 has no stages: each warp reads the rows for itself, and no barrier stands anywhere.
 // Reads K once per KV head (and V,
 // if the policy does), queries and projection once a block; writes only what other
-// kernels read. What is reduced over tokens takes one barrier more (ColumnsParts.cpp).
+// kernels read. What is reduced over tokens takes one barrier more (ColumnsParts.cpp), for
+// each head where heads are walked, and of fp32 two.
 // The order of each sum is fixed by the shape.
 //
 //===----------------------------------------------------------------------===//
@@ -48,11 +51,11 @@
 namespace kvc {
 
 /// In several files: ColumnsPlan.cpp has the launch and what fits, ColumnsMates.cpp which
-/// warp has which tokens, ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp
-/// attention rows, ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that
-/// stay in registers, ColumnsHeads.cpp those that are reduced over all heads there,
-/// ColumnsTeams.cpp which warps have which heads,
-/// ColumnsNorms.cpp norms behind the output projection,
+/// warp has which tokens, ColumnsStretches.cpp how many a block has one behind the other,
+/// ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp attention rows,
+/// ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that stay in
+/// registers, ColumnsHeads.cpp those that are reduced over all heads there,
+/// ColumnsTeams.cpp which warps have which heads, ColumnsNorms.cpp norms behind the output projection,
 /// ColumnsChannels.cpp what is reduced over channels, ColumnsParts.cpp what is over tokens.
 class ColumnsBuilder {
 public:
@@ -77,9 +80,13 @@ private:
   /// (ColumnsTeams.cpp); with several of them nobody has mates.
   int64_t teams = 1;
   /// Of a short past blocks have fewer tokens and as many more teams, so that more SMs
-  /// have one; 0: they have not.
-  int64_t teamsOfShort = 0;
-  static constexpr int64_t mostTeams = 4, longestInShortBlocks = 8192;
+  /// have one, and of a long one more tokens and one team, so that fewer blocks read the
+  /// queries.
+  bool teamsByLength = false;
+  static constexpr int64_t mostTeams = 4, longestOfMostTeams = 8192,
+                           longestOfTwoTeams = 16384;
+  std::string tokensByLength() const;
+  void walkByLength(KernelBuilder &k, llvm::function_ref<void()> walk);
   int64_t tokenWarps() const { return warps / mates / teams; }
   bool hasRowsForMates() const;
   /// Which of the block's pieces of tokens the warp has, which of its mates it is, and
@@ -103,8 +110,17 @@ private:
   }
   /// The longest past whose blocks have tokens from both ends of it.
   static constexpr int64_t longestFolded = 16384;
-  /// Sets `piece`, `mate`, `tileStart` and `blockStart`. False for blocks without tokens.
-  Expr takeTokens(KernelBuilder &k, const SequenceScalars &s);
+  /// Sets `piece`, `mate`, `tileStart` and `blockStart` of the block that would have this
+  /// number. False where it has no tokens.
+  Expr takeTokens(KernelBuilder &k, const SequenceScalars &s, Expr block);
+  /// True where shared memory has room for all of a window's rows; and where they stay
+  /// there while a block has one stretch of tokens behind the other
+  /// (ColumnsStretches.cpp): so many blocks are enough for all heads.
+  bool rowsFitAtOnce() const;
+  bool keepsRows() const;
+  static constexpr int64_t mostBlocks = 264;
+  void walkStretches(KernelBuilder &k, LogitTile &tile,
+                     const SequenceScalars &s);
   /// How many tiles of 32 tokens a warp has.
   int64_t tiles = 1;
   bool hasRegistersForTiles() const;
@@ -178,6 +194,8 @@ private:
   /// rows: of these each head has at most 32, beside each other. True for lanes
   /// whose position the running head has a row of; not valid anywhere else.
   Expr hasRow;
+  /// The warp's first position, and where those of the past end.
+  Expr positionsStart, positionsPast;
 
   LaunchSpec launch();
 
@@ -207,7 +225,7 @@ private:
                     const Point &point, Finish finish);
 
   void run(KernelBuilder &k);
-  /// What the warps of a block do behind what is known of the sequence.
+  /// What the warps of a block do with their tokens.
   void walkTokens(KernelBuilder &k, LogitTile *tile, const SequenceScalars &s);
 
   /// Rows of a value; 0 where they are those of all queries, or of the new ones.
@@ -421,13 +439,17 @@ private:
 
   /// Reductions over tokens, of which the kernel has the parts: what each member has at
   /// the lane's tokens, by op; what each warp makes of it, [piece][number]; and that of
-  /// warps with 128 tokens together, which is stored.
+  /// warps with a part's tokens together, which is stored. Which of the lane's tokens
+  /// there are.
   llvm::SmallVector<TokenParts> tokenParts;
   llvm::SmallVector<llvm::SmallVector<Values>> partsOfLane;
+  Values existOfLane;
   Buffer partsOfWarps;
   int64_t membersOf(const TokenParts &parts) const;
   int64_t partNumbers() const;
   bool hasWholeParts() const;
+  /// True where so many tokens are a part of each at least.
+  bool hasParts(int64_t tokens) const;
   void takeParts(KernelBuilder &k, PointEval &eval, Expr exists);
   void reduceParts(KernelBuilder &k);
   void storeParts(KernelBuilder &k, const SequenceScalars &s,

@@ -17,9 +17,9 @@
 using namespace mlir;
 using namespace kvc;
 
-Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s) {
+Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s,
+                                Expr block) {
   int64_t pieces = tokenWarps();
-  Expr block = k.block(gpu::Dimension::x);
   mate = k.index(0);
   piece = k.warp();
   Expr blockFirst = block * pieces * tokensPerWarp();
@@ -29,7 +29,7 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s) {
     piece = (k.warp() + mate * (pieces / 2)) % pieces;
     first = blockFirst + piece * tokensPerWarp();
   }
-  if (teams > 1) {
+  if (teams > 1 || teamsByLength) {
     team = k.warp() / pieces;
     piece = k.warp() % pieces;
     first = blockFirst + piece * tokensPerWarp();

@@ -2,7 +2,8 @@
 //
 // Lanes have a token of each of the warp's tiles. Shuffles reduce these, warps that have
 // 128 tokens together meet in shared memory, and the first of them stores what these
-// tokens have: one number where the next kernel would read 128.
+// tokens have: one number where the next kernel would read 128. Parts of deviations are
+// of 64 tokens, and made by who walks all heads as well, head by head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,13 +27,20 @@ int64_t ColumnsBuilder::partNumbers() const {
 }
 
 bool ColumnsBuilder::hasWholeParts() const {
-  return tokenParts.empty() || tokenWarps() * tokensPerWarp() >= splitTokens;
+  return hasParts(tokenWarps() * tokensPerWarp());
+}
+
+bool ColumnsBuilder::hasParts(int64_t tokens) const {
+  return llvm::all_of(tokenParts, [&](const TokenParts &parts) {
+    return tokens >= parts.tokens();
+  });
 }
 
 void ColumnsBuilder::takeParts(KernelBuilder &k, PointEval &eval, Expr exists) {
   if (partsOfLane.empty())
     for (const TokenParts &parts : tokenParts)
       partsOfLane.emplace_back(membersOf(parts));
+  existOfLane.push_back(exists);
   for (auto [parts, mine] : llvm::zip(tokenParts, partsOfLane))
     for (auto [j, values] : llvm::enumerate(mine)) {
       Expr start = reductionStart(k, parts.kind);
@@ -44,12 +52,19 @@ void ColumnsBuilder::reduceParts(KernelBuilder &k) {
   Values numbers;
   for (auto [parts, mine] : llvm::zip(tokenParts, partsOfLane))
     for (const Values &values : mine)
-      numbers.append(parts.ofLanes(k, values));
+      numbers.append(parts.ofLanes(k, values, existOfLane));
+  existOfLane.clear();
   if (numbers.empty())
     return;
-  k.when(k.lane() == 0, [&] {
+  // Rounds of the next head's rows come behind a barrier, if there are any.
+  if (walksHeads() && !staged)
+    k.barrier();
+  Expr mine = k.lane() == 0;
+  if (walksHeads())
+    mine = mine & isFirstMate(k);
+  k.when(mine, [&] {
     for (auto [i, number] : llvm::enumerate(numbers))
-      k.store(number, partsOfWarps, {piece, k.index(int64_t(i))});
+      k.store(number, partsOfWarps, {placeOfSums(k), k.index(int64_t(i))});
   });
   partsOfLane.clear();
 }
@@ -58,22 +73,29 @@ void ColumnsBuilder::storeParts(KernelBuilder &k, const SequenceScalars &s,
                                 const Point &point) {
   if (tokenParts.empty())
     return;
-  int64_t together = splitTokens / tokensPerWarp();
-  assert(hasWholeParts() && splitTokens % tokensPerWarp() == 0 &&
-         "a block has whole parts");
-  assert((mates == 1 || tokenWarps() / 2 % together == 0) &&
-         "so have both ends of a past");
   k.barrier();
-  Expr first = isFirstMate(k) & (piece % together == 0) & (tileStart < s.past);
+  // Who walks the heads of a cache of rows has positions.
+  Expr start = tileStart, past = s.past;
+  if (hasRow.valid()) {
+    start = positionsStart;
+    past = positionsPast;
+  }
+  Expr isOwn = isFirstMate(k);
   int64_t from = 0;
   for (const TokenParts &parts : tokenParts) {
+    int64_t together = parts.tokens() / tokensPerWarp();
+    assert(hasWholeParts() && parts.tokens() % tokensPerWarp() == 0 &&
+           "a block has whole parts");
+    assert((mates == 1 || tokenWarps() / 2 % together == 0) &&
+           "so have both ends of a past");
+    Expr first = whereForTeam(isOwn & (piece % together == 0) & (start < past));
     int64_t members = membersOf(parts), numbers = parts.numbers();
     Expr member = k.lane();
     k.when(first & (member < members), [&] {
       SmallVector<Values> ofWarps(together);
       for (auto [i, one] : llvm::enumerate(ofWarps))
         for (int64_t n = 0; n < numbers; ++n)
-          one.push_back(k.load(partsOfWarps, {piece + int64_t(i),
+          one.push_back(k.load(partsOfWarps, {placeOfSums(k) + int64_t(i),
                                               member * numbers + (from + n)}));
       Values all = parts.joined(k, ofWarps);
       auto yielded = yield.getValues();
@@ -82,7 +104,7 @@ void ColumnsBuilder::storeParts(KernelBuilder &k, const SequenceScalars &s,
         auto at = llvm::find(yielded, result) - yielded.begin();
         k.store(number, scratchBuffer(k, names[at], result.getType()),
                 {s.sequence, point.kvHead * members + member,
-                 tileStart / splitTokens});
+                 start / parts.tokens()});
       }
     });
     from += members * numbers;

@@ -26,9 +26,7 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
       continue;
     AxisList axes = axesOf(reduce.getValue().getType());
     bool oneHead = axes.front() == Axis::OneHead;
-    // Vectors are reduced over heads where somebody asks for them.
-    if (reduce.getAxis() == ReduceAxis::Heads && !oneHead &&
-        axes[1] != Axis::Channel)
+    if (isOverAllHeads(reduce))
       (axes.size() == 3 ? rowHeads : columnHeads).push_back(reduce);
     if (reduce.getAxis() == ReduceAxis::Queries)
       (oneHead ? lateWindows : windows).push_back(reduce);
@@ -67,10 +65,9 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
   bool stages =
       StagedRows::suits(site.shape) && (attends || !projectedNorms.empty());
   // A lane holds the rows of all steps then: long keys, or columns that are reduced over
-  // the heads as well, would leave a few registers too few. Parts are of one head at a
-  // time.
+  // the heads as well, would leave a few registers too few.
   bool inTeams = stages && attends && site.shape.headDim <= 128 &&
-                 columnHeads.empty() && tokenParts.empty() && canHoldRows(1);
+                 columnHeads.empty() && canHoldRows(1);
   holdsRows = inTeams || (stages && attends && canHoldRows(2));
   inRegisters = holdsRows || (stages && attends && rowsArePointwise());
   tiles = stages && hasRegistersForTiles() && !oneTile ? 2 : 1;
@@ -108,11 +105,12 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
   // A sum over heads has another order with more teams, and how many there are must not
   // depend on the longest sequence of a batch.
   if (teams > 1 && stagedRows >= mostTeams * WarpProduct::rows &&
+      hasParts(warps / mostTeams * tokensPerWarp()) &&
       llvm::all_of(rowHeads, [](ReduceOp reduce) {
         return reduce.getKind() == ReduceKind::Max ||
                reduce.getKind() == ReduceKind::Min;
       }))
-    teamsOfShort = mostTeams;
+    teamsByLength = true;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
   // Sums that wait for another walk leave room for few warps.
   if (!hasWholeParts() && tiles > 1) {
@@ -164,14 +162,12 @@ LaunchSpec ColumnsBuilder::launch() {
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
-  if (teamsOfShort) {
-    // 1 of a short past, or how many times as many tokens a block of a long one has.
-    int64_t times = teamsOfShort / teams;
-    tokens = std::to_string(warps / teamsOfShort * tokensPerWarp()) + "*min(" +
-             std::to_string(times) + ",ceildiv(tokens," +
-             std::to_string(longestInShortBlocks) + "))";
-  }
-  spec.grid = {"ceildiv(tokens," + tokens + ")",
-               walksHeads() ? "1" : "kv_heads", "batch"};
+  if (teamsByLength)
+    tokens = tokensByLength();
+  std::string blocks = "ceildiv(tokens," + tokens + ")";
+  if (keepsRows())
+    blocks = "min(" + blocks + ",ceildiv(" + std::to_string(mostBlocks) +
+             ",kv_heads))";
+  spec.grid = {blocks, walksHeads() ? "1" : "kv_heads", "batch"};
   return spec;
 }

@@ -153,10 +153,14 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
   auto isWhole = [&](Expr first, Expr end) {
     return allSee(tile, s, newest, smaller, first, end);
   };
-  // Rounds tell a smaller window's queries from others.
-  int64_t all = readsAll || smaller ? 0 : fixedQueries * tile.paddedGroup;
-  if (all && all % tile.rows == 0 && staged->fitAtOnce(all))
-    return staged->walkAtOnce(source, all, startProducts(k), isWhole, add);
+  if (rowsFitAtOnce()) {
+    int64_t rows = fixedQueries * tile.paddedGroup;
+    if (!keepsRows()) { // an output projection's rows take their place
+      k.barrier();
+      staged->beginAll(source, rows);
+    }
+    return staged->walkAll(rows, startProducts(k), isWhole, add);
+  }
   return staged->walkEither(source, from * tile.rows, startProducts(k), isWhole,
                             add);
 }

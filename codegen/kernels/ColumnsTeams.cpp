@@ -6,6 +6,14 @@
 // the rows that are reduced over the heads are joined, team by team, so that the order is
 // fixed.
 //
+// Where the order is no matter, the longest past says how many teams there are, of 8 warps
+// at head size 128:
+//
+//   past           teams   tokens a block
+//   up to 8192     4       64              more SMs have a block
+//   up to 16384    2       128
+//   longer         1       256             the queries leave L2 once for twice as many
+//
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Columns.h"
@@ -16,6 +24,31 @@ using namespace mlir;
 using namespace kvc;
 
 using Values = KernelBuilder::Values;
+
+std::string ColumnsBuilder::tokensByLength() const {
+  auto twiceBeyond = [](int64_t longest) {
+    return "*min(2,ceildiv(tokens," + std::to_string(longest) + "))";
+  };
+  return std::to_string(warps / mostTeams * tokensPerWarp()) +
+         twiceBeyond(longestOfMostTeams) + twiceBeyond(longestOfTwoTeams);
+}
+
+void ColumnsBuilder::walkByLength(KernelBuilder &k,
+                                  llvm::function_ref<void()> walk) {
+  Expr longest = k.arg("max_tokens");
+  auto with = [&](int64_t count) {
+    teams = count;
+    walk();
+    return Values();
+  };
+  k.choose(
+      longest <= k.index(longestOfMostTeams), [&] { return with(mostTeams); },
+      [&] {
+        return k.choose(
+            longest <= k.index(longestOfTwoTeams), [&] { return with(2); },
+            [&] { return with(1); });
+      });
+}
 
 Values ColumnsBuilder::joinTeams(KernelBuilder &k, ArrayRef<ReduceKind> kinds,
                                  ArrayRef<Expr> ofTeam, int64_t lanes) {

@@ -45,7 +45,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
                  {k.index(windowOf(reduce) * warpSize), k.index(warpSize)});
 
   if (!tokenParts.empty())
-    partsOfWarps = k.shared(k.b.getF32Type(), tokenWarps() * partNumbers(),
+    partsOfWarps = k.shared(k.b.getF32Type(), warps / mates * partNumbers(),
                             {k.index(partNumbers())});
 
   Expr sequence = k.block(gpu::Dimension::z);
@@ -66,68 +66,60 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     tile->setQueries(queries, queriesMissing());
   if (tile && readsLogits)
     tile->storeProducts();
-  if (holdsRows) // there are no 2^31 heads
+  if (holdsRows || keepsRows()) // there are no 2^31 heads
     tile->products().mixOnce((k.arg("kv_heads") >> 31).toI32());
   LogitTile *logits = tile ? &*tile : nullptr;
-  if (!teamsOfShort)
-    return walkTokens(k, logits, s);
-  int64_t usual = teams;
-  k.choose(
-      k.arg("max_tokens") <= k.index(longestInShortBlocks),
-      [&] {
-        teams = teamsOfShort;
-        walkTokens(k, logits, s);
-        return Values();
-      },
-      [&] {
-        teams = usual;
-        walkTokens(k, logits, s);
-        return Values();
-      });
+  if (keepsRows())
+    return walkStretches(k, *tile, s);
+  auto walk = [&] {
+    Expr some = takeTokens(k, s, k.block(gpu::Dimension::x));
+    k.when(hasWork(k, s, kernel) & some, [&] { walkTokens(k, logits, s); });
+  };
+  if (teamsByLength)
+    walkByLength(k, walk);
+  else
+    walk();
 }
 
 void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
                                 const SequenceScalars &s) {
-  Expr some = takeTokens(k, s);
-  k.when(hasWork(k, s, kernel) & some, [&] {
-    Expr token = tileStart + k.lane();
-    Expr exists = token < s.past;
-    if (halo)
-      exists = exists & (k.lane() >= halo) & (k.lane() < warpSize - halo);
-    Expr safeToken = token.min(s.past - 1);
-    if (halo)
-      safeToken = safeToken.max(k.index(0));
-    SmallVector<Expr> starts;
-    for (ReduceOp reduce : columnHeads)
-      starts.push_back(reductionStart(k, reduce.getKind()));
-    if (holdsRows)
-      starts.append(startHeld(k));
-    Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
-    auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
-      return walksHeads() && k.shape.hasRows()
-                 ? runHeadAt(k, logits, s, kvHead, token, exists, carried)
-                 : runHead(k, logits, s, kvHead, safeToken, exists, carried);
-    };
-    if (k.shape.hasRows())
-      startRowHeads(k);
-    if (!walksHeads()) {
-      head(k.block(gpu::Dimension::y), {});
-      return;
-    }
-    Values sums =
-        k.loop(0, heads, teams, starts, [&](Expr h, ArrayRef<Expr> carried) {
-          if (teams == 1)
-            return head(h, carried);
-          isForTeam = h + team < heads;
-          return head((h + team).min(heads - 1), carried);
-        });
-    isForTeam = Expr();
-    if (holdsRows) {
-      held.assign(sums.begin() + columnHeads.size(), sums.end());
-      sums.truncate(columnHeads.size());
-    }
-    runAllHeads(k, logits, s, heads, sums, safeToken, exists);
-  });
+  Expr token = tileStart + k.lane();
+  Expr exists = token < s.past;
+  if (halo)
+    exists = exists & (k.lane() >= halo) & (k.lane() < warpSize - halo);
+  Expr safeToken = token.min(s.past - 1);
+  if (halo)
+    safeToken = safeToken.max(k.index(0));
+  SmallVector<Expr> starts;
+  for (ReduceOp reduce : columnHeads)
+    starts.push_back(reductionStart(k, reduce.getKind()));
+  if (holdsRows)
+    starts.append(startHeld(k));
+  Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
+  auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
+    return walksHeads() && k.shape.hasRows()
+               ? runHeadAt(k, logits, s, kvHead, token, exists, carried)
+               : runHead(k, logits, s, kvHead, safeToken, exists, carried);
+  };
+  if (k.shape.hasRows())
+    startRowHeads(k);
+  if (!walksHeads()) {
+    head(k.block(gpu::Dimension::y), {});
+    return;
+  }
+  Values sums =
+      k.loop(0, heads, teams, starts, [&](Expr h, ArrayRef<Expr> carried) {
+        if (teams == 1)
+          return head(h, carried);
+        isForTeam = h + team < heads;
+        return head((h + team).min(heads - 1), carried);
+      });
+  isForTeam = Expr();
+  if (holdsRows) {
+    held.assign(sums.begin() + columnHeads.size(), sums.end());
+    sums.truncate(columnHeads.size());
+  }
+  runAllHeads(k, logits, s, heads, sums, safeToken, exists);
 }
 
 ColumnsBuilder::Values
@@ -138,6 +130,8 @@ ColumnsBuilder::runHeadAt(KernelBuilder &k, LogitTile *tile,
   takeEveryRow(k, own, kernel);
   HeadRows rows(k, s.sequence, kvHead, s.length);
   Expr ofPositions = tileStart;
+  positionsStart = tileStart;
+  positionsPast = s.past;
   Values sums = k.choose(
       own.past > 0,
       [&] {

@@ -19,7 +19,7 @@ static Expr rowLength(KernelBuilder &k, const AxisList &axes) {
   case Axis::Bin:
     return k.index(digitBins);
   case Axis::Pair:
-    return k.index(2);
+    return axes[1] == Axis::Split ? splitCount(k) * 2 : k.index(2);
   case Axis::Split:
     return splitCount(k);
   default:

@@ -34,10 +34,14 @@ Expr LogitTile::steps() const {
   return (queries + (queriesPerStep() - 1)) / queriesPerStep();
 }
 
-void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
-                         Expr end) {
+void LogitTile::setHead(Expr sequence, Expr kvHead) {
   this->sequence = sequence;
   this->kvHead = kvHead;
+}
+
+void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
+                         Expr end) {
+  setHead(sequence, kvHead);
   product.loadColumns(keys, [=, this](Expr column) {
     return SmallVector<Expr>{
         sequence, kvHead, (firstToken + column).max(k.index(0)).min(end - 1)};

@@ -40,6 +40,8 @@ public:
   /// their place.
   void setQueries(Expr queries, bool someMissing = false);
 
+  /// Whose queries the rows are, which loadKeys says as well.
+  void setHead(Expr sequence, Expr kvHead);
   /// Points the tile at its tokens, from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);

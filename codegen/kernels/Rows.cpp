@@ -27,6 +27,7 @@
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/RowMembers.h"
 #include "codegen/kernels/TokenParts.h"
+#include "codegen/kernels/TokenDeviations.h"
 #include "codegen/kernels/TokenReductions.h"
 #include "dialect/Behind.h"
 
@@ -190,13 +191,15 @@ private:
     if (auto table = dyn_cast<ListMembersOp>(op))
       return members->list(table);
     if (auto select = dyn_cast<SelectHeadsOp>(op))
-      return note(select, -1, isSelectedHead(*row, select));
+      return note(select, -1, isSelected(select));
     if (auto count = dyn_cast<CountMassOp>(op))
       return note(count, -1, masses->count(*row, count));
     if (TokenParts::isPart(op))
       return reduceSpan(*row, TokenParts(op));
     if (isa<CombinePartsOp, CombineExpSumsOp>(op))
       return runCombine(op);
+    if (auto combine = dyn_cast<CombineDeviationsOp>(op))
+      return runDeviations(combine);
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && axesOf(reduce.getType()).back() == Axis::Channel)
       return channelStatistic(*row, reduce, channelRuns);
@@ -206,10 +209,33 @@ private:
       });
   }
 
+  SmallVector<std::string> inputsOf(Operation *op) {
+    return llvm::map_to_vector(op->getOperands(), [&](Value parts) {
+      return site.inputs[cast<BlockArgument>(parts).getArgNumber()];
+    });
+  }
+
+  Expr isSelected(SelectHeadsOp select) {
+    auto combine = select.getValue().getDefiningOp<CombineDeviationsOp>();
+    if (!combine)
+      return isSelectedHead(*row, select);
+    TokenDeviations deviations(*row, combine, inputsOf(combine));
+    return isSelectedHead(*row, select, [&](Expr kvHead) {
+      return deviations.ofHead(kvHead, k.index(0));
+    });
+  }
+
+  /// Who asks for those of all heads makes the own one, too.
+  void runDeviations(CombineDeviationsOp op) {
+    if (llvm::all_of(op->getUsers(), llvm::IsaPred<SelectHeadsOp>))
+      return;
+    TokenDeviations deviations(*row, op, inputsOf(op));
+    SmallVector<Expr> own = deviations.ofOwnHead();
+    noteMembers(op, [&](int member) { return own[std::max(member, 0)]; });
+  }
+
   void runCombine(Operation *op) {
-    SmallVector<std::string> inputs;
-    for (Value parts : op->getOperands())
-      inputs.push_back(site.inputs[cast<BlockArgument>(parts).getArgNumber()]);
+    SmallVector<std::string> inputs = inputsOf(op);
     auto combine = dyn_cast<CombinePartsOp>(op);
     if (combine && axesOf(combine.getType()).back() == Axis::Channel)
       return combineParts(*row, combine, inputs[0], channelRuns);

@@ -178,12 +178,13 @@ StagedRows::Values StagedRows::walkEither(const RowSource &source, Expr from,
       });
 }
 
-StagedRows::Values StagedRows::walkAtOnce(const RowSource &source,
-                                          int64_t count, ArrayRef<Expr> carried,
-                                          IsWhole isWhole, Either body) {
-  k.barrier(); // an earlier walk has read its rounds
+void StagedRows::beginAll(const RowSource &source, int64_t count) {
   copy(source, k.index(0), true, count);
   k.commitCopies();
+}
+
+StagedRows::Values StagedRows::walkAll(int64_t count, ArrayRef<Expr> carried,
+                                       IsWhole isWhole, Either body) {
   k.waitForCopies(0);
   k.barrier(); // the rows are there for all
   auto steps = [&](bool whole) {

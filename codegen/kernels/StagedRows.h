@@ -71,10 +71,10 @@ public:
   Values walkEither(const RowSource &source, Expr from,
                     llvm::ArrayRef<Expr> carried, IsWhole isWhole, Either body);
   /// walkEither over all of so many rows as are known now, which both rounds together
-  /// have room for: all are copied before the first step, and none behind it.
-  bool fitAtOnce(int64_t count) const { return count <= 2 * rows; }
-  Values walkAtOnce(const RowSource &source, int64_t count,
-                    llvm::ArrayRef<Expr> carried, IsWhole isWhole, Either body);
+  /// have room for: begins to copy them, and has any number of walks behind that.
+  void beginAll(const RowSource &source, int64_t count);
+  Values walkAll(int64_t count, llvm::ArrayRef<Expr> carried, IsWhole isWhole,
+                 Either body);
   /// The same, `together` steps in straight code where a round is whole: the products of
   /// one run while those of another are waited for.
   Values walkTogether(const RowSource &source, Expr from, int64_t together,

@@ -14,12 +14,18 @@ static ReduceKind kindOf(Operation *op) {
     return part.getKind();
   if (auto combine = dyn_cast<CombinePartsOp>(op))
     return combine.getKind();
-  return ReduceKind::Max;
+  return isa<DeviationPartOp>(op) ? ReduceKind::Mean : ReduceKind::Max;
 }
 
 TokenParts::TokenParts(Operation *op)
     : op(op), isExpSum(isa<ExpSumPartOp, CombineExpSumsOp>(op)),
-      kind(kindOf(op)) {}
+      isDeviation(isa<DeviationPartOp>(op)), kind(kindOf(op)) {}
+
+bool kvc::isOverAllHeads(ReduceOp reduce) {
+  AxisList axes = axesOf(reduce.getValue().getType());
+  return reduce.getAxis() == ReduceAxis::Heads &&
+         axes.front() != Axis::OneHead && axes[1] != Axis::Channel;
+}
 
 /// As weights of attention have it: what is summed up is rounded by no policy's op.
 static Expr exp(KernelBuilder &k, Expr x) {
@@ -40,7 +46,48 @@ static Expr shiftOf(KernelBuilder &k, Expr most) {
   return (most == lowest).select(k.f32(0), most);
 }
 
-Values TokenParts::ofLanes(KernelBuilder &k, ArrayRef<Expr> values) const {
+/// How far x is from a mean, squared, `count` times, and what there is already.
+static Expr squareFrom(Expr x, Expr mean, Expr count, Expr before) {
+  Expr away = x - mean;
+  return (count * away).multiplyAdd(away, before);
+}
+
+/// One over a number of tokens, of which there may be none. A division in a loop over
+/// heads takes more; this is off by a few roundings, as a mean is anyway, and exact of a
+/// power of two.
+static Expr oneOver(KernelBuilder &k, Expr count) {
+  return k.exp2(k.log2(count.max(k.f32(1))) * k.f32(-1));
+}
+
+static Values deviationOfLanes(KernelBuilder &k, ArrayRef<Expr> values,
+                               ArrayRef<Expr> exist) {
+  Expr number = k.i32(0);
+  for (Expr there : exist)
+    number = number + k.popcount(k.ballot(there));
+  Expr count = number.toFloat();
+  Expr sum = reduceLanes(k, ReduceKind::Sum, fold(k, ReduceKind::Sum, values));
+  Expr mean = sum * oneOver(k, count), squares = k.f32(0);
+  for (auto [x, there] : llvm::zip(values, exist))
+    squares = there.select(squareFrom(x, mean, k.f32(1), squares), squares);
+  return {count, mean, reduceLanes(k, ReduceKind::Sum, squares)};
+}
+
+static Values joinedDeviation(KernelBuilder &k, ArrayRef<Values> parts) {
+  Expr count = k.f32(0), sum = k.f32(0), squares = k.f32(0);
+  for (const Values &part : parts) {
+    count = count + part[0];
+    sum = part[0].multiplyAdd(part[1], sum);
+  }
+  Expr mean = sum * oneOver(k, count);
+  for (const Values &part : parts)
+    squares = squares + squareFrom(part[1], mean, part[0], part[2]);
+  return {count, mean, squares};
+}
+
+Values TokenParts::ofLanes(KernelBuilder &k, ArrayRef<Expr> values,
+                           ArrayRef<Expr> exist) const {
+  if (isDeviation)
+    return deviationOfLanes(k, values, exist);
   Expr first = reduceLanes(k, kind, fold(k, kind, values));
   if (!isExpSum)
     return {first};
@@ -52,6 +99,10 @@ Values TokenParts::ofLanes(KernelBuilder &k, ArrayRef<Expr> values) const {
 }
 
 Values TokenParts::joined(KernelBuilder &k, ArrayRef<Values> parts) const {
+  if (parts.size() == 1)
+    return parts[0];
+  if (isDeviation)
+    return joinedDeviation(k, parts);
   auto firsts =
       llvm::map_to_vector(parts, [](const Values &part) { return part[0]; });
   Expr first = fold(k, kind, firsts);
@@ -64,21 +115,26 @@ Values TokenParts::joined(KernelBuilder &k, ArrayRef<Values> parts) const {
   return {first, fold(k, ReduceKind::Sum, sums)};
 }
 
-Values TokenParts::ofAll(KernelBuilder &k, Expr count, int64_t together,
-                         llvm::function_ref<Expr(Expr, int64_t)> part) const {
+Expr kvc::reduceParts(KernelBuilder &k, ReduceKind kind, Expr count,
+                      int64_t together, llvm::function_ref<Expr(Expr)> make) {
   // Behind the last part stands that once more, and counts for nothing: a round of loads
   // is in flight, however few parts there are.
+  Expr start = reductionStart(k, kind);
+  Expr mine = k.streamOver(
+      k.lane(), count, warpSize, {start},
+      [&](Expr i) { return Values{make(i.min(count - 1))}; },
+      [&](Expr i, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
+        Expr value = (i < count).select(made[0], start);
+        return Values{reductionStep(kind, sum[0], value)};
+      },
+      together)[0];
+  return reduceLanes(k, kind, mine);
+}
+
+Values TokenParts::ofAll(KernelBuilder &k, Expr count, int64_t together,
+                         llvm::function_ref<Expr(Expr, int64_t)> part) const {
   auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> make) {
-    Expr start = reductionStart(k, kind);
-    Expr mine = k.streamOver(
-        k.lane(), count, warpSize, {start},
-        [&](Expr i) { return Values{make(i.min(count - 1))}; },
-        [&](Expr i, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
-          Expr value = (i < count).select(made[0], start);
-          return Values{reductionStep(kind, sum[0], value)};
-        },
-        together)[0];
-    return reduceLanes(k, kind, mine);
+    return reduceParts(k, kind, count, together, make);
   };
   Expr first = walk(kind, [&](Expr i) { return part(i, 0); });
   if (!isExpSum)
@@ -111,6 +167,27 @@ void kvc::reduceSpan(RowBlock &r, const TokenParts &parts) {
   }
 }
 
+SmallVector<Values> kvc::byMembers(KernelBuilder &k, int64_t members,
+                                   int64_t numbers,
+                                   llvm::function_ref<Values(Expr)> make) {
+  int64_t warps = RowBlock::threads / warpSize;
+  Buffer found =
+      k.shared(k.b.getF32Type(), members * numbers, {k.index(numbers)});
+  k.loop(k.warp(), members, warps, [&](Expr member) {
+    Values all = make(member);
+    k.when(k.lane() == 0, [&] {
+      for (auto [number, value] : llvm::enumerate(all))
+        k.store(value, found, {member, k.index(int64_t(number))});
+    });
+  });
+  k.barrier();
+  SmallVector<Values> result(members);
+  for (int64_t j = 0; j < members; ++j)
+    for (int64_t number = 0; number < numbers; ++number)
+      result[j].push_back(k.load(found, {k.index(j), k.index(number)}));
+  return result;
+}
+
 SmallVector<Values> kvc::combineSpans(RowBlock &r, const TokenParts &parts,
                                       ArrayRef<std::string> inputs) {
   KernelBuilder &k = r.k;
@@ -127,28 +204,15 @@ SmallVector<Values> kvc::combineSpans(RowBlock &r, const TokenParts &parts,
   Expr count = (r.s.past + (length - 1)) / length;
   static_assert(RowBlock::mostSpans <= warpSize);
   int64_t together = ofSpans ? 1 : 8;
-  // A member has a warp, and the block what all of them find.
-  int64_t numbers = parts.numbers(), warps = RowBlock::threads / warpSize;
-  Buffer found =
-      k.shared(k.b.getF32Type(), members * numbers, {k.index(numbers)});
-  k.loop(k.warp(), members, warps, [&](Expr member) {
-    Values all = parts.ofAll(k, count, together, [&](Expr i, int64_t number) {
-      return k.load(memory[number],
-                    {r.s.sequence, r.head * members + member, i});
-    });
-    k.when(k.lane() == 0, [&] {
-      for (auto [number, value] : llvm::enumerate(all))
-        k.store(value, found, {member, k.index(int64_t(number))});
-    });
-  });
-  k.barrier();
-  SmallVector<Values> result(members);
-  for (int64_t j = 0; j < members; ++j)
-    for (int64_t number = 0; number < numbers; ++number) {
-      Expr value = k.load(found, {k.index(j), k.index(number)});
-      result[j].push_back(
-          parts.isExpSum ? value
-                         : reductionEnd(parts.kind, value, r.s.past.toFloat()));
-    }
+  SmallVector<Values> result =
+      byMembers(k, members, parts.numbers(), [&](Expr member) {
+        return parts.ofAll(k, count, together, [&](Expr i, int64_t number) {
+          return k.load(memory[number],
+                        {r.s.sequence, r.head * members + member, i});
+        });
+      });
+  if (!parts.isExpSum)
+    for (Values &numbers : result)
+      numbers[0] = reductionEnd(parts.kind, numbers[0], r.s.past.toFloat());
   return result;
 }

@@ -146,6 +146,19 @@ void kvc::channelStatistic(RowBlock &r, ReduceOp reduce,
   storeChannel(r, reduce.getResult(), total);
 }
 
+/// Whether `theirs`, of a head in front of the own one or behind it, comes before `mine`.
+static Expr comesBefore(SelectHeadsOp op, Expr theirs, Expr mine,
+                        Expr isInFront) {
+  Expr better = op.getEnd() == End::Lowest ? theirs < mine : theirs > mine;
+  return better | ((theirs == mine) & isInFront);
+}
+
+static Expr isSelected(KernelBuilder &k, Expr count, Expr heads, Expr mine,
+                       Expr before) {
+  Expr number = mine.isNaN() == k.boolean(false);
+  return (count >= heads) | (number & (before < count));
+}
+
 /// Whether the block's head is one of the selected: how many come before it?
 Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op) {
   KernelBuilder &k = r.k;
@@ -161,12 +174,41 @@ Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op) {
       k.index(0), heads, 1, {k.index(0)},
       [&](Expr other) { return Values{value(other)}; },
       [&](Expr other, ArrayRef<Expr> theirs, ArrayRef<Expr> count) {
-        Expr better =
-            op.getEnd() == End::Lowest ? theirs[0] < mine : theirs[0] > mine;
-        Expr comes = better | ((theirs[0] == mine) & (other < head));
+        Expr comes = comesBefore(op, theirs[0], mine, other < head);
         return Values{comes.select(count[0] + 1, count[0])};
       },
       /*together=*/8)[0];
-  Expr number = mine.isNaN() == k.boolean(false);
-  return (count >= heads) | (number & (before < count));
+  return isSelected(k, count, heads, mine, before);
+}
+
+Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op,
+                         llvm::function_ref<Expr(Expr)> byWarp) {
+  KernelBuilder &k = r.k;
+  using Values = RowBlock::Values;
+  constexpr int64_t warps = RowBlock::threads / warpSize;
+  static_assert(warps <= warpSize);
+  Expr heads = k.arg("kv_heads"), count = evalScalar(k, r.s, op.getCount());
+  Buffer found = k.shared(k.b.getF32Type(), warps);
+  // As many heads at a time as there are warps, the own one among the first.
+  Expr rounds = (heads + (warps - 1)) / warps, own = r.head / warps;
+  Values all = k.loop(
+      0, rounds, 1, {k.f32(0), k.index(0)},
+      [&](Expr turn, ArrayRef<Expr> carried) {
+        Expr first = (own + turn) % rounds * warps, head = first + k.warp();
+        k.when(head < heads, [&] {
+          Expr value = byWarp(head);
+          k.when(k.lane() == 0, [&] { k.store(value, found, {k.warp()}); });
+        });
+        k.barrier();
+        Expr mine =
+            (turn == 0).select(k.load(found, {r.head % warps}), carried[0]);
+        Expr slot = k.lane().min(k.index(warps - 1)), other = first + k.lane();
+        Expr comes =
+            (k.lane() < warps) & (other < heads) &
+            comesBefore(op, k.load(found, {slot}), mine, other < r.head);
+        Expr before = carried[1] + k.popcount(k.ballot(comes)).toIndex();
+        k.barrier(); // what was found has been read
+        return Values{mine, before};
+      });
+  return isSelected(k, count, heads, all[0], all[1]);
 }

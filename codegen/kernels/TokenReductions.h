@@ -20,8 +20,11 @@ void channelStatistic(RowBlock &row, ReduceOp reduce,
 /// kvc.combine_parts of vectors, which the kernel has as `input`: a value per channel.
 void combineParts(RowBlock &row, CombinePartsOp op, const std::string &input,
                   const Buffer &channelRuns);
-/// kvc.select_heads for the block's own head, i1.
+/// kvc.select_heads for the block's own head, i1: of values in memory, or of those that
+/// warps make of heads.
 Expr isSelectedHead(RowBlock &row, SelectHeadsOp op);
+Expr isSelectedHead(RowBlock &row, SelectHeadsOp op,
+                    llvm::function_ref<Expr(Expr kvHead)> byWarp);
 
 } // namespace kvc
 

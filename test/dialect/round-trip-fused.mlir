@@ -268,6 +268,37 @@ kvc.policy @exp_sums {
   kvc.done
 }
 
+!halves = tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>
+
+// A deviation over tokens, of parts that a columns kernel has.
+// CHECK-LABEL: kvc.policy @deviations
+kvc.policy @deviations {
+  %0:3 = kvc.kernel columns "columns0"() : () -> (!halves, !halves, !halves) {
+    %x = kvc.norm l2 key : !score
+    // CHECK: kvc.deviation_part %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>
+    %n, %m, %q = kvc.deviation_part %x : !score -> !halves, !halves, !halves
+    kvc.yield %n, %m, %q : !halves, !halves, !halves
+  }
+  %1 = kvc.kernel spans "spans0"(%0#0, %0#1, %0#2) : (!halves, !halves, !halves) -> !heads {
+  ^bb0(%n: !halves, %m: !halves, %q: !halves):
+    // CHECK: kvc.combine_deviations %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>, tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>> -> tensor<?xf32, #kvc.axes<kv_heads>>
+    %d = kvc.combine_deviations %n, %m, %q : !halves, !halves, !halves -> !heads
+    kvc.yield %d : !heads
+  }
+  %2:2 = kvc.kernel spans "spans1"() : () -> (!list, !count) {
+    %true = arith.constant true
+    %all = kvc.broadcast %true : i1 to !mask
+    %i, %n = kvc.list_kept %all : !mask -> !list, !count
+    kvc.yield %i, %n : !list, !count
+  }
+  kvc.kernel compact "compact"(%2#0, %2#1) : (!list, !count) -> () {
+  ^bb0(%i: !list, %n: !count):
+    kvc.compact %i, %n : !list, !count
+    kvc.yield
+  }
+  kvc.done
+}
+
 !vectors  = tensor<?x?x?xf32, #kvc.axes<kv_heads, channel, past>>
 !parts    = tensor<?x?x?xf32, #kvc.axes<kv_heads, split, channel>>
 !channels = tensor<?x?xf32, #kvc.axes<kv_heads, channel>>

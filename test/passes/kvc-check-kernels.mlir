@@ -323,6 +323,49 @@ kvc.policy @parts_of_pooled_rows {
 
 // -----
 
+// So are counts, means and squares, and in this order.
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!p = tensor<?x?x2xf32, #kvc.axes<kv_heads, split, pair>>
+!h = tensor<?xf32, #kvc.axes<kv_heads>>
+kvc.policy @deviations_apart {
+  %0:3 = kvc.kernel columns "a"() : () -> (!p, !p, !p) {
+    %x = kvc.norm l2 key : !s
+    %n, %m, %q = kvc.deviation_part %x : !s -> !p, !p, !p
+    kvc.yield %n, %m, %q : !p, !p, !p
+  }
+  %1 = kvc.kernel spans "b"(%0#0, %0#2, %0#1) : (!p, !p, !p) -> !h {
+  ^bb0(%n: !p, %m: !p, %q: !p):
+    // expected-error @+1 {{must read what kvc.deviation_part has made}}
+    %d = kvc.combine_deviations %n, %m, %q : !p, !p, !p -> !h
+    kvc.yield %d : !h
+  }
+  kvc.done
+}
+
+// -----
+
+// Rows that wait for all heads in shared memory leave room for few tokens.
+!r = tensor<?x96x?xf32, #kvc.axes<query_heads, query, past>>
+!o = tensor<1x96x?xf32, #kvc.axes<one_head, query, past>>
+!q = tensor<?x?xf32, #kvc.axes<query_heads, past>>
+!s = tensor<1x?xf32, #kvc.axes<one_head, past>>
+!p = tensor<?x?x2xf32, #kvc.axes<query_heads, split, pair>>
+kvc.policy @parts_beside_many_rows {
+  %0:4 = kvc.kernel columns "a"() : () -> (!s, !p, !p, !p) {
+    %w = arith.constant 96 : index
+    %a = kvc.attention last(%w) logits : !r
+    %most = kvc.reduce max heads %a : !r -> !o
+    %i = kvc.reduce mean queries %most : !o -> !s
+    %m = kvc.reduce mean queries %a : !r -> !q
+    // expected-error @+1 {{and what it reads cannot be computed in one columns kernel}}
+    %n, %mean, %squares = kvc.deviation_part %m : !q -> !p, !p, !p
+    kvc.yield %i, %n, %mean, %squares : !s, !p, !p, !p
+  }
+  kvc.done
+}
+
+// -----
+
 // What is one for all heads has no spans of its own.
 !s = tensor<1x?xf32, #kvc.axes<one_head, past>>
 !p = tensor<1x?xf32, #kvc.axes<one_head, split>>

@@ -357,13 +357,14 @@ kvc.policy @norms_apart {
 
 // -----
 
-// One row for all heads is given to each head where that is read: by spans, in front of
-// which a rows kernel does not copy it.
+// One row for all heads is given to each head where that is read: by spans. The columns
+// kernel has the parts of a deviation, though it walks all heads.
 // CHECK-LABEL: kvc.policy @row_of_all_heads_by_spans
-// CHECK: %[[S:.*]]:2 = kvc.kernel columns "columns0"
-// CHECK: %[[D:.*]] = kvc.kernel rows "rows0"(%[[S]]#0)
-// CHECK: kvc.reduce std tokens
-// CHECK: kvc.kernel spans "spans0"(%[[S]]#1, %[[D]]) {{.*}}tensor<1x?xf32, #kvc.axes<one_head, past>>
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.deviation_part
+// CHECK-NOT: kvc.kernel rows
+// CHECK: kvc.kernel spans "spans0"({{.*}}tensor<1x?xf32, #kvc.axes<one_head, past>>
+// CHECK: kvc.combine_deviations
 // CHECK: kvc.broadcast {{.*}}one_head, past>> to tensor<?x?xf32, #kvc.axes<kv_heads, past>>
 // CHECK: kvc.count_digits
 kvc.policy @row_of_all_heads_by_spans {
@@ -377,14 +378,44 @@ kvc.policy @row_of_all_heads_by_spans {
   %most = kvc.reduce max heads %rows : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
   %all = kvc.reduce mean queries %most : tensor<?x?x?xf32> -> tensor<?x?xf32>
   %dev = kvc.reduce std tokens %own : tensor<?x?xf32> -> tensor<?xf32>
-  // expected-remark @+1 {{fused into rows0}}
+  // expected-remark @+1 {{fused into spans0}}
   %devs = kvc.broadcast %dev : tensor<?xf32> to tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
   %part = arith.mulf %own, %devs : tensor<?x?xf32>
   // expected-remark @+1 {{fused into spans0}}
   %sum = arith.addf %part, %all : tensor<?x?xf32>
   %c = kvc.allocate uniform : tensor<?xi32>
   // expected-remark @+1 {{fused into spans2}}
   %k = kvc.topk %sum, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k protect_last(%w) : tensor<?x?xi1>
+}
+
+// -----
+
+// Which heads have the lowest deviation is asked in the kernel that combines its parts.
+// CHECK-LABEL: kvc.policy @heads_by_deviation
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.deviation_part
+// CHECK: kvc.kernel spans "spans0"
+// CHECK: %[[D:.*]] = kvc.combine_deviations
+// CHECK: kvc.select_heads lowest %[[D]]
+// CHECK: kvc.count_digits
+// CHECK: kvc.kernel spans "spans1"
+kvc.policy @heads_by_deviation {
+  %w = arith.constant 8 : index
+  // expected-remark @+1 {{fused into columns0}}
+  %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
+  // expected-remark @+1 {{fused into columns0}}
+  %mean = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  %own = kvc.reduce mean group %mean : tensor<?x?xf32> -> tensor<?x?xf32>
+  %dev = kvc.reduce std tokens %own : tensor<?x?xf32> -> tensor<?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %few = kvc.select_heads lowest %dev count(%w) : tensor<?xf32> -> tensor<?x?xi1>
+  %inf = kvc.fill 1.0 : tensor<?x?xf32>
+  %p = arith.select %few, %inf, %own : tensor<?x?xi1>, tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %p, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k protect_last(%w) : tensor<?x?xi1>
 }
 
