@@ -1,8 +1,9 @@
 //===- JoinedTokens.h - the tokens that a kept row stands for -------------===//
 //
 // A warp looks through what may join its row: the entries of its head's table of
-// members, 32 at once, or, in a merged cache, whose rows are merged as they are, through
-// the head's rows. All lanes come.
+// members, or, in a merged cache, whose rows are merged as they are, through the head's
+// rows. Most are other rows' entries: it asks of 256 at once whether one is its own, and
+// which, of 32 at once, only where that is so. All lanes come.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +43,13 @@ private:
   std::function<Expr(Expr)> tokenAt;
   Buffer owners, norms;
 
+  /// Entries that a lane asks for at once.
+  static constexpr int64_t together = 8;
+
   bool ofMerged() const { return k.shape.isMerged(); }
+  /// True where none of the entries of the group that begins at `base`, all of which
+  /// exist, joins the row.
+  Expr hasNone(Expr row, Expr base);
   /// The row that represents what an entry stands for, i32, and which token that is.
   Expr ownerOf(Expr entry);
   Expr tokenOf(Expr entry);

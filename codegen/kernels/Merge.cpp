@@ -1,10 +1,10 @@
 //===- Merge.cpp - the means of each row's members, into the ragged cache -===//
 //
 // grid (index_capacity / 4, Hkv, batch), 4 warps, a warp per kept row; lane =
-// dimension. The warp looks for the tokens of its row (JoinedTokens.h) twice: once for
-// their number and the sum of their weights, once to add them up, in ascending order
-// both times. A row of one member is copied. Writes the norms of the table on the way;
-// of a merged cache the table has been written.
+// dimension. The warp looks for the tokens of its row (JoinedTokens.h) once and adds them
+// up, in ascending order, with their weights and without: only behind the last one it
+// knows which of the sums counts. A row of one member is copied. Writes the norms of the
+// table on the way; of a merged cache the table has been written.
 //
 // Where kept rows go into a view (Shape::into) that is the cache itself, a mean goes
 // where the row lies: a member is one row's only, so nobody else reads what was there.
@@ -85,10 +85,16 @@ private:
 
   /// Behind the head's other rows, in memory of their own.
   void pack(Expr row) {
-    Ragged rows(k, s.sequence, head, Ragged::countOf(k, s.sequence, head));
-    k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
     if (ofMerged())
       tellRows();
+    Expr count = Ragged::countOf(k, s.sequence, head);
+    // The first warp has the head's offset to write, of no rows as well.
+    k.when(row < count.max(k.index(1)), [&] { packRow(row, count); });
+  }
+
+  void packRow(Expr row, Expr count) {
+    Ragged rows(k, s.sequence, head, count);
+    k.when((row == 0) & (k.lane() == 0), [&] { rows.storeOffset(); });
     k.when(rows.has(row), [&] {
       if (ofMerged()) // a kept row keeps its position, whatever joins it
         k.when(k.lane() == 0, [&] {
@@ -146,19 +152,25 @@ private:
   /// Makes the means of a row's members. `stays`, if it is valid: that of a row of one
   /// member is there already.
   void merge(Expr row, Expr stays, Store store) {
-    auto totals =
-        joined->over(row, {k.index(0), k.f32(0)},
-                     [&](Expr, Expr token, ArrayRef<Expr> sums) {
-                       return Values{sums[0] + 1, sums[1] + weightOf(token)};
-                     });
+    // The number and weight of the members, then their sums, and those times weights.
+    const size_t n = 2 * pieces();
+    Values start{k.i32(0), k.f32(0)};
+    start.append(2 * n, k.f32(-0.0));
+    Values totals = joined->over(
+        row, start, [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
+          Expr weight = weightOf(token);
+          Values next{carried[0] + 1, carried[1] + weight};
+          Values member = memberAt(entry, token);
+          for (auto [x, sum] : llvm::zip(member, carried.slice(2, n)))
+            next.push_back(sum + x);
+          for (auto [x, sum] : llvm::zip(member, carried.drop_front(2 + n)))
+            next.push_back(sum + weight * x);
+          return next;
+        });
     Expr single = totals[0] == 1, plain = totals[1] == k.f32(0);
-    Values sums =
-        joined->over(row, Values(2 * pieces(), k.f32(-0.0)),
-                     [&](Expr entry, Expr token, ArrayRef<Expr> carried) {
-                       Expr weight =
-                           (single | plain).select(k.f32(1), weightOf(token));
-                       return addMember(entry, token, weight, carried);
-                     });
+    Values sums;
+    for (size_t i = 0; i < n; ++i)
+      sums.push_back((single | plain).select(totals[2 + i], totals[2 + n + i]));
     Expr divisor = plain.select(totals[0].toFloat(), totals[1]);
     divisor = single.select(k.f32(1), divisor);
     beforeStores();
@@ -224,9 +236,8 @@ private:
   Expr read(Value value, Expr token) { return valueAt(value, head, token); }
   Expr weightOf(Expr token) { return read(op.getWeight(), token); }
 
-  /// Adds weight * (unit key, value).
-  Values addMember(Expr entry, Expr token, Expr weight,
-                   ArrayRef<Expr> carried) {
+  /// The lane's part of a member: unit key and value.
+  Values memberAt(Expr entry, Expr token) {
     SmallVector<Values, 2> vectors(2);
     for (CacheSide side : {CacheSide::RawKey, CacheSide::Value})
       for (int64_t piece = 0; piece < pieces(); ++piece) {
@@ -239,16 +250,12 @@ private:
             exists.select(x.widen(), k.f32(0)));
       }
     Expr norm = ofMerged() ? Expr() : joined->noteNorm(entry, vectors[0]);
-    Values next;
-    for (auto [i, x] : llvm::enumerate(vectors[0])) {
-      Expr key = x;
-      if (norm.valid())
-        key = (norm == k.f32(0)).select(k.f32(0), x / norm);
-      next.push_back(carried[i] + weight * key);
-    }
-    for (auto [i, x] : llvm::enumerate(vectors[1]))
-      next.push_back(carried[pieces() + i] + weight * x);
-    return next;
+    Values member;
+    for (Expr x : vectors[0])
+      member.push_back(
+          norm.valid() ? (norm == k.f32(0)).select(k.f32(0), x / norm) : x);
+    member.append(vectors[1]);
+    return member;
   }
 };
 

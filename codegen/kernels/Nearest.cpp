@@ -2,19 +2,22 @@
 //
 // grid (ceildiv(T, 128), Hkv, batch), 4 warps of 32 sources, which stay in
 // registers while the centres go by, 16 at a time; both are read through lists.
-// Similarities leave the registers as a maximum and its token only. A block
-// whose sources are past the end of the list has nothing to do but its tokens'
-// -1.
+// The block copies the centres into shared memory, for all of its warps, and divides by
+// their norms once (ListedRows.h: up to 44 KiB, a barrier for 32 centres); without tensor
+// cores each warp reads them where they are. Similarities leave the registers as a
+// maximum and its place in the list only. A block whose sources are past the end of the
+// list has nothing to do but its tokens' -1.
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/ListedRows.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/WarpProduct.h"
 
 using namespace mlir;
 using namespace kvc;
 
-static constexpr int64_t noToken = INT32_MAX;
+static constexpr int64_t noCentre = INT32_MAX;
 // Below every product of cosines and norms; -1 once it is divided by the norms.
 static constexpr double lowest = -3.0e38;
 
@@ -23,14 +26,16 @@ namespace {
 using Values = KernelBuilder::Values;
 
 class NearestBuilder : PolicyKernel {
-  static constexpr int64_t warps = 4;
+  static constexpr int64_t warps = 4, threads = warps * warpSize;
+  /// Numbers that a centre is divided by, of each side.
+  static constexpr int64_t numbersOfSide = 2;
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
     addOwnArgs(kernel, site.shape, spec.args);
-    spec.blockSize = warps * warpSize;
-    spec.grid = {"ceildiv(tokens," + std::to_string(warps * warpSize) + ")",
-                 "kv_heads", "batch"};
+    spec.blockSize = threads;
+    spec.grid = {"ceildiv(tokens," + std::to_string(threads) + ")", "kv_heads",
+                 "batch"};
     return spec;
   }
 
@@ -39,6 +44,14 @@ public:
       : PolicyKernel(kernel, site, launchOf(kernel, site)) {}
 
   void build() {
+    size_t sides = 0;
+    for (NearestOp op : kernel.getBody().getOps<NearestOp>())
+      sides = std::max(sides, sidesOf(op).size());
+    int64_t numbers = sides * numbersOfSide;
+    int64_t rows = ListedRows::rowsFor(k.shape, sides, numbers);
+    // Long sources are read again for every product: that takes all registers.
+    if (rows && !WarpProduct::hasLongHeads(k))
+      staged.emplace(k, threads, rows, sides, numbers);
     openHeadBlock();
     k.when(s.length.above(s.budget), [&] {
       for (auto [value, name] : results())
@@ -48,6 +61,9 @@ public:
   }
 
 private:
+  /// The centres, where tensor cores multiply them.
+  std::optional<ListedRows> staged;
+
   static SmallVector<CacheSide> sidesOf(NearestOp op) {
     SmallVector<CacheSide> sides{op.getSide()};
     if (std::optional<CacheSide> second = op.getTimes())
@@ -58,149 +74,220 @@ private:
   /// A list, a count or a norm at an item of the running head, or of the head
   /// alone.
   Expr itemOf(Value value, Expr item) { return valueAt(value, head, item); }
+  /// Item of a list of so many, or its last one; i32.
+  Expr listed(Value list, Expr item, Expr count) {
+    return itemOf(list, item.min(count - 1));
+  }
+  SmallVector<Expr> rowOf(Expr token) { return {s.sequence, head, token}; }
 
   void search(NearestOp op, const Buffer &result) {
     Expr zero = k.index(0);
     Expr sources = itemOf(op.getSourceCount(), zero).toIndex();
     Expr centres = itemOf(op.getCentreCount(), zero).toIndex();
-    SmallVector<CacheSide> sides = sidesOf(op);
-    auto listed = [&](Value list, Expr item, Expr count) {
-      return itemOf(list, item.min(count - 1)).toIndex();
-    };
-    auto normOf = [&](size_t side, Expr token) {
-      return itemOf(op.getNorms()[side], token);
-    };
-
-    Expr token = k.block(gpu::Dimension::x) * (warps * warpSize) + k.thread();
+    Expr ofBlock = k.block(gpu::Dimension::x) * threads;
+    Expr token = ofBlock + k.thread();
+    Expr none = centres < 1;
     k.when(token < s.past, [&] {
-      k.when(itemOf(op.getSources(), token) == k.boolean(false),
-             [&] { k.store(k.i32(-1), result, {s.sequence, head, token}); });
+      Expr isSource = itemOf(op.getSources(), token);
+      k.when(none | (isSource == k.boolean(false)),
+             [&] { k.store(k.i32(-1), result, rowOf(token)); });
     });
+    Expr first = ofBlock + k.warp() * warpSize;
+    // All warps of a block copy centres.
+    k.when(((staged ? ofBlock : first) < sources) & (centres > 0),
+           [&] { searchFor(op, first, sources, centres, result); });
+  }
 
-    Expr first = (k.block(gpu::Dimension::x) * warps + k.warp()) * warpSize;
-    k.when(first < sources, [&] {
-      std::vector<WarpProduct> products;
-      for (size_t i = 0; i < sides.size(); ++i)
-        products.emplace_back(k, /*spare=*/true);
-      auto sourceOf = [&](Expr column) {
-        return listed(op.getSourceList(), first + column, sources);
-      };
-      for (auto [side, product] : llvm::zip(sides, products))
-        product.loadColumns(sideBuffer(k, side), [&](Expr column) {
-          return SmallVector<Expr>{s.sequence, head, sourceOf(column)};
+  /// Of the warp's sources, from `first` on; those behind the last one are that one.
+  void searchFor(NearestOp op, Expr first, Expr sources, Expr centres,
+                 const Buffer &result) {
+    SmallVector<CacheSide> sides = sidesOf(op);
+    auto sourceOf = [&](Expr column) {
+      return listed(op.getSourceList(), first + column, sources).toIndex();
+    };
+    std::vector<WarpProduct> products;
+    for (size_t i = 0; i < sides.size(); ++i)
+      products.emplace_back(k, /*spare=*/true);
+    for (auto [side, product] : llvm::zip(sides, products))
+      product.loadColumns(sideBuffer(k, side),
+                          [&](Expr column) { return rowOf(sourceOf(column)); });
+    int slots = products[0].slots();
+    Values best(slots, k.f32(-std::numeric_limits<double>::infinity()));
+    best.append(slots, k.i32(noCentre));
+    best = staged ? walkStaged(op, products, centres, best)
+                  : walkListed(op, products, centres, best);
+    best =
+        products[0].acrossLanes(best, [&](ArrayRef<Expr> a, ArrayRef<Expr> b) {
+          Values next;
+          for (int slot = 0; slot < slots; ++slot) {
+            auto [value, centre] =
+                better(a[slot], a[slots + slot], b[slot], b[slots + slot]);
+            next.insert(next.begin() + slot, value);
+            next.push_back(centre);
+          }
+          return next;
         });
-      int slots = products[0].slots();
-      Values start(slots, k.f32(-std::numeric_limits<double>::infinity()));
-      start.append(slots, k.i32(noToken));
-      Values best =
-          k.loop(zero, centres, WarpProduct::rows, start,
-                 [&](Expr base, ArrayRef<Expr> carried) {
-                   return step(
-                       sides, products, base, carried,
-                       [&](Expr row) {
-                         return listed(op.getCentreList(), row, centres);
-                       },
-                       normOf);
-                 });
-      best = products[0].acrossLanes(
-          best, [&](ArrayRef<Expr> a, ArrayRef<Expr> b) {
-            Values next;
-            for (int slot = 0; slot < slots; ++slot) {
-              auto [value, token] =
-                  better(a[slot], a[slots + slot], b[slot], b[slots + slot]);
-              next.insert(next.begin() + slot, value);
-              next.push_back(token);
-            }
-            return next;
-          });
-      Expr least = evalScalar(k, s, op.getAtLeast());
-      for (int slot = 0; slot < slots; ++slot) {
-        Expr column = products[0].columnOf(slot);
-        // What all similarities of a source have in common is divided by once.
-        Expr similarity = best[slot];
-        for (size_t side = 0; side < sides.size(); ++side) {
-          Expr norm = normOf(side, sourceOf(column));
-          similarity = (norm == k.f32(0)).select(k.f32(0), similarity / norm);
-        }
-        similarity = similarity.max(k.f32(-1));
-        Expr found = (similarity >= least) & (best[slots + slot] < noToken);
-        k.when(products[0].ownsColumns() & (first + column < sources), [&] {
-          k.store(found.select(best[slots + slot], k.i32(-1)), result,
-                  {s.sequence, head, sourceOf(column)});
-        });
+    storeFound(
+        op, products[0], best, sourceOf,
+        [&](Expr column) { return first + column < sources; }, result);
+  }
+
+  /// Stores the best centre of each source, where one is similar enough.
+  void storeFound(NearestOp op, WarpProduct &product, ArrayRef<Expr> best,
+                  llvm::function_ref<Expr(Expr column)> sourceOf,
+                  llvm::function_ref<Expr(Expr column)> exists,
+                  const Buffer &result) {
+    int slots = product.slots();
+    Expr least = evalScalar(k, s, op.getAtLeast());
+    Values sources, found;
+    for (int slot = 0; slot < slots; ++slot) {
+      sources.push_back(sourceOf(product.columnOf(slot)));
+      // What all similarities of a source have in common is divided by once.
+      Expr similarity = best[slot];
+      for (Value norms : op.getNorms()) {
+        Expr norm = itemOf(norms, sources.back());
+        similarity = (norm == k.f32(0)).select(k.f32(0), similarity / norm);
       }
-    });
+      similarity = similarity.max(k.f32(-1));
+      Expr centre = best[slots + slot], any = centre < noCentre;
+      Expr token = staged ? itemOf(op.getCentreList(),
+                                   any.select(centre, k.i32(0)).toIndex())
+                          : centre;
+      found.push_back((any & (similarity >= least)).select(token, k.i32(-1)));
+    }
+    k.syncWarp(); // or each slot would wait for what only it reads
+    for (int slot = 0; slot < slots; ++slot)
+      k.when(product.ownsColumns() & exists(product.columnOf(slot)),
+             [&] { k.store(found[slot], result, rowOf(sources[slot])); });
   }
 
-  /// The larger value, of equal ones the smaller token. NaN never wins.
-  std::pair<Expr, Expr> better(Expr value, Expr token, Expr other,
-                               Expr otherToken) {
-    Expr wins = (other > value) | ((other == value) & (otherToken < token));
-    return {wins.select(other, value), wins.select(otherToken, token)};
+  /// The larger value, of equal ones the smaller number. NaN never wins.
+  std::pair<Expr, Expr> better(Expr value, Expr number, Expr other,
+                               Expr otherNumber) {
+    Expr wins = (other > value) | ((other == value) & (otherNumber < number));
+    return {wins.select(other, value), wins.select(otherNumber, number)};
   }
 
-  /// What products with a centre are divided by.
-  struct Divisor {
-    Expr isZero, scale, inverse;
-  };
-  Divisor divisorOf(Expr norm) {
+  /// What products with a centre are divided by: a scale, 0 for a zero vector, and the
+  /// inverse of the scaled norm.
+  Values divisorOf(Expr norm) {
     auto [scale, inverse] = scaledInverse(k, norm);
-    return {norm == k.f32(0), scale, inverse};
+    return {(norm == k.f32(0)).select(k.f32(0), scale), inverse};
   }
 
   /// By the centre's norm, times the source's. An infinite product is that of an
   /// infinite source, whose cosine is NaN: here already, or it would win over a zero
   /// vector's, and two infinities could pass for two cosines below 0.
-  Expr cosineOf(Expr product, const Divisor &centre) {
-    Expr quotient = product * centre.scale * centre.inverse;
-    return centre.isZero.select(k.f32(0), quotient + quotient * k.f32(0));
+  Expr cosineOf(Expr product, ArrayRef<Expr> divisor) {
+    Expr quotient = product * divisor[0] * divisor[1];
+    return (divisor[0] == k.f32(0))
+        .select(k.f32(0), quotient.multiplyAdd(k.f32(0), quotient));
+  }
+
+  /// 16 centres: their vectors and divisors, by side, and numbers in the order of their
+  /// tokens, i32.
+  struct Centres {
+    std::function<Buffer(size_t side)> memory;
+    std::function<SmallVector<Expr>(Expr row)> address;
+    std::function<Values(size_t side, Expr row)> divisor;
+    std::function<Expr(Expr row)> number;
+  };
+
+  /// The centres through shared memory, divisors with them. Their numbers are those of
+  /// the list: tokens are looked up behind the walk.
+  Values walkStaged(NearestOp op, MutableArrayRef<WarpProduct> products,
+                    Expr count, ArrayRef<Expr> start) {
+    ListedRows::Source source;
+    for (CacheSide side : sidesOf(op))
+      source.sides.push_back(sideBuffer(k, side));
+    source.count = count;
+    source.address = [&](Expr token) { return rowOf(token); };
+    source.token = [&](Expr row) { return itemOf(op.getCentreList(), row); };
+    source.read = [&](Expr token) {
+      Values norms;
+      for (Value norm : op.getNorms())
+        norms.push_back(itemOf(norm, token));
+      return norms;
+    };
+    source.make = [&](ArrayRef<Expr> norms) {
+      Values numbers;
+      for (Expr norm : norms)
+        numbers.append(divisorOf(norm));
+      return numbers;
+    };
+    return staged->walk(
+        source, start, [&](Expr base, Expr place, ArrayRef<Expr> carried) {
+          return step(products,
+                      {[&](size_t side) { return staged->side(side); },
+                       [&](Expr row) { return SmallVector<Expr>{place + row}; },
+                       [&](size_t side, Expr row) {
+                         return staged->numbers(
+                             place + row, side * numbersOfSide, numbersOfSide);
+                       },
+                       [&](Expr row) { return (base + row).toI32(); }},
+                      carried);
+        });
+  }
+
+  /// The centres where they are. Their numbers are their tokens.
+  Values walkListed(NearestOp op, MutableArrayRef<WarpProduct> products,
+                    Expr count, ArrayRef<Expr> start) {
+    return k.loop(
+        0, count, WarpProduct::rows, start,
+        [&](Expr base, ArrayRef<Expr> carried) {
+          auto tokenOf = [&](Expr row) {
+            return listed(op.getCentreList(), base + row, count).toIndex();
+          };
+          return step(
+              products,
+              {[&](size_t side) { return sideBuffer(k, sidesOf(op)[side]); },
+               [&](Expr row) { return rowOf(tokenOf(row)); },
+               [&](size_t side, Expr row) {
+                 return divisorOf(itemOf(op.getNorms()[side], tokenOf(row)));
+               },
+               [&](Expr row) { return tokenOf(row).toI32(); }},
+              carried);
+        });
   }
 
   /// 16 centres against the warp's sources: cosines times the sources' norms. Centres are
   /// in ascending order, so the first of equal ones has the smaller token; behind them the
   /// last one is there again, and wins nothing.
-  Values step(ArrayRef<CacheSide> sides, MutableArrayRef<WarpProduct> products,
-              Expr base, ArrayRef<Expr> carried,
-              llvm::function_ref<Expr(Expr)> tokenOf,
-              llvm::function_ref<Expr(size_t, Expr)> normOf) {
+  Values step(MutableArrayRef<WarpProduct> products, const Centres &centres,
+              ArrayRef<Expr> carried) {
     int slots = products[0].slots();
-    Values best(carried.begin(), carried.end());
-    SmallVector<Values, 2> cosines(sides.size());
+    Values best(carried);
+    SmallVector<Values, 2> cosines(products.size());
     for (auto [at, product] : llvm::enumerate(products)) {
-      bool last = at + 1 == sides.size();
-      if (at)
+      bool last = at + 1 == products.size();
+      if (at && !staged)
         k.syncWarp(); // or the second side's rows would be loaded with the
                       // first's
       size_t ordinal = 0;
       struct Centre {
-        Expr token;
-        Divisor divisor;
+        Values divisor;
+        Expr number;
       };
       llvm::SmallDenseMap<int, Centre> centreOf; // by row of the lane
       product.multiply(
-          sideBuffer(k, sides[at]),
-          [&](Expr row) {
-            return SmallVector<Expr>{s.sequence, head, tokenOf(base + row)};
-          },
+          centres.memory(at), centres.address,
           [&](const WarpProduct::Product &p) {
             Centre &centre = centreOf[p.rowSlot];
-            if (!centre.token.valid()) {
-              Expr token = tokenOf(base + p.row);
-              centre = {token.toI32(), divisorOf(normOf(at, token))};
-            }
+            if (centre.divisor.empty())
+              centre = {centres.divisor(at, p.row), centres.number(p.row)};
             int slot = p.columnSlot;
-            cosines[at].push_back(cosineOf(p.value, centre.divisor));
-            Expr similarity = cosines[at].back();
+            Expr similarity = cosineOf(p.value, centre.divisor);
+            cosines[at].push_back(similarity);
             if (!last)
               return;
-            if (sides.size() == 2) {
+            if (products.size() == 2) {
               Expr a = cosines[0][ordinal++], b = similarity;
               Expr opposed = (a < k.f32(0)) & (b < k.f32(0));
               similarity = opposed.select(k.f32(lowest), a * b);
             }
             Expr wins = similarity > best[slot];
             best[slot] = wins.select(similarity, best[slot]);
-            best[slots + slot] = wins.select(centre.token, best[slots + slot]);
+            best[slots + slot] = wins.select(centre.number, best[slots + slot]);
           });
     }
     return best;

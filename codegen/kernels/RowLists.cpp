@@ -36,10 +36,10 @@ Buffer RowLists::rowsOfTokens(ListMembersOp op) {
 
 /// How many of the rows in front of the block's `isMember` holds for. These may be most
 /// of the head's, so that where rows are positions none of them asks what it is.
-Expr RowLists::countInFront(llvm::function_ref<Expr(Expr)> isMember) {
-  using Values = KernelBuilder::Values;
+Expr RowLists::countInFront(llvm::function_ref<Values(Expr)> make) {
   auto count = [&] {
-    return Values{countMarked(k, r.block, k.index(0), r.begin, isMember)};
+    return Values{countMarked(k, r.block, k.index(0), r.begin,
+                              [&](Expr token) { return make(token)[0]; })};
   };
   auto ofPositions = [&] {
     llvm::SaveAndRestore known(r.s.rowsArePositions, true);
@@ -51,17 +51,30 @@ Expr RowLists::countInFront(llvm::function_ref<Expr(Expr)> isMember) {
 }
 
 Expr RowLists::listWhere(Expr end, Expr front,
-                         llvm::function_ref<Expr(Expr)> isMember,
-                         llvm::function_ref<void(Expr, Expr)> write) {
+                         llvm::function_ref<Values(Expr)> make, Write write) {
   if (!front.valid())
-    front = countInFront(isMember);
-  auto [before, total] = r.block.warpSums(
-      walkMarked(k, RowBlock::threads, r.begin, end, k.i32(0), isMember));
-  walkMarked(k, RowBlock::threads, r.begin, end, front + before, isMember,
-             [&](Expr token, Expr listed, Expr number) {
-               k.when(listed, [&] { write(number.toIndex(), token); });
-             });
+    front = countInFront(make);
+  // Of a whole row a thread has many tokens, but not twice as many as there are.
+  int64_t together = std::min<int64_t>(r.together, 8);
+  auto [before, total] = r.block.warpSums(walkMarked(
+      k, RowBlock::threads, r.begin, end, k.i32(0), make, nullptr, together));
+  walkMarked(
+      k, RowBlock::threads, r.begin, end, front + before, make,
+      [&](Expr token, ArrayRef<Expr> made, Expr number) {
+        k.when(made[0], [&] { write(number.toIndex(), token, made); });
+      },
+      together);
   return (front + total).toIndex();
+}
+
+void RowLists::clearRows() {
+  auto members = r.kernel.getBody().getOps<ListMembersOp>();
+  if (members.empty())
+    return;
+  Buffer rows = rowsOfTokens(*members.begin());
+  k.loop(k.thread(), s.rows, RowBlock::threads, [&](Expr token) {
+    k.store(k.i32(-1), rows, {s.sequence, r.head, token});
+  });
 }
 
 Expr RowLists::isSelected(Value mask, Expr token) {
@@ -73,10 +86,11 @@ void RowLists::listKept(ListKeptOp list) {
   Expr front = inFront.lookup(list.getMask());
   if (front.valid())
     front = s.budget.above(s.window).select(front, k.i32(0));
+  clearRows();
   Expr first = listWhere(
       r.end, front,
-      [&](Expr token) { return isSelected(list.getMask(), token); },
-      [&](Expr row, Expr token) { writeIndex(row, token); });
+      [&](Expr token) { return Values{isSelected(list.getMask(), token)}; },
+      [&](Expr row, Expr token, ArrayRef<Expr>) { writeIndex(row, token); });
   k.when(isLast, [&] {
     k.loop(k.thread(), s.window, RowBlock::threads,
            [&](Expr i) { writeIndex(first + i, s.past + i); });
@@ -90,8 +104,8 @@ void RowLists::listMarked(ListOp op) {
          counts = r.outputOf(op.getCounts());
   Expr count = listWhere(
       r.end, inFront.lookup(op.getMask()),
-      [&](Expr token) { return r.at(token)(op.getMask()); },
-      [&](Expr row, Expr token) {
+      [&](Expr token) { return Values{r.at(token)(op.getMask())}; },
+      [&](Expr row, Expr token, ArrayRef<Expr>) {
         k.store(token.toI32(), indices, {s.sequence, r.head, row});
       });
   k.when((k.thread() == 0) & isLast,

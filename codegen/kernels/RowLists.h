@@ -36,12 +36,16 @@ public:
   /// A token of the past is kept where the mask marks it, whatever that is made of;
   /// but nothing is where the window takes the whole budget.
   Expr isSelected(mlir::Value mask, Expr token);
-  /// Calls `write(row, token)` for each token of the block up to `end` that
-  /// `isMember` holds for, rows ascending; returns how many there are up to there.
-  /// `front`: how many are in front of the block's, i32, where that is known.
-  Expr listWhere(Expr end, Expr front, llvm::function_ref<Expr(Expr)> isMember,
-                 llvm::function_ref<void(Expr, Expr)> write);
-  /// Where the row of each kept token is noted, for its members.
+  /// Calls write(row, token, made) for each token of the block up to `end` that is a
+  /// member, rows ascending: make(token) gives whether it is, and what else `write` is
+  /// told of it. Returns how many there are up to there. `front`: how many are in front
+  /// of the block's, i32, where that is known.
+  using Values = KernelBuilder::Values;
+  using Write =
+      llvm::function_ref<void(Expr row, Expr token, llvm::ArrayRef<Expr> made)>;
+  Expr listWhere(Expr end, Expr front, llvm::function_ref<Values(Expr)> make,
+                 Write write);
+  /// Where the row of each kept token is noted, for its members; -1 of all others.
   Buffer rowsOfTokens(ListMembersOp op);
   /// A kept token, and how many the head keeps: by the whole block.
   void writeIndex(Expr row, Expr token);
@@ -53,7 +57,9 @@ private:
   const SequenceScalars &s;
   Expr isLast;
 
-  Expr countInFront(llvm::function_ref<Expr(Expr)> isMember);
+  Expr countInFront(llvm::function_ref<Values(Expr)> make);
+  /// Notes of all tokens that they have no row.
+  void clearRows();
 };
 
 } // namespace kvc

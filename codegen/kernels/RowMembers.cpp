@@ -12,6 +12,8 @@
 using namespace mlir;
 using namespace kvc;
 
+using Values = KernelBuilder::Values;
+
 /// True where the kernel lists members of a cache that has some already.
 static bool hasTable(KernelOp kernel, const Shape &shape) {
   return shape.isMerged() && !kernel.getBody().getOps<ListMembersOp>().empty();
@@ -32,36 +34,33 @@ void RowMembers::addArgs(KernelOp kernel, const Shape &shape,
 
 /// Kept tokens, and tokens that have a kept one as their destination.
 void RowMembers::list(ListMembersOp op) {
-  Buffer rank = lists.rowsOfTokens(op);
+  Buffer rows = lists.rowsOfTokens(op);
   k.barrier(); // every kept token's row is known
-  auto destination = [&](Expr token) {
-    return r.at(token)(op.getDestination()).toIndex();
+  auto kept = [&](Expr token) {
+    return k.load(rows, {s.sequence, r.head, token});
   };
-  auto isKept = [&](Expr token) {
+  /// The row that represents a token, below 0 for none, and the kept token whose it is;
+  /// i32.
+  auto ownerOf = [&](Expr token) {
     Expr past = token.min((s.past - 1).max(k.index(0)));
-    return (token >= s.past) | lists.isSelected(op.getMask(), past);
-  };
-  /// The kept token that represents a token, below 0 for none.
-  auto owner = [&](Expr token) {
-    Expr past = token.min((s.past - 1).max(k.index(0)));
-    Expr to = destination(past);
-    Expr valid = (to >= k.index(0)) & (to < s.past);
-    Expr safe = valid.select(to, k.index(0));
-    Expr merged = valid & lists.isSelected(op.getMask(), safe);
-    return isKept(token).select(token, merged.select(to, k.index(-1)));
+    Expr to = r.at(past)(op.getDestination());
+    Expr own = kept(token), isKept = own >= 0;
+    // What is below 0 is above every token.
+    Expr joins = (token < s.past) & s.past.toI32().above(to);
+    Expr of = kept(joins.select(to, k.i32(0)).toIndex());
+    return std::pair(isKept.select(own, joins.select(of, k.i32(-1))),
+                     isKept.select(token.toI32(), to));
   };
   if (hasTable(r.kernel, k.shape))
-    return listLeft(op, [&](Expr row) {
-      Expr to = owner(row), safe = to.max(k.index(0));
-      return (to >= k.index(0))
-          .select(k.load(rank, {s.sequence, r.head, safe}), k.i32(-1));
-    });
+    return listLeft(op, [&](Expr row) { return ownerOf(row).first; });
   Expr count = lists.listWhere(
-      s.rows, Expr(), [&](Expr token) { return owner(token) >= k.index(0); },
-      [&](Expr entry, Expr token) {
-        Expr to = owner(token);
-        Expr row = k.load(rank, {s.sequence, r.head, to});
-        write(op, entry, token, row, to);
+      s.rows, Expr(),
+      [&](Expr token) {
+        auto [row, to] = ownerOf(token);
+        return Values{row >= 0, row, to};
+      },
+      [&](Expr entry, Expr token, ArrayRef<Expr> owner) {
+        write(op, entry, token, owner[1], owner[2]);
       });
   writeCount(count);
 }
@@ -124,10 +123,12 @@ void RowMembers::listLeft(ListMembersOp op,
       k.store((tooMany > 0).select(count, k.index(-1)).toI32(), note, head);
     });
     k.barrier();
-    lists.listWhere(count, Expr(), canGo, [&](Expr number, Expr member) {
-      k.when(number == tooMany - 1,
-             [&] { k.store(member.toI32(), note, head); });
-    });
+    lists.listWhere(
+        count, Expr(), [&](Expr member) { return Values{canGo(member)}; },
+        [&](Expr number, Expr member, ArrayRef<Expr>) {
+          k.when(number == tooMany - 1,
+                 [&] { k.store(member.toI32(), note, head); });
+        });
     k.barrier();
     limit = k.load(note, head).toIndex();
     k.barrier(); // all have read it
@@ -138,9 +139,9 @@ void RowMembers::listLeft(ListMembersOp op,
       count, Expr(),
       [&](Expr member) {
         Expr goes = (member <= limit) & canGo(member);
-        return isLeft(member) & (goes == k.boolean(false));
+        return Values{isLeft(member) & (goes == k.boolean(false))};
       },
-      [&](Expr entry, Expr member) {
+      [&](Expr entry, Expr member, ArrayRef<Expr>) {
         k.when(entry < capacity, [&] {
           auto put = [&](const char *name, Expr value) {
             k.store(value, k.buffer(name, strides), at(entry));
@@ -160,8 +161,8 @@ void RowMembers::write(ListMembersOp op, Expr entry, Expr token, Expr row,
   SmallVector<Expr> at{s.sequence, r.head, entry};
   k.when(entry < capacity, [&] {
     k.store(row, k.buffer("member_rows", strides), at);
-    Expr position = op.getSharePositions() ? to : token;
-    k.store(position.toI32(), k.buffer("member_positions", strides), at);
+    Expr position = op.getSharePositions() ? to : token.toI32();
+    k.store(position, k.buffer("member_positions", strides), at);
     k.store(token.toI32(), r.outputOf(op.getTokens()), at);
   });
 }
@@ -179,7 +180,8 @@ void RowMembers::writeCount(Expr count) {
 void RowMembers::listAll(ListMembersOp op) {
   if (hasTable(r.kernel, k.shape))
     return listLeft(op, [](Expr row) { return row.toI32(); });
-  k.loop(k.thread(), s.rows, RowBlock::threads,
-         [&](Expr token) { write(op, token, token, token.toI32(), token); });
+  k.loop(k.thread(), s.rows, RowBlock::threads, [&](Expr token) {
+    write(op, token, token, token.toI32(), token.toI32());
+  });
   writeCount(s.rows);
 }

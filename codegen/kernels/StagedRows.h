@@ -37,6 +37,8 @@ public:
 
   /// Rows are staged where tensor cores multiply them.
   static bool suits(const Shape &shape) { return shape.usesTensorCores(); }
+  /// Elements that rows are apart.
+  static int64_t pitch(const Shape &shape);
   /// Shared memory of both rounds.
   static int64_t bytesFor(const Shape &shape, int64_t rows) {
     return 2 * rows * (pitch(shape) * shape.bytesPerElement() + 4);
@@ -109,7 +111,6 @@ public:
   int64_t rows; // of a round
 
 private:
-  static int64_t pitch(const Shape &shape);
   /// Begins to copy the round from row `first` on, if there are such rows.
   void begin(const RowSource &source, Expr first);
   /// Calls body(done, carried) for the warp's steps of a round of `count` rows, so many

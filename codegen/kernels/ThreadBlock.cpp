@@ -71,8 +71,10 @@ Expr kvc::inclusiveSum(KernelBuilder &k, Expr value) {
 }
 
 Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
-                     Expr start, llvm::function_ref<Expr(Expr)> isMarked,
-                     llvm::function_ref<void(Expr, Expr, Expr)> visit) {
+                     Expr start,
+                     llvm::function_ref<KernelBuilder::Values(Expr)> make,
+                     llvm::function_ref<void(Expr, ArrayRef<Expr>, Expr)> visit,
+                     int64_t together) {
   Expr segment =
       ((to - from).max(k.index(0)) + (threads - 1)) / threads * warpSize;
   Expr first = from + k.warp() * segment;
@@ -82,15 +84,18 @@ Expr kvc::walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
       first, last, warpSize, {start},
       [&](Expr base) {
         Expr item = base + k.lane();
-        return KernelBuilder::Values{(item < last) &
-                                     isMarked(item.min(last - 1))};
+        Expr exists = item < last;
+        KernelBuilder::Values made = make(item.min(last - 1));
+        made[0] = exists & made[0];
+        return made;
       },
-      [&](Expr base, ArrayRef<Expr> mark, ArrayRef<Expr> number) {
-        Expr bits = k.ballot(mark[0]);
+      [&](Expr base, ArrayRef<Expr> made, ArrayRef<Expr> number) {
+        Expr bits = k.ballot(made[0]);
         if (visit)
-          visit(base + k.lane(), mark[0], number[0] + bitsBelow(k, bits));
+          visit(base + k.lane(), made, number[0] + bitsBelow(k, bits));
         return KernelBuilder::Values{number[0] + k.popcount(bits)};
-      })[0];
+      },
+      together)[0];
 }
 
 Expr kvc::countMarked(KernelBuilder &k, ThreadBlock &block, Expr from, Expr to,

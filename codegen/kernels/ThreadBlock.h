@@ -42,13 +42,16 @@ private:
 Expr inclusiveSum(KernelBuilder &k, Expr value);
 
 /// Walks the items `from` to `to` in ascending order, each warp a contiguous segment, and
-/// counts those that are marked, from `start` on: visit(item, is marked, number)
-/// is called with the count so far. Returns the count behind the warp's segment.
-/// Every lane of a warp makes the same number of steps.
-Expr walkMarked(KernelBuilder &k, int64_t threads, Expr from, Expr to,
-                Expr start, llvm::function_ref<Expr(Expr item)> isMarked,
-                llvm::function_ref<void(Expr item, Expr marked, Expr number)>
-                    visit = nullptr);
+/// counts those that are marked, from `start` on: make(item) gives whether one is, and
+/// what else visit(item, made, number) is called with, beside the count so far. Returns
+/// the count behind the warp's segment. Every lane of a warp makes the same number of
+/// steps, so many of them in flight.
+Expr walkMarked(
+    KernelBuilder &k, int64_t threads, Expr from, Expr to, Expr start,
+    llvm::function_ref<KernelBuilder::Values(Expr item)> make,
+    llvm::function_ref<void(Expr item, llvm::ArrayRef<Expr> made, Expr number)>
+        visit = nullptr,
+    int64_t together = 4);
 
 /// How many of the items `from` to `to` are marked, i32: the same, where nobody asks
 /// which. No lane waits for others, so that many items of a thread are in flight.
