@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Columns.h"
+#include "codegen/kernels/RowStates.h"
 
 using namespace mlir;
 using namespace kvc;
