@@ -196,7 +196,8 @@ Expr kvc::isSelectedHead(RowBlock &r, SelectHeadsOp op,
       [&](Expr turn, ArrayRef<Expr> carried) {
         Expr first = (own + turn) % rounds * warps, head = first + k.warp();
         k.when(head < heads, [&] {
-          Expr value = byWarp(head);
+          // What is known of a head is read where its number is, in front of this.
+          Expr value = byWarp(head.min(heads - 1));
           k.when(k.lane() == 0, [&] { k.store(value, found, {k.warp()}); });
         });
         k.barrier();
