@@ -29,7 +29,7 @@ def layer(policy, tokens, took, **others):
         return {"median": number, "p95": number + 1}
     return {"policy": policy, "tokens": tokens, "budget": 1024, "kv_heads": 8, "q_heads": 32, "head_dim": 128,
             "dtype": "bf16", "lse_given": True, "graph_us": us(took), "launched_us": us(2 * took),
-            "launches": [{"kernel": policy + "_compact_d128_g4_bf16", "us": us(took / 2)}], **others}
+            "launches": [{"kernel": policy + "_spans2_d128_g4_bf16", "us": us(took / 2)}], **others}
 
 
 def row(page, *cells):
@@ -48,7 +48,7 @@ assert "No layer was measured." in page and "No attention was measured." in page
 
 costs = (source / "docs/costs.md").read_text()
 estimate, floor = re.search(r"^\| snapkv \|(?:[^|]*\|){4} \*\*([\d.]+)\*\* \| ([\d.]+) \|", costs, re.M).groups()
-low, high = re.search(r"^\| snapkv_compact \|.*\| ([\d.]+) to ([\d.]+) \|", costs, re.M).groups()
+low, high = re.search(r"^\| snapkv_spans2 \|.*\| ([\d.]+) to ([\d.]+) \|", costs, re.M).groups()
 took = 2 * float(estimate)
 put("layers.json", [layer("snapkv", 32768, took), layer("snapkv", 32768, took, budget=99), layer("adakv", 4096, 5000, serial_graph_us={"median": 6000, "p95": 6001})])
 put("steps.json", [{"step": "one", "status": 0, "seconds": 1}, {"step": "two", "status": 9, "seconds": 1},
@@ -68,7 +68,7 @@ cells = [cell.strip() for cell in known.strip("|").split("|")]
 assert cells[4:] == ["", f"{2 * took:,.1f}", estimate, "2.00 x", f"{100 * float(floor) / took:.0f} %", f"{3 * took:.1f}", "3.0 x"], cells
 assert other.endswith(" |  |  |  |  |  |"), other  # of another budget nothing was estimated, nor asked of PyTorch
 assert row(page, "adakv", "4096")[2:6] == ["5,000", "5,001", "6,000", "10,000"] and "out of memory" in page
-assert row(page, "snapkv_compact_d128_g4_bf16")[2:] == [f"{low} to {high}", f"{took / 2 / float(high):.2f} x"]
+assert row(page, "snapkv_spans2_d128_g4_bf16")[2:] == [f"{low} to {high}", f"{took / 2 / float(high):.2f} x"]
 assert row(page, "a prompt", "4096")[6:] == ["50.0", "0.5 x"]
 assert row(page, "1", "4096", "8 : 1")[6:] == ["", ""]  # PyTorch was not asked for that
 assert "| `copy_tb_s` | 2.5 |" in page
