@@ -62,6 +62,8 @@ class Manifest:
             for kernel in variant["kernels"]
             if kernel["phase"] != "compact"
             for name in kernel["args"]
+            # Who lists kept rows may move them, too, in calls that compact.
+            if not (name == "v" and "moves" in kernel["args"])
         }
         everywhere = {name for v in data["variants"] for kernel in v["kernels"] for name in kernel["args"]}
         merges = "member_rows" in everywhere
