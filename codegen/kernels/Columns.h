@@ -55,8 +55,9 @@ namespace kvc {
 /// ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp attention rows,
 /// ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that stay in
 /// registers, ColumnsHeads.cpp those that are reduced over all heads there,
-/// ColumnsTeams.cpp which warps have which heads, ColumnsNorms.cpp norms behind the output projection,
-/// ColumnsChannels.cpp what is reduced over channels, ColumnsParts.cpp what is over tokens.
+/// ColumnsTeams.cpp which warps have which heads, ColumnsNorms.cpp norms behind the output
+/// projection, ColumnsChannels.cpp what is reduced over channels, ColumnsParts.cpp what is
+/// over tokens.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;

@@ -34,18 +34,11 @@ static bool isOfAnyPoint(Operation &op) {
          isa<AllocateOp, AllocateLayersOp, BroadcastOp>(op);
 }
 
-static bool carriesNumbers(KernelOp kernel) {
-  WalkResult result =
-      kernel->getParentOfType<PolicyOp>().walk([](CompactOp op) {
-        return op.getCarried().empty() ? WalkResult::advance()
-                                       : WalkResult::interrupt();
-      });
-  return result.wasInterrupted();
-}
-
 bool kvc::movesKept(KernelOp kernel, const Shape &shape) {
+  PlanAttr plan = kernel->getParentOfType<PolicyOp>().getPlanAttr();
+  bool carries = !plan.getStates().empty(); // numbers, which are moved as well
   if (kernel.getKind() != KernelKind::Spans || shape.hasRows() ||
-      shape.into != Into::Packed || carriesNumbers(kernel))
+      shape.into != Into::Packed || carries)
     return false;
   auto lists = kernel.getBody().getOps<ListKeptOp>();
   auto selections = kernel.getBody().getOps<TopkOp>();

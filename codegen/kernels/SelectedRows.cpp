@@ -23,18 +23,17 @@ KernelBuilder::Values SelectedRows::search(RowBlock &row,
 }
 
 KernelBuilder::Values SelectedRows::none() {
-  return Values(2 + 2 * splitsOfThread, k.i32(0));
+  return Values(2 + bounds, k.i32(0));
 }
 
 void SelectedRows::know(ArrayRef<Expr> found) {
   selected.emplace(k, Selection{found[0], found[1]});
-  front.assign(found.slice(2, splitsOfThread));
-  behind.assign(found.take_back(splitsOfThread));
+  front.assign(found.take_back(bounds));
 }
 
-/// `front` and `behind`; the former takes the place of the tallies as well.
+/// `front`, which takes the place of the tallies as well.
 KernelBuilder::Values SelectedRows::countInFront(ArrayRef<Expr> above) {
-  Values counts, numbers, up;
+  Values counts, sums;
   Expr all = k.i32(0);
   for (int64_t i = 0; i < splitsOfThread; ++i) {
     counts.push_back(above[i] + k.load(radix.tallied(), {splitOfThread(i)}));
@@ -42,13 +41,12 @@ KernelBuilder::Values SelectedRows::countInFront(ArrayRef<Expr> above) {
   }
   Expr sum = block.exclusiveSum(all);
   for (int64_t i = 0; i < splitsOfThread; ++i) {
-    numbers.push_back(sum);
+    sums.push_back(sum);
     k.store(sum, radix.tallied(), {splitOfThread(i)});
     sum = sum + counts[i];
-    up.push_back(sum);
   }
-  numbers.append(up);
-  return numbers;
+  sums.push_back(sum);
+  return sums;
 }
 
 /// The thread that has the split of an end says so.
@@ -56,7 +54,7 @@ void SelectedRows::findEnds(Expr first, Expr end) {
   Expr rows[] = {first.toI32(), (end - 1).toI32()};
   for (int64_t i = 0; i < splitsOfThread; ++i)
     for (int64_t side : {0, 1})
-      k.when((front[i] <= rows[side]) & (rows[side] < behind[i]),
+      k.when((front[i] <= rows[side]) & (rows[side] < front[i + 1]),
              [&] { k.store(splitOfThread(i).toI32(), ends, {k.index(side)}); });
 }
 

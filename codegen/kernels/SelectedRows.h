@@ -51,9 +51,9 @@ private:
   /// have the first and the last row.
   Buffer listed, ends;
   std::optional<SelectedScores> selected;
-  /// Of each of the thread's splits, how many are selected in front of it, and then how
-  /// many up to its end.
-  Values front, behind;
+  /// How many are selected in front of each of the thread's splits, and behind the last.
+  static constexpr int64_t bounds = splitsOfThread + 1;
+  Values front;
 };
 
 } // namespace kvc

@@ -47,8 +47,8 @@ Expr TokenDeviations::ofHead(Expr kvHead, Expr member) const {
                          [&](Expr i) { return countOf(i) * load(1, i); });
   Expr mean = sum / count;
   Expr squares = reduceParts(k, ReduceKind::Sum, parts, together, [&](Expr i) {
-    Expr away = load(1, i) - mean;
-    return (countOf(i) * away).multiplyAdd(away, load(2, i));
+    Expr tokensOf = countOf(i), before = load(2, i);
+    return squareFrom(load(1, i), mean, tokensOf, before);
   });
   return k.sqrt(squares / count);
 }

@@ -46,8 +46,7 @@ static Expr shiftOf(KernelBuilder &k, Expr most) {
   return (most == lowest).select(k.f32(0), most);
 }
 
-/// How far x is from a mean, squared, `count` times, and what there is already.
-static Expr squareFrom(Expr x, Expr mean, Expr count, Expr before) {
+Expr kvc::squareFrom(Expr x, Expr mean, Expr count, Expr before) {
   Expr away = x - mean;
   return (count * away).multiplyAdd(away, before);
 }

@@ -55,6 +55,8 @@ public:
 /// What a warp's lanes make together of `count` parts, of which each has some; make(i).
 Expr reduceParts(KernelBuilder &k, ReduceKind kind, Expr count,
                  int64_t together, llvm::function_ref<Expr(Expr)> make);
+/// How far x is from a mean, squared, `count` times, and what there is already.
+Expr squareFrom(Expr x, Expr mean, Expr count, Expr before);
 /// So many numbers of each member of the group, which a warp makes and the block has.
 llvm::SmallVector<KernelBuilder::Values>
 byMembers(KernelBuilder &k, int64_t members, int64_t numbers,

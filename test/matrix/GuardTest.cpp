@@ -12,6 +12,7 @@
 
 #include "runtime/base/DType.h"
 #include "test/matrix/Eviction.h"
+#include "test/matrix/ExpectNone.h"
 #include "test/matrix/GuardedDevice.h"
 #include "test/matrix/HeldRows.h"
 #include "test/matrix/OpenedPolicy.h"
@@ -150,9 +151,7 @@ private:
                        << (number < 2 ? "warps" : "threads")
                        << (number % 2 ? " at the front" : " at the back"));
           rt::KeptLayer got = evict(*evictor, problems, read, lse);
-          Faults faults = compareBytes(want, got);
-          for (const std::string &fault : faults.get())
-            ADD_FAILURE() << fault;
+          expectNone(compareBytes(want, got));
         }
         if (!lse && layer == 0)
           expectNoticed(*guarded[0], *guarded[2], problems, read);

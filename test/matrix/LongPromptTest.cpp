@@ -10,7 +10,7 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "test/matrix/Eviction.h"
-#include "test/matrix/Judge.h"
+#include "test/matrix/ExpectNone.h"
 #include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
 
@@ -97,12 +97,6 @@ public:
         expectNone(judge(problems[i], got.sequences[i], *want, margin));
       }
     }
-  }
-
-private:
-  static void expectNone(const Faults &faults) {
-    for (const std::string &fault : faults.get())
-      ADD_FAILURE() << fault;
   }
 };
 

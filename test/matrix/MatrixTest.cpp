@@ -14,6 +14,7 @@
 #include "executor/io/MappedFile.h"
 #include "runtime/base/DType.h"
 #include "test/matrix/Eviction.h"
+#include "test/matrix/ExpectNone.h"
 #include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
 #include "test/matrix/Tolerance.h"
@@ -238,11 +239,6 @@ private:
              const reference::Kept &want) {
     Tolerance margin(want, slackOf(rounded, problem.shape.dtype), swap);
     expectNone(judge(problem, got, want, margin));
-  }
-
-  static void expectNone(const Faults &faults) {
-    for (const std::string &fault : faults.get())
-      ADD_FAILURE() << fault;
   }
 };
 

@@ -4,7 +4,8 @@ which a block alone takes minutes at 128K are run to 32K.
 
 costs.py BUILD --check  fails where an estimate at 4K is not the page's, 5 % more or less, for
 the policies that take seconds: what became slower is a fault, what became faster belongs on the
-page. It fails, too, where one of them takes more than 1.25 times that in pages (one has a limit of its own). 77: there is no ptxas.
+page. It fails, too, where one of them takes more than 1.25 times that in pages (one has a limit
+of its own). 77: there is no ptxas.
 
 costs.py BUILD --rows  makes docs/costs-rows.md: the same layer in a prompt, in one memory and
 in pages; five minutes.
