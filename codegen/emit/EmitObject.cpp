@@ -221,7 +221,7 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       return entry;
     };
     // Where warps run the kernel, the other form is the judge's: soon compiled comes
-    // before soon run.
+    // before soon run. So it does below, where there are no warps' forms at all.
     if (!kernel.warp.empty())
       for (auto attribute :
            {llvm::Attribute::OptimizeNone, llvm::Attribute::NoInline})
@@ -244,7 +244,7 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       builder.artifact(symbol, manifestOf(module), images, kernels);
   if (options.library)
     llvm::GlobalAlias::create("kvc_artifact", artifact);
-  optimize(*host.module, *host.machine, options.quick);
+  optimize(*host.module, *host.machine, options.quick || !options.warps);
   return emit(*host.module, *host.machine, llvm::CodeGenFileType::ObjectFile);
 }
 

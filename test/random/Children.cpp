@@ -125,13 +125,15 @@ void Children::run(
     const std::function<void(const Task &, const Verdict &)> &done) {
   std::vector<std::unique_ptr<Child>> running;
   bool more = true;
-  while (more || !running.empty()) {
+  while (true) {
     while (more && running.size() < jobs) {
       Task task;
       more = next(task);
       if (more)
         running.push_back(start(std::move(task)));
     }
+    if (running.empty())
+      return; // no more tasks: to wait for nothing takes as long as it may
     std::vector<pollfd> files;
     for (auto &child : running)
       files.push_back({child->pipe, POLLIN, 0});
