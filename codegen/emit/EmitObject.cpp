@@ -220,9 +220,9 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       entry->addFnAttr("warn-stack-size", std::to_string(bytes));
       return entry;
     };
-    // Where warps run the kernel, the other form is the judge's: soon compiled comes
-    // before soon run. So it does below, where there are no warps' forms at all.
-    if (!kernel.warp.empty())
+    // Where warps run the kernel, and where no kernel was to be made for them, the
+    // other form is the judge's: soon compiled comes before soon run.
+    if (!kernel.warp.empty() || !options.warps)
       for (auto attribute :
            {llvm::Attribute::OptimizeNone, llvm::Attribute::NoInline})
         host.module->getFunction(kernel.thread)->addFnAttr(attribute);
@@ -244,7 +244,7 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
       builder.artifact(symbol, manifestOf(module), images, kernels);
   if (options.library)
     llvm::GlobalAlias::create("kvc_artifact", artifact);
-  optimize(*host.module, *host.machine, options.quick || !options.warps);
+  optimize(*host.module, *host.machine, options.quick);
   return emit(*host.module, *host.machine, llvm::CodeGenFileType::ObjectFile);
 }
 
