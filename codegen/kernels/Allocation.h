@@ -3,7 +3,7 @@
 #ifndef KVC_CODEGEN_KERNELS_ALLOCATION_H
 #define KVC_CODEGEN_KERNELS_ALLOCATION_H
 
-#include "codegen/kernels/PointEval.h"
+#include "codegen/kernels/SequenceScalars.h"
 
 namespace kvc {
 

@@ -2,6 +2,8 @@
 
 #include "codegen/kernels/RowLists.h"
 
+#include "codegen/kernels/KeptLayers.h"
+
 #include "kvc/artifact.h"
 
 #include "llvm/Support/SaveAndRestore.h"
