@@ -1,11 +1,11 @@
 //===- Candidates.h - selection over blocks: digits, candidates, threshold ===//
 //
-// An exact selection in three kernels. Many blocks count the first digits of
-// their spans' scores (kvc.count_digits). Behind them every block knows the digit
-// of the threshold; many blocks list the tokens that have it, the candidates, count
-// their second digits, and how many tokens are above them (kvc.list_candidates). Behind
-// that every block that asks finds the threshold for itself, in one walk over the
-// candidates (RadixSelect.h).
+// An exact selection in three kernels. Many blocks count the first digits of their
+// spans' scores (kvc.count_digits). Behind them every block knows the digit of the
+// threshold; many blocks list the tokens that have it, the candidates, count their
+// second digits, and how many tokens are above them (kvc.list_candidates; both in
+// CandidateLists.h). Behind that every block that asks finds the threshold for itself,
+// in one walk over the candidates (RadixSelect.h).
 //
 // The whole block calls each of these; all have barriers inside.
 //
@@ -14,19 +14,10 @@
 #ifndef KVC_CODEGEN_KERNELS_CANDIDATES_H
 #define KVC_CODEGEN_KERNELS_CANDIDATES_H
 
-#include "codegen/kernels/HeadShares.h"
 #include "codegen/kernels/RadixSelect.h"
 #include "codegen/kernels/RowBlock.h"
 
 namespace kvc {
-
-/// kvc.count_digits for the block's span; sets the NaN bit of the status.
-void countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op);
-
-/// kvc.list_candidates for the block's span: reads the digits from `digits`.
-/// `shares`: of a cache of rows, where it is for all heads together; else null.
-void listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
-                    const Buffer &digits, HeadShares *shares);
 
 /// Where a kernel finds what the others have made for a selection.
 class Candidates {

@@ -63,6 +63,11 @@ std::optional<Expr> RowBlock::madeAt(Value value, const Point &point) const {
   return it == made.end() ? std::optional<Expr>() : it->second;
 }
 
+void RowBlock::storeAlongside(Value value) {
+  if (stored.insert(value).second)
+    alongside.push_back({value, outputOf(value)});
+}
+
 void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
                          llvm::function_ref<void(Expr, ArrayRef<Expr>)> use) {
   auto makeAll = [&](Expr token) {
@@ -155,11 +160,11 @@ void RowBlock::runStore(StoreOp store) {
   k.barrier(); // the block may read all of it
 }
 
-void RowBlock::storeOutputs(llvm::function_ref<bool(Value)> isStored) {
+void RowBlock::storeOutputs() {
   auto yield = cast<YieldOp>(kernel.getBody().front().back());
   for (auto [value, name] :
        llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-    if (needsOf(value.getDefiningOp()).writesResults || isStored(value))
+    if (needsOf(value.getDefiningOp()).writesResults || stored.contains(value))
       continue;
     Axis heads = headsOf(value.getType());
     Buffer memory = scratchBuffer(k, name, value.getType());

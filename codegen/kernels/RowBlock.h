@@ -6,6 +6,8 @@
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/ThreadBlock.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 namespace kvc {
 
 /// How a selection counts tokens of a head: in splits of 128, or of so many times as many
@@ -70,6 +72,8 @@ struct RowBlock {
     Buffer memory; // [batch][heads][tokens]
   };
   llvm::SmallVector<Output> alongside = {};
+  /// Has walks do so with what the kernel yields, until `alongside` is cleared; once.
+  void storeAlongside(mlir::Value value);
   std::optional<Expr> madeAt(mlir::Value value, const Point &point) const;
   /// How many tokens it walks; as f32.
   Expr tokens() const { return (end - begin).max(k.index(0)); }
@@ -87,12 +91,13 @@ struct RowBlock {
   /// Stores a stored value; then the whole block may read it.
   void runStore(StoreOp store);
   /// Stores what later kernels read, and no part of the block has written:
-  /// neither an op of it, nor what `isStored`.
-  void storeOutputs(llvm::function_ref<bool(mlir::Value)> isStored =
-                        [](mlir::Value) { return false; });
+  /// neither an op of it, nor a walk alongside.
+  void storeOutputs();
   /// Of the running walk, by token.
   using Made = llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, Expr>;
   Made made = Made();
+  /// What walks have stored alongside.
+  llvm::DenseSet<mlir::Value> stored = {};
 };
 
 } // namespace kvc

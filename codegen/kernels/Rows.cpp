@@ -22,6 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/CandidateLists.h"
 #include "codegen/kernels/Candidates.h"
 #include "codegen/kernels/CountMass.h"
 #include "codegen/kernels/PolicyKernel.h"
@@ -29,9 +30,6 @@
 #include "codegen/kernels/TokenParts.h"
 #include "codegen/kernels/TokenDeviations.h"
 #include "codegen/kernels/TokenReductions.h"
-#include "dialect/Behind.h"
-
-#include "kvc/artifact.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -99,8 +97,7 @@ public:
           k.when(hasSpan, [&] {
             for (Operation &op : kernel.getBody().front())
               run(&op);
-            row->storeOutputs(
-                [&](Value value) { return stored.contains(value); });
+            row->storeOutputs();
           });
           return KernelBuilder::Values{};
         });
@@ -119,8 +116,6 @@ private:
   /// Statistics over tokens, per value and member.
   llvm::DenseMap<std::pair<Value, int>, Expr> statistics;
   llvm::DenseMap<Operation *, SelectedScores> selections;
-  /// What has been stored on the way.
-  llvm::DenseSet<Value> stored;
 
   bool selects() {
     return llvm::any_of(kernel.getBody().getOps(),
@@ -173,7 +168,7 @@ private:
     if (auto store = dyn_cast<StoreOp>(op))
       return row->runStore(store);
     if (auto digits = dyn_cast<CountDigitsOp>(op))
-      return runDigits(digits);
+      return countDigits(*row, *radix, digits);
     if (auto candidates = dyn_cast<ListCandidatesOp>(op)) {
       auto digits = cast<BlockArgument>(candidates.getDigits());
       return listCandidates(*row, *radix, candidates,
@@ -255,36 +250,6 @@ private:
 
   void note(Value result, int member, Expr value) {
     statistics[{result, member}] = value;
-  }
-
-  /// True where a value at a token is made of operands and of what is run in front of
-  /// an op.
-  static bool isMadeInFrontOf(Operation *op, Value value) {
-    bool all = true;
-    walkBehind(value, [&](Value behind) {
-      Operation *def = behind.getDefiningOp();
-      bool pointwise = def && (def->hasTrait<OpTrait::Elementwise>() ||
-                               isa<BroadcastOp, PoolOp>(def));
-      all &= !def || pointwise || def->isBeforeInBlock(op);
-      return pointwise;
-    });
-    return all;
-  }
-
-  /// Scores that later kernels read are stored as they are counted, and what they read
-  /// beside them: most of it is made of the same.
-  void runDigits(CountDigitsOp digits) {
-    Value score = digits.getScore();
-    auto isRow = [&](Value value) {
-      return axesOf(value.getType()) == AxisList{Axis::KVHeads, Axis::Past};
-    };
-    bool isRead = isRow(score) && llvm::is_contained(yield.getValues(), score);
-    for (Value value : isRead ? yield.getValues() : ValueRange())
-      if (isRow(value) && isMadeInFrontOf(digits, value) &&
-          stored.insert(value).second)
-        row->alongside.push_back({value, row->outputOf(value)});
-    countDigits(*row, *radix, digits);
-    row->alongside.clear();
   }
 
   void runTopk(TopkOp topk) {

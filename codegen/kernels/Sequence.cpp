@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Candidates.h"
+#include "codegen/kernels/HeadShares.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/TableAllocation.h"
 
