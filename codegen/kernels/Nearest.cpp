@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/kernels/Cosines.h"
 #include "codegen/kernels/ListedRows.h"
 #include "codegen/kernels/PolicyKernel.h"
 #include "codegen/kernels/WarpProduct.h"
@@ -27,8 +28,6 @@ using Values = KernelBuilder::Values;
 
 class NearestBuilder : PolicyKernel {
   static constexpr int64_t warps = 4, threads = warps * warpSize;
-  /// Numbers that a centre is divided by, of each side.
-  static constexpr int64_t numbersOfSide = 2;
 
   static LaunchSpec launchOf(KernelOp kernel, const KernelSite &site) {
     LaunchSpec spec = bodyLaunch(kernel, site);
@@ -47,7 +46,7 @@ public:
     size_t sides = 0;
     for (NearestOp op : kernel.getBody().getOps<NearestOp>())
       sides = std::max(sides, sidesOf(op).size());
-    int64_t numbers = sides * numbersOfSide;
+    int64_t numbers = sides * cosineNumbers;
     int64_t rows = ListedRows::rowsFor(k.shape, sides, numbers);
     // Long sources are read again for every product: that takes all registers.
     if (rows && !WarpProduct::hasLongHeads(k))
@@ -168,22 +167,6 @@ private:
     return {wins.select(other, value), wins.select(otherNumber, number)};
   }
 
-  /// What products with a centre are divided by: a scale, 0 for a zero vector, and the
-  /// inverse of the scaled norm.
-  Values divisorOf(Expr norm) {
-    auto [scale, inverse] = scaledInverse(k, norm);
-    return {(norm == k.f32(0)).select(k.f32(0), scale), inverse};
-  }
-
-  /// By the centre's norm, times the source's. An infinite product is that of an
-  /// infinite source, whose cosine is NaN: here already, or it would win over a zero
-  /// vector's, and two infinities could pass for two cosines below 0.
-  Expr cosineOf(Expr product, ArrayRef<Expr> divisor) {
-    Expr quotient = product * divisor[0] * divisor[1];
-    return (divisor[0] == k.f32(0))
-        .select(k.f32(0), quotient.multiplyAdd(k.f32(0), quotient));
-  }
-
   /// 16 centres: their vectors and divisors, by side, and numbers in the order of their
   /// tokens, i32.
   struct Centres {
@@ -212,7 +195,7 @@ private:
     source.make = [&](ArrayRef<Expr> norms) {
       Values numbers;
       for (Expr norm : norms)
-        numbers.append(divisorOf(norm));
+        numbers.append(cosineDivisor(k, norm));
       return numbers;
     };
     return staged->walk(
@@ -222,7 +205,7 @@ private:
                        [&](Expr row) { return SmallVector<Expr>{place + row}; },
                        [&](size_t side, Expr row) {
                          return staged->numbers(
-                             place + row, side * numbersOfSide, numbersOfSide);
+                             place + row, side * cosineNumbers, cosineNumbers);
                        },
                        [&](Expr row) { return (base + row).toI32(); }},
                       carried);
@@ -243,7 +226,8 @@ private:
               {[&](size_t side) { return sideBuffer(k, sidesOf(op)[side]); },
                [&](Expr row) { return rowOf(tokenOf(row)); },
                [&](size_t side, Expr row) {
-                 return divisorOf(itemOf(op.getNorms()[side], tokenOf(row)));
+                 return cosineDivisor(
+                     k, itemOf(op.getNorms()[side], tokenOf(row)));
                },
                [&](Expr row) { return tokenOf(row).toI32(); }},
               carried);
@@ -276,7 +260,7 @@ private:
             if (centre.divisor.empty())
               centre = {centres.divisor(at, p.row), centres.number(p.row)};
             int slot = p.columnSlot;
-            Expr similarity = cosineOf(p.value, centre.divisor);
+            Expr similarity = cosineOf(k, p.value, centre.divisor);
             cosines[at].push_back(similarity);
             if (!last)
               return;
