@@ -54,10 +54,10 @@ namespace kvc {
 /// warp has which tokens, ColumnsStretches.cpp how many a block has one behind the other,
 /// ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp attention rows,
 /// ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that stay in
-/// registers, ColumnsHeads.cpp those that are reduced over all heads there,
-/// ColumnsTeams.cpp which warps have which heads, ColumnsNorms.cpp norms behind the output
-/// projection, ColumnsChannels.cpp what is reduced over channels, ColumnsParts.cpp what is
-/// over tokens.
+/// registers, ColumnsMembers.cpp their sums by member of the group, ColumnsHeads.cpp
+/// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
+/// heads, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
+/// is reduced over channels, ColumnsParts.cpp what is over tokens.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -298,6 +298,13 @@ private:
                      const SequenceScalars &s, const Point &point, Expr step,
                      Expr place, llvm::ArrayRef<Expr> sums, bool whole,
                      std::optional<int64_t> known = std::nullopt);
+  /// Accumulators of a token, and which one a row of the lane is added to.
+  static int classesOf(int64_t group) {
+    return group == 1 ? 1 : group <= 8 ? 2 : 4;
+  }
+  static int classOf(int64_t group, int rowSlot) {
+    return rowSlot % classesOf(group);
+  }
   /// Lanes of a quad that are so far apart have products of the same members of a group.
   static int64_t laneStep(int64_t group) {
     return std::clamp<int64_t>(group / 2, 1, 4);
