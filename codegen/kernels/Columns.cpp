@@ -1,4 +1,8 @@
 //===- Columns.cpp - what all files of the columns kernel call ------------===//
+//
+// How the kernel is laid out, and what each of its files has, is in Columns.h.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Columns.h"
 

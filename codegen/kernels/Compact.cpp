@@ -5,7 +5,8 @@
 // after head, `slack` rows behind each. Reads and writes 2 * d * bytes per kept
 // row, and what it carries. Of a cache of rows it looks at every row's position and
 // pages, in the last blocks: the first ones have rows to move, and those between are
-// done at once.
+// done at once. No shared memory and no barriers: a thread reads all its pieces before it
+// writes one.
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,7 +12,9 @@
 // and one that compacts a kernel for it (Compact.cpp).
 //
 // Shared memory: 40 KiB (SelectedRows.h), two numbers a warp. Barriers: those of the
-// search, and three for 512 rows. Reads and writes 2 * d * bytes a kept row.
+// search, and three for 512 rows. No stages. Reads in each block what the search does
+// (Candidates.h) and the scores of the splits that have its rows; reads and writes
+// 2 * d * bytes a kept row, and 4 of its index.
 //
 //===----------------------------------------------------------------------===//
 

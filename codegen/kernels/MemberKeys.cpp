@@ -1,9 +1,9 @@
 //===- MemberKeys.cpp - the keys of the members of a merged cache ---------===//
 //
-// grid (ceildiv(T, 4), Hkv, batch), a warp for each member: its row's key before RoPE,
-// turned by its own position and as long as its own key was, in the model's type. Reads
-// a row and d angles, writes d elements; what attends to members reads these as if they
-// were rows.
+// grid (ceildiv(T, 4), Hkv, batch), 4 warps, one for each member: its row's key before
+// RoPE, turned by its own position and as long as its own key was, in the model's type.
+// Reads a row and d angles, writes d elements; what attends to members reads these as if
+// they were rows. No shared memory, no barriers.
 //
 //===----------------------------------------------------------------------===//
 

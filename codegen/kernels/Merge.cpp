@@ -6,6 +6,11 @@
 // knows which of the sums counts. A row of one member is copied. Writes the norms of the
 // table on the way; of a merged cache the table has been written.
 //
+// No shared memory, no stages and no barriers: a warp needs nothing of the others. Each
+// warp reads its head's table, 4 bytes an entry, which is in L2 behind the first; reads
+// 2 * d * bytes a member, and writes as much a kept row, 4 bytes a member's norm, and what
+// rows carry.
+//
 // Where kept rows go into a view (Shape::into) that is the cache itself, a mean goes
 // where the row lies: a member is one row's only, so nobody else reads what was there.
 // Then Place.cpp moves the rows. Into another view a mean goes where it belongs.

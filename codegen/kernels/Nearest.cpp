@@ -4,9 +4,11 @@
 // registers while the centres go by, 16 at a time; both are read through lists.
 // The block copies the centres into shared memory, for all of its warps, and divides by
 // their norms once (ListedRows.h: up to 44 KiB, a barrier for 32 centres); without tensor
-// cores each warp reads them where they are. Similarities leave the registers as a
-// maximum and its place in the list only. A block whose sources are past the end of the
-// list has nothing to do but its tokens' -1.
+// cores, and of heads of more than 128 channels, each warp reads them where they are,
+// without shared memory or a barrier. Similarities leave the registers as a maximum and
+// its place in the list only. A block whose sources are past the end of the list has
+// nothing to do but its tokens' -1. Reads the block's sources once, long ones again for
+// each 16 centres, and all centres of the head; writes 4 bytes a token.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,6 +6,10 @@
 // rounds, and each warp reads the slice for itself. A block behind the end of the list
 // has nothing to do but its tokens' 0. Sums are those of a columns kernel, bit for bit.
 //
+// 4 warps. Shared memory: two rounds, as many rows as 48 KiB have room for, and 128 bytes
+// a warp. A barrier a round; fp32 has none. Reads d * bytes a listed token for each query
+// head, and the head's slice once a block; writes 4 bytes a token.
+//
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/PolicyKernel.h"

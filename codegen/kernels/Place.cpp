@@ -9,8 +9,10 @@
 // grid (1 + 2 G, Hkv, batch), 128 threads. Blocks 1 to G move 64-byte pieces of K rows,
 // the others of V rows, 16 bytes a thread, four rows of each thread in flight. Block 0
 // looks at the head's rows, and moves what rows carry and their positions. Within pages one
-// more looks for a page that is another list's (SharedPages). One barrier a tile. Reads and writes 2 * d * bytes per row that moves; rows that lie where they
-// belong are not touched.
+// more looks for a page that is another list's (SharedPages.h: 17 KiB of shared memory,
+// which is all that the kernel has). One barrier a tile, in block 0 up to two more. Reads
+// 2 * d * bytes per kept row, and writes as much per row that moves; rows that lie where
+// they belong are not touched.
 //
 // Behind kvc.merge (Merge.cpp) rows that go into another view are there already, and
 // have what they carry: positions are left to write.

@@ -13,9 +13,19 @@
 //
 // Of what another block has computed in the same kernel, a span's block knows
 // nothing: values of other tokens it computes again, but for selections, which
-// it has for every token (Candidates.h). Shared memory: 8 to 32 KiB where something
-// is selected (RadixSelect.h), 32 where masses are counted (CountMass.h), and two
-// numbers a warp.
+// it has for every token (Candidates.h).
+//
+// Shared memory: 8 to 32 KiB where something is selected (RadixSelect.h), 4 more where
+// that is listed, 8 where heads of a cache of rows share a budget (HeadShares.h), 32 where
+// masses are counted (CountMass.h), 2 where channels are reduced, and two numbers a warp.
+// No stages: a thread has 4 tokens in flight, 16 of a whole row.
+//
+// Barriers: one for a stored value; two for a statistic over tokens, digits, or a list; to
+// list candidates three, and three for 2048 tokens; to select seven where up to 256 of
+// them are left, else more by digit, and two where that is listed. Reads each value at the
+// block's tokens once for each op that walks them; to select, a head's 8 KiB of digits and
+// its candidates, 8 bytes each, in every block. Writes 4 bytes a token of each value that
+// other kernels read, 8 a candidate, and 4 a kept row.
 //
 // A sequence with T <= B, or a head with as few rows, keeps everything: nothing is
 // computed.

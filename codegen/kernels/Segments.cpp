@@ -11,9 +11,13 @@
 // shared memory by then (StagedReductions.h, SegmentRanks.h).
 //
 // Shared memory: for each kvc.segment on vectors 4 d bytes, 12 d for a range; for
-// all 32 d, or 64 d; 8 KiB for reductions over channels, and as much for each rank.
+// all 32 d, or 64 d; 8 KiB for reductions over channels, and as much for each rank;
+// two numbers a warp.
+// No stages: what a warp reads of vectors is in registers. Barriers: two for each
+// reduction of scores, three for each member of vectors', one for ranks and for a stored
+// value, and two for as many tokens as have their reductions over channels there together.
 // Reads K and V twice: as the next segment, and as the own one, which is in L2 by
-// then.
+// then. Writes 4 bytes a token of each value that other kernels read.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,14 @@
 // candidates of all heads a threshold, item p * Hkv + g of position p, so that ties go
 // to the smaller one and then to the smaller head; the blend, rounded by largest
 // remainder, in a cache of rows with what heads have as their limits (HeadShares.h).
-// Reads no scores: a histogram of 8 KiB, and the candidates with their keys.
+//
+// Shared memory: by scores 44 KiB (RadixSelect.h: 32, and three numbers a head; in a cache
+// of rows 16, and HeadShares.h), by a table 8; two numbers a warp. No stages. Barriers: by
+// scores seven of a search that leaves up to 256 candidates, and four; in a cache of rows
+// those of HeadShares.h; by a table two for each sum over all heads. Reads no scores: a
+// histogram of 8 KiB, four bytes a split of each head, and the candidates with their keys,
+// 8 bytes each; by a table its entries, for each head of the layer again. Writes 4 bytes a
+// head.
 //
 //===----------------------------------------------------------------------===//
 

@@ -3,12 +3,16 @@
 // statistics   grid (splits, Hkv, batch), up to 4 warps, one split of 128
 //   tokens each; fewer where many query rows would not fit into shared memory.
 //   For each query row: m = max of the logits (base 2), s = sum of 2^(z - m).
-//   Reads K once, writes 8 bytes per row and split. No block barrier.
+//   Shared memory by warp: a logit tile (LogitTile.h) and 8 bytes a query row.
+//   Reads K once, writes 8 bytes per row and split. No stages, no block barrier.
 // statistics of all queries   grid (T / rows of a step, Hkv, batch), 4 warps of
 //   one step each, which walk the tokens that their queries see, 32 at a time,
-//   and write the log-sum-exp. No combine.
+//   and write the log-sum-exp. No combine. Shared memory: a logit tile by warp.
+//   Each warp reads the keys that its queries see, most of them from L2; writes 4
+//   bytes a row. No stages, no block barrier.
 // combine      grid (rows / 4, 1, batch), one warp per query row, in a fixed
-//   order of the splits: lse = m + log2(s).
+//   order of the splits: lse = m + log2(s). No shared memory; reads what the
+//   splits have written, writes 4 bytes a row.
 //
 //===----------------------------------------------------------------------===//
 
