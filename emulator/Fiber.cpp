@@ -24,30 +24,48 @@ void Fiber::start(void *onStack, size_t ofBytes, Function begin, void *with) {
   argument = with;
 #ifdef KVC_ASAN
   __asan_unpoison_memory_region(stack, bytes);
+  fakeInside = nullptr;
 #endif
   inside =
       fibers::make_fcontext(static_cast<char *>(stack) + bytes, bytes, enter);
 }
 
-void Fiber::enter(fibers::transfer_t from) {
-  Fiber &fiber = *static_cast<Fiber *>(from.data);
-  fiber.outside = from.fctx;
+/// Where the others are is what the one who goes on has to note.
+void Fiber::arrive(fibers::transfer_t from) {
+  Turn turn = *static_cast<Turn *>(from.data); // it lies on the other's stack
+  if (turn.from) {
+    turn.from->inside = from.fctx;
+    turn.fiber->outside = turn.from->outside;
+  } else {
+    turn.fiber->outside = from.fctx;
+  }
 #ifdef KVC_ASAN
-  __sanitizer_finish_switch_fiber(nullptr, &fiber.outerStack,
-                                  &fiber.outerBytes);
+  // Outside is where the first of them was resumed.
+  Fiber &fiber = *turn.fiber;
+  __sanitizer_finish_switch_fiber(fiber.fakeInside,
+                                  turn.from ? nullptr : &fiber.outerStack,
+                                  turn.from ? nullptr : &fiber.outerBytes);
 #endif
+}
+
+void Fiber::enter(fibers::transfer_t from) {
+  Fiber &fiber = *static_cast<Turn *>(from.data)->fiber;
+  arrive(from);
   fiber.function(fiber.argument);
 }
 
 void Fiber::resume() {
+  Turn turn{this, nullptr};
 #ifdef KVC_ASAN
+  void *fakeOutside = nullptr;
   __sanitizer_start_switch_fiber(&fakeOutside, stack, bytes);
 #endif
-  fibers::transfer_t back = fibers::jump_fcontext(inside, this);
+  fibers::transfer_t back = fibers::jump_fcontext(inside, &turn);
 #ifdef KVC_ASAN
   __sanitizer_finish_switch_fiber(fakeOutside, nullptr, nullptr);
 #endif
-  inside = back.fctx;
+  // Not this one, if it has switched.
+  static_cast<Fiber *>(back.data)->inside = back.fctx;
 }
 
 void Fiber::leave(bool forGood) {
@@ -57,9 +75,15 @@ void Fiber::leave(bool forGood) {
 #else
   (void)forGood;
 #endif
-  fibers::transfer_t again = fibers::jump_fcontext(outside, nullptr);
+  arrive(fibers::jump_fcontext(outside, this));
+}
+
+void Fiber::switchTo(Fiber &next) {
+  Turn turn{&next, this};
 #ifdef KVC_ASAN
-  __sanitizer_finish_switch_fiber(fakeInside, &outerStack, &outerBytes);
+  next.outerStack = outerStack;
+  next.outerBytes = outerBytes;
+  __sanitizer_start_switch_fiber(&fakeInside, next.stack, next.bytes);
 #endif
-  outside = again.fctx;
+  arrive(fibers::jump_fcontext(next.inside, &turn));
 }

@@ -20,6 +20,9 @@ public:
   void resume();
   /// Called within it: back to where it was resumed.
   void leave(bool forGood);
+  /// Called within it: into another one that has left or not begun, which is as if it
+  /// had been resumed in this one's place.
+  void switchTo(Fiber &next);
 
 private:
   boost::context::detail::fcontext_t inside = nullptr, outside = nullptr;
@@ -27,11 +30,17 @@ private:
   size_t bytes = 0;
   Function function = nullptr;
   // What AddressSanitizer wants to know of stacks.
-  [[maybe_unused]] void *fakeInside = nullptr, *fakeOutside = nullptr;
+  [[maybe_unused]] void *fakeInside = nullptr;
   [[maybe_unused]] const void *outerStack = nullptr;
   [[maybe_unused]] size_t outerBytes = 0;
 
+  /// What a fiber is told as it goes on: which one it is, and which one it takes the place
+  /// of, if it is not resumed from outside.
+  struct Turn {
+    Fiber *fiber, *from;
+  };
   static void enter(boost::context::detail::transfer_t from);
+  static void arrive(boost::context::detail::transfer_t from);
 };
 
 } // namespace kvc::rt
