@@ -72,7 +72,7 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     Gives every op the earliest stage in which it can run. Stages come in
     sevens: `sequence` kernels, one block per sequence; `columns` kernels,
     parallel over tokens; `segments` kernels, one block per segment of the past;
-    `rows` kernels, one block per KV head; `spans` kernels, one block per 2048
+    `rows` kernels, one block per KV head; `spans` kernels, one block per 512
     tokens of a KV head, 16 at most; `nearest` kernels, parallel over the tokens that look
     for another; `norms` kernels, parallel over listed tokens and query heads:
 

@@ -7,6 +7,9 @@
 using namespace mlir;
 using namespace kvc;
 
+/// A token for each thread.
+static constexpr int64_t shortestSpan = RowBlock::threads;
+
 static Expr atLeastOne(KernelBuilder &k, Expr tokens, int64_t each) {
   return ((tokens + (each - 1)) / each).max(k.index(1));
 }
@@ -35,11 +38,15 @@ Expr RowBlock::spanLength(KernelBuilder &k, const SequenceScalars &s) {
   Expr split = atLeastOne(k, s.rows, splitTokens * RowSplits::most);
   Expr three = split * 3, four = split * 4;
   Expr ofSplits = (whole > three).select(four, three);
-  return (split == 1).select(whole, ofSplits) * spanTokens;
+  Expr length = (split == 1).select(whole, ofSplits) * spanTokens;
+  for (int64_t tokens = spanTokens / 2; tokens >= shortestSpan; tokens /= 2)
+    length =
+        (s.rows <= k.index(tokens * mostSpans)).select(k.index(tokens), length);
+  return length;
 }
 
 std::string RowBlock::spanCount() {
-  return "min(ceildiv(tokens," + std::to_string(spanTokens) + ")," +
+  return "min(ceildiv(tokens," + std::to_string(shortestSpan) + ")," +
          std::to_string(mostSpans) + ")";
 }
 
