@@ -30,27 +30,27 @@ void Fiber::start(void *onStack, size_t ofBytes, Function begin, void *with) {
       fibers::make_fcontext(static_cast<char *>(stack) + bytes, bytes, enter);
 }
 
-/// Where the others are is what the one who goes on has to note.
-void Fiber::arrive(fibers::transfer_t from) {
+/// Where the others are is what the one who goes on, and is returned, has to note.
+Fiber &Fiber::arrive(fibers::transfer_t from) {
   Turn turn = *static_cast<Turn *>(from.data); // it lies on the other's stack
+  Fiber &fiber = *turn.fiber;
   if (turn.from) {
     turn.from->inside = from.fctx;
-    turn.fiber->outside = turn.from->outside;
+    fiber.outside = turn.from->outside;
   } else {
-    turn.fiber->outside = from.fctx;
+    fiber.outside = from.fctx;
   }
 #ifdef KVC_ASAN
   // Outside is where the first of them was resumed.
-  Fiber &fiber = *turn.fiber;
   __sanitizer_finish_switch_fiber(fiber.fakeInside,
                                   turn.from ? nullptr : &fiber.outerStack,
                                   turn.from ? nullptr : &fiber.outerBytes);
 #endif
+  return fiber;
 }
 
 void Fiber::enter(fibers::transfer_t from) {
-  Fiber &fiber = *static_cast<Turn *>(from.data)->fiber;
-  arrive(from);
+  Fiber &fiber = arrive(from);
   fiber.function(fiber.argument);
 }
 

@@ -40,7 +40,7 @@ private:
     Fiber *fiber, *from;
   };
   static void enter(boost::context::detail::transfer_t from);
-  static void arrive(boost::context::detail::transfer_t from);
+  static Fiber &arrive(boost::context::detail::transfer_t from);
 };
 
 } // namespace kvc::rt

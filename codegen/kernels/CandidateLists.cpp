@@ -88,8 +88,8 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
     // So many tokens a thread at a time, a warp's in one split, the first ones read before
     // the digit is known.
-    constexpr int64_t each = RowBlock::spanTokens / RowBlock::threads;
-    static_assert(each * warpSize == splitTokens);
+    constexpr int64_t each = splitTokens / warpSize,
+                      together = each * RowBlock::threads;
     auto tokenOf = [&](Expr first, int64_t i) {
       return first + k.warp() * splitTokens + k.lane() + i * warpSize;
     };
@@ -119,7 +119,7 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
     Buffer tokens = row.outputOf(op.getTokens()),
            keys = row.outputOf(op.getKeys());
     k.loop(
-        row.begin, row.end, RowBlock::spanTokens, begin,
+        row.begin, row.end, together, begin,
         [&](Expr first, ArrayRef<Expr> own) {
           SmallVector<Expr> candidates, numbers;
           Expr ofWarp = k.i32(0), count = k.i32(0);
@@ -151,7 +151,7 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
               k.store(token.toI32(), tokens, to);
               k.store(key, keys, to);
             });
-          Expr next = first + RowBlock::spanTokens;
+          Expr next = first + together;
           return k.choose(
               next < row.end, [&] { return read(next); },
               [&] { return Values(own.begin(), own.end()); });

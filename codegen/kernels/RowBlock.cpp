@@ -7,9 +7,6 @@
 using namespace mlir;
 using namespace kvc;
 
-/// A token for each thread.
-static constexpr int64_t shortestSpan = RowBlock::threads;
-
 static Expr atLeastOne(KernelBuilder &k, Expr tokens, int64_t each) {
   return ((tokens + (each - 1)) / each).max(k.index(1));
 }
@@ -32,21 +29,17 @@ Expr RowSplits::of(Expr token) const {
 Expr RowBlock::spanLength(KernelBuilder &k, const SequenceScalars &s) {
   constexpr int64_t ofSpan = RowSplits::most / mostSpans;
   constexpr int64_t least = spanTokens / splitTokens;
-  static_assert(ofSpan == 4 * least);
-  // `whole` times the least length is enough, of which a split has a quarter.
+  static_assert(ofSpan == 16 * least);
+  // `whole` times the least length is enough. Of longer splits a span has 48 or 64.
   Expr whole = atLeastOne(k, s.rows, spanTokens * mostSpans);
   Expr split = atLeastOne(k, s.rows, splitTokens * RowSplits::most);
-  Expr three = split * 3, four = split * 4;
-  Expr ofSplits = (whole > three).select(four, three);
-  Expr length = (split == 1).select(whole, ofSplits) * spanTokens;
-  for (int64_t tokens = spanTokens / 2; tokens >= shortestSpan; tokens /= 2)
-    length =
-        (s.rows <= k.index(tokens * mostSpans)).select(k.index(tokens), length);
-  return length;
+  Expr fewer = split * 12, all = split * 16;
+  Expr ofSplits = (whole > fewer).select(all, fewer);
+  return (split == 1).select(whole, ofSplits) * spanTokens;
 }
 
 std::string RowBlock::spanCount() {
-  return "min(ceildiv(tokens," + std::to_string(shortestSpan) + ")," +
+  return "min(ceildiv(tokens," + std::to_string(spanTokens) + ")," +
          std::to_string(mostSpans) + ")";
 }
 

@@ -32,12 +32,11 @@ private:
 /// kernels have one per span of the past, or per segment.
 struct RowBlock {
   static constexpr int64_t threads = 512;
-  /// Tokens of a span: four for each thread, or so many times as many that a head has
-  /// at most 16 spans, of 64 splits at most; of a short past one or two for each thread,
-  /// so that more SMs have a block. Each block looks at all of its head where something is
-  /// selected, so what all do would grow with the square of T. It follows from the head's
-  /// own rows: what else a batch has would change the order of sums.
-  static constexpr int64_t spanTokens = 4 * threads, mostSpans = 16;
+  /// Tokens of a span: one for each thread, or so many times as many that a head has
+  /// at most 16 spans, of 64 splits at most. Each block looks at all of its head where
+  /// something is selected, so what all do would grow with the square of T. It follows from
+  /// the head's own rows: what else a batch has would change the order of sums.
+  static constexpr int64_t spanTokens = threads, mostSpans = 16;
   static Expr spanLength(KernelBuilder &k, const SequenceScalars &s);
   /// The most that heads of up to T rows have, as a grid has it.
   static std::string spanCount();

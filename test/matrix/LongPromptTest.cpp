@@ -61,7 +61,7 @@ const Shape shape = {1, 2, 16, KVC_F32};
 const Sequences batches[] = {
     {{40000, 9000}},
     {{150000, 500}, {5000, 400}, {300, 400}},
-    // At the lengths from which a span has twice as many.
+    // At lengths from which a span has more tokens.
     {{8192, 700}, {8193, 700}, {16384, 900}, {16385, 900}, {513, 100}},
     {{300000, 3000}}};
 
