@@ -1,40 +1,75 @@
-"""card.py OUT [--seconds 540]: all that is to be run on a machine with a GPU, the most telling first, until the time
-is over. `tools/gpu-check` packs it with what it runs. Nothing is installed, no setting of the card is touched.
+"""card.py OUT [--seconds 540] [--parts smoke,constants,...]: all that is to be run on a machine with a GPU, the most
+telling first, until the time is over. `tools/gpu-check` packs it with what it runs. Nothing is installed, no setting of
+the card is touched.
+
+Parts, in their order:
+
+    smoke      every policy once, some kernels for their answers, each beside the others: is it right at all
+    constants  what the cost model rests on
+    layers     the policies of the README at 4K and 32K
+    attention  calls of kvc_attend
+    peers      the same in PyTorch
+    checks     everything else that must be right, as many at once as there are processors
+    counters   what Nsight Compute counts in the kernels of some policies at 32K
+    others     the other policies at 4K and 32K
+    longest    128K
+    executor   a model: prefill, eviction, decoding
+    sanitizer  compute-sanitizer on each policy, as many at once
 
 OUT gets at most 8 files, each written again behind every step, so that what was done is kept whenever it ends:
 
-    steps.json       what ran, how it ended, how long it took; steps that did not run any more, by name
-    device.json      name, driver, clocks, commit, command line
+    run.json         device, driver, clocks, commit, command line; what ran, how it ended, how long it took; steps that
+                     did not run any more, by name
     layers.json      `kvc-run measure`, of every policy and length
     attention.json   `kvc-run measure-attention`
     card.json        `kvc-run measure-card`: the constants of the cost model
     peers.json       the same layers in PyTorch (peers.py)
     executor.md      the tables of executor.py
+    counters.csv     of Nsight Compute
     log.txt          the end of what each step has printed
 """
 import argparse
+import concurrent.futures
+import glob
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
+PARTS = ("smoke", "constants", "layers", "attention", "peers", "checks", "counters", "others", "longest", "executor",
+         "sanitizer")
 parser = argparse.ArgumentParser()
 parser.add_argument("out")
 parser.add_argument("--seconds", type=int, default=540)
+parser.add_argument("--parts", default=",".join(PARTS))
 parser.add_argument("--small", action="store_true", help="short lengths, for a rehearsal")
 options = parser.parse_args()
+wanted = options.parts.split(",")
+if set(wanted) - set(PARTS):
+    parser.error(f"--parts must be of {','.join(PARTS)}, got {options.parts}")
 deadline = time.monotonic() + options.seconds
 os.makedirs(options.out, exist_ok=True)
 fake = os.environ.get("KVC_FAKE_CUDA", "")
-environment = dict(os.environ, KVC_FIXTURES=ROOT + "/test/models", PYTHONUNBUFFERED="1",
-                   PATH=ROOT + "/bin:" + os.environ["PATH"],
-                   LD_LIBRARY_PATH=":".join(filter(None, [fake, ROOT + "/lib", os.environ.get("LD_LIBRARY_PATH", "")])))
-steps, log = [], []
+scratch = tempfile.TemporaryDirectory()
+steps, log, written = [], [], threading.Lock()
+
+
+def joined(*folders):
+    return ":".join(filter(None, [*folders, os.environ.get("LD_LIBRARY_PATH")]))
+
+
+# cuBLASLt may be there as a part of PyTorch alone.
+cublas = [os.path.dirname(path) for place in sys.path for path in glob.glob(place + "/nvidia/*/lib/libcublasLt.so.*")]
+plain = dict(os.environ, KVC_FIXTURES=ROOT + "/test/models", PYTHONUNBUFFERED="1",
+             PATH=ROOT + "/bin:" + os.environ["PATH"])
+environment = dict(plain, LD_LIBRARY_PATH=joined(fake, ROOT + "/lib", *cublas[:1]))
 
 
 def write(name, value):
@@ -44,15 +79,23 @@ def write(name, value):
     os.replace(path + ".part", path)
 
 
-def run(name, command, most, least=5):
+def note(step, text=""):
+    with written:
+        steps.append(step)
+        if text:
+            log.append(f"== {step['step']}: {step['status']}\n{text[-3000:]}\n")
+        write("run.json", {**about, "steps": steps})
+        write("log.txt", "".join(log))
+    print(step["step"], step["status"], flush=True)
+
+
+def run(name, command, most, least=5, variables=environment):
     """A command that may take `most` seconds, and is not begun with less than `least`. What it has printed, or None."""
     left = deadline - time.monotonic()
     if left < least:
-        steps.append({"step": name, "status": "not run"})
-        write("steps.json", steps)
-        return None
+        return note({"step": name, "status": "not run"})
     begin = time.monotonic()
-    process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    process = subprocess.Popen(command, env=variables, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, start_new_session=True)
     try:
         printed, _ = process.communicate(timeout=min(most, left))
@@ -61,23 +104,24 @@ def run(name, command, most, least=5):
         os.killpg(process.pid, 9)
         printed, _ = process.communicate()
         status = "out of time"
-    steps.append({"step": name, "status": status, "seconds": round(time.monotonic() - begin, 1)})
-    log.append(f"== {name}: {status}\n{printed[-3000:]}\n")
-    write("steps.json", steps)
-    write("log.txt", "".join(log))
-    print(name, status, flush=True)
+    note({"step": name, "status": status, "seconds": round(time.monotonic() - begin, 1)}, printed)
     return printed if status == 0 else None
 
 
-def collect(name, file, command, most=90):
+def together(works):
+    """Functions, as many at once as there are processors: they are right or wrong, their times say nothing."""
+    with concurrent.futures.ThreadPoolExecutor(1 if fake else os.cpu_count()) as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result()
+
+
+def collect(name, file, command, most=90, variables=environment):
     """Adds what a command writes to --json to one of the results."""
-    part = f"{options.out}/.part.json"
-    if run(name, [*command, "--json", part], most) is not None:
+    part = f"{scratch.name}/part.json"
+    if run(name, [*command, "--json", part], most, variables=variables) is not None:
         path = f"{options.out}/{file}"
         before = json.load(open(path)) if os.path.exists(path) else []
         write(file, before + json.load(open(part)))
-    if os.path.exists(part):
-        os.remove(part)
 
 
 def device():
@@ -88,78 +132,153 @@ def device():
     except (OSError, subprocess.TimeoutExpired):
         text = ""
     found = dict(zip(query.split(","), (part.strip() for part in text.split(",")))) if text else {"name": "unknown"}
-    write("device.json", {**found, "commit": open(ROOT + "/commit").read().strip(),
-                          "command": " ".join(sys.argv), "date": time.strftime("%Y-%m-%d %H:%M")})
+    return {**found, "commit": open(ROOT + "/commit").read().strip(), "command": " ".join(sys.argv),
+            "date": time.strftime("%Y-%m-%d %H:%M")}
 
 
 POLICIES = sorted(name[:-3] for name in os.listdir(ROOT + "/layers") if name.endswith(".so"))
 FIRST = [name for name in ("snapkv", "adakv", "kvec", "keydiff", "expected_attention", "criticalkv", "lagkv")
          if name in POLICIES]
 SLOW = {"h2o", "ems", "ems_nopos", "defensivekv"}  # milliseconds a layer
+FILES = [path for folder in ("policies", "policies/merged") for path in sorted(glob.glob(f"{ROOT}/{folder}/*.mlir"))]
 
 
-def measure(policies, tokens, most=90):
+def measured(policy, tokens, repeats, *more):
+    return ["kvc-run", "measure", "--policy", f"layers/{policy}.so", "--tokens", tokens, "--budget", "1024", "--repeats",
+            str(repeats), *more, *(["--kv-heads", "2", "--hidden", "256"] if options.small else [])]
+
+
+def measure(policies, tokens):
     for policy in policies:
-        repeats = "5" if options.small else "30" if policy in SLOW else "100"
-        collect(f"measure {policy} {tokens}", "layers.json",
-                ["kvc-run", "measure", "--policy", f"layers/{policy}.so", "--tokens", tokens, "--budget", "1024",
-                 "--repeats", repeats, *(["--kv-heads", "2", "--hidden", "256"] if options.small else [])], most)
+        repeats = 5 if options.small else 20 if policy in SLOW else 100
+        collect(f"measure {policy} {tokens}", "layers.json", measured(policy, tokens, repeats))
 
 
-def check(name, *arguments, most=200):
-    """One of the checks of gpu.py, where a policy is packed that it is about."""
-    if len(arguments) > 1 or name in ("plain", "dump"):
-        run(name, [sys.executable, "test/Inputs/gpu.py", arguments[0], "models", fake, "work", *arguments[1:]], most)
+def once(policy):
+    """A layer with few tokens and heads."""
+    return ["kvc-run", "measure", "--policy", f"layers/{policy}.so", "--tokens", "600", "--budget", "128", "--kv-heads",
+            "2", "--hidden", "256", "--repeats", "1"]
 
 
-def packed(*names):
-    return [path for path in (f"policies/{name}.mlir" for name in names) if os.path.exists(f"{ROOT}/{path}")]
+def check(name, *policies, most=200):
+    """One of the checks of gpu.py, in a folder of its own, where the policies are packed that it is about."""
+    paths = [path for path in FILES if os.path.basename(path)[:-5] in policies]
+    title = " ".join([name, *policies])
+    if len(paths) < len(policies):
+        return
+    work = tempfile.mkdtemp(dir=scratch.name)
+    for path in glob.glob(ROOT + "/work/*"):
+        os.symlink(path, f"{work}/{os.path.basename(path)}")
+    run(title, [sys.executable, "test/Inputs/gpu.py", name, "models", fake, work, *paths], most)
+
+
+def kernels(shard, count):
+    variables = {**environment, "GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(shard)}
+    run(f"kernels, {shard + 1} of {count}", ["gpu_test", "--gtest_brief=1"], 200, variables=variables)
+
+
+def in_torch(name):
+    """One of the checks of torch_gpu.py: the Python package over tensors on the GPU."""
+    if importlib.util.find_spec("torch" if name != "transformers" else name) is None:
+        return note({"step": f"python {name}", "status": "not run", "why": "no such package"})
+    variables = {**plain, "KVC_HOME": ROOT, "PYTHONPATH": ROOT + "/python"}
+    run(f"python {name}", [sys.executable, "test/Inputs/torch_gpu.py", name, "cpu" if fake else "cuda", "models", "work"],
+        200, variables=variables)
+
+
+def smoke():
+    # Longest first. The driver keeps what it compiles here, and need not do it again while times are taken.
+    together([lambda: run("kernels, some", ["gpu_test", "--gtest_brief=1",
+                                            "--gtest_filter=*Attention*bf16:*View*bf16:*AtOnce*"], 90),
+              *[lambda one=one: check("apply", one, most=90) for one in ("snapkv", "adakv")],
+              *[lambda one=one: run(f"once {one}", once(one), 60) for one in POLICIES]])
+
+
+def constants():
+    collect("constants", "card.json", ["kvc-run", "measure-card", *(["--small"] if options.small else [])])
 
 
 SHORT, LONG, LONGEST = ("128", "200", "300") if options.small else ("4096", "32768", "131072")
-device()
-# Right first: what is wrong need not be timed.
-run("kernels, some", ["gpu_test", "--gtest_brief=1", "--gtest_filter=*Attention*bf16:*View*bf16:*AtOnce*"], 90)
-check("apply, some", "apply", *packed("snapkv", "adakv"), most=90)
-# What the estimates rest on, and what decides the ranking of kernels.
-collect("constants", "card.json", ["kvc-run", "measure-card", *(["--small"] if options.small else [])])
-measure(FIRST, f"{SHORT},{LONG}")
-for rows, queries in ((f"{SHORT},{LONG}", "1"), (SHORT, "0"), (LONG, "0")):
-    collect(f"attention {rows} rows, {queries} queries", "attention.json",
-            ["kvc-run", "measure-attention", "--rows", rows, "--queries", queries, "--repeats",
-             "2" if options.small else "30"])
-for extra in (["--skew", "8"], ["--page", "16"]):
-    collect("attention " + " ".join(extra), "attention.json",
-            ["kvc-run", "measure-attention", "--rows", LONG, *extra, "--repeats", "2" if options.small else "30"])
-# What a user would take in our place, on the same card.
-if importlib.util.find_spec("torch") is None:
-    steps.append({"step": "peers", "status": "not run", "why": "no PyTorch"})
-else:
-    collect("peers", "peers.json", [sys.executable, "bench/peers.py", *(["--small"] if options.small else [])], 150)
-# Everything else that must be right.
-run("kernels", ["gpu_test", "--gtest_brief=1"], 200)
-check("apply", "apply", "policies")
-check("policies", "policies", "policies")
-check("sessions", "sessions", *packed("adakv", "ems"))
-check("over time", "over_time", *packed("snapkv"))
-both = packed("ems", "merged/ems_decode")
-check("merged", "merged", *both if len(both) == 2 else [])
-# The rest of the times.
-measure([name for name in POLICIES if name not in FIRST], f"{SHORT},{LONG}")
-measure(POLICIES, LONGEST)
-table = run("executor", [sys.executable, "bench/executor.py", "bin", "--compiled", "layers",
-                         *(["--small", "--policies", "snapkv"] if options.small else [])], 240)
-if table:
-    write("executor.md", table)
-# Races and reads outside, as the tools of the card's maker see them.
-sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
-for policy in POLICIES if sanitizer else []:
-    for tool in ("memcheck", "racecheck"):
-        run(f"{tool} {policy}", [sanitizer, "--tool", tool, "--error-exitcode", "9", "kvc-run", "measure", "--policy",
-                                 f"layers/{policy}.so", "--tokens", "600", "--budget", "128", "--kv-heads", "2",
-                                 "--hidden", "256", "--repeats", "1"], 60)
-for name, *arguments in (("plain", "plain"), ("eval", "eval", *packed("adakv", "ems")), ("dump", "dump")):
-    check(name, *arguments)
+
+
+def layers():
+    measure(FIRST, f"{SHORT},{LONG}")
+
+
+def attention():
+    repeats = ["--repeats", "2" if options.small else "30"]
+    for rows, queries in ((f"{SHORT},{LONG}", "1"), (SHORT, "0"), (LONG, "0")):
+        collect(f"attention {rows} rows, {queries} queries", "attention.json",
+                ["kvc-run", "measure-attention", "--rows", rows, "--queries", queries, *repeats])
+    for extra in (["--skew", "8"], ["--page", "16"]):
+        collect("attention " + " ".join(extra), "attention.json",
+                ["kvc-run", "measure-attention", "--rows", LONG, *extra, *repeats])
+
+
+def peers():
+    if importlib.util.find_spec("torch") is None:
+        return note({"step": "peers", "status": "not run", "why": "no PyTorch"})
+    collect("peers", "peers.json", [sys.executable, "bench/peers.py", *(["--small"] if options.small else [])], 150,
+            variables=plain)
+
+
+def checks():
+    shards = 1 if fake else 8
+    names = [os.path.basename(path)[:-5] for path in FILES]
+    plainly = [name for name in names if f"{ROOT}/policies/{name}.mlir" in FILES]
+    together([*[lambda i=i: kernels(i, shards) for i in range(shards)],
+              *[lambda one=one: check("over_time", one) for one in ("snapkv", "headkv", "kvec", "keydiff", "lagkv")],
+              *[lambda one=one: check("sessions", one) for one in ("adakv", "ems")],
+              lambda: check("merged", "ems", "ems_decode"), lambda: check("eval", "adakv", "ems"),
+              *[lambda one=one: check("policies", one) for one in plainly],
+              *[lambda one=one: check("apply", one) for one in plainly],
+              *[lambda one=one: in_torch(one) for one in ("plans", "attention", "transformers")],
+              lambda: check("plain"), lambda: check("dump")])
+
+
+def counters():
+    """Of one layer's launches, the first that there are; each of them runs alone, with a cold cache."""
+    ncu = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
+    text = ""
+    for policy in [name for name in (*FIRST, "h2o", "ems") if name in POLICIES] if ncu else []:
+        part = f"{scratch.name}/counters.csv"
+        sections = ["SpeedOfLight", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats",
+                    "WarpStateStats", "InstructionStats", "LaunchStats", "Occupancy"]
+        run(f"counters {policy}", [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--log-file", part,
+                                   *(word for one in sections for word in ("--section", one)), "--launch-count",
+                                   "16" if policy == "ems" else "8", *measured(policy, LONG, 1)], 90, least=15)
+        if os.path.exists(part):
+            text += f"== {policy}\n{open(part).read()}"
+            os.remove(part)
+            write("counters.csv", text)
+
+
+def others():
+    measure([name for name in POLICIES if name not in FIRST], f"{SHORT},{LONG}")
+
+
+def longest():
+    measure([name for name in POLICIES if name not in SLOW], LONGEST)
+
+
+def executor():
+    table = run("executor", [sys.executable, "bench/executor.py", "bin", "--compiled", "layers",
+                             *(["--small", "--policies", "snapkv"] if options.small else [])], 240)
+    if table:
+        write("executor.md", table)
+
+
+def sanitizer():
+    """Races and reads outside, as the tools of the card's maker see them."""
+    tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    together([lambda one=one, kind=kind: run(f"{kind} {one}", [tool, "--tool", kind, "--error-exitcode", "9", *once(one)], 120)
+              for one in POLICIES for kind in ("memcheck", "racecheck") if tool])
+
+
+about = device()
+for part in PARTS:
+    if part in wanted:
+        globals()[part]()
 ended = {"passed": 0, "failed": 0, "out of time": 0, "not run": 0}
 for step in steps:
     ended["passed" if step["status"] == 0 else step["status"] if step["status"] in ended else "failed"] += 1

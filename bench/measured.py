@@ -68,10 +68,10 @@ class Estimates:
 class Results:
     def __init__(self, folder, estimates):
         self.folder, self.estimates = pathlib.Path(folder), estimates
-        self.device = read(self.folder, "device.json", None)
+        self.device = read(self.folder, "run.json", None)
         if self.device is None:
-            sys.exit(f"{folder} must have a device.json, as bench/card.py leaves it")
-        self.steps = read(self.folder, "steps.json", [])
+            sys.exit(f"{folder} must have a run.json, as bench/card.py leaves it")
+        self.steps = self.device["steps"]
         self.layers = read(self.folder, "layers.json", [])
         self.attention = read(self.folder, "attention.json", [])
         self.card = read(self.folder, "card.json", [])

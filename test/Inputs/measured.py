@@ -39,10 +39,10 @@ def row(page, *cells):
 
 
 done = run()
-assert done.returncode == 1 and "must have a device.json" in done.stderr, done
+assert done.returncode == 1 and "must have a run.json" in done.stderr, done
 device = {"name": H100, "driver_version": "570", "clocks.sm": "1 MHz", "clocks.max.sm": "2 MHz", "commit": "abc",
-          "command": "card.py out", "date": "2026-01-01 00:00"}
-put("device.json", device)
+          "command": "card.py out", "date": "2026-01-01 00:00", "steps": []}
+put("run.json", device)
 page = run().stdout
 assert "No layer was measured." in page and "No attention was measured." in page and "nothing ran" in page, page
 
@@ -51,8 +51,9 @@ estimate, floor = re.search(r"^\| snapkv \|(?:[^|]*\|){4} \*\*([\d.]+)\*\* \| ([
 low, high = re.search(r"^\| snapkv_spans2 \|.*\| ([\d.]+) to ([\d.]+) \|", costs, re.M).groups()
 took = 2 * float(estimate)
 put("layers.json", [layer("snapkv", 32768, took), layer("snapkv", 32768, took, budget=99), layer("adakv", 4096, 5000, serial_graph_us={"median": 6000, "p95": 6001})])
-put("steps.json", [{"step": "one", "status": 0, "seconds": 1}, {"step": "two", "status": 9, "seconds": 1},
-                   {"step": "three", "status": "out of time", "seconds": 1}, {"step": "four", "status": "not run"}])
+device["steps"] = [{"step": "one", "status": 0, "seconds": 1}, {"step": "two", "status": 9, "seconds": 1},
+                   {"step": "three", "status": "out of time", "seconds": 1}, {"step": "four", "status": "not run"}]
+put("run.json", device)
 put("peers.json", [{"peer": "eager snapkv", "tokens": 32768, "us": {"median": 3 * took, "p95": 1}},
                    {"peer": "eager adakv", "tokens": 4096, "us": "out of memory"},
                    {"peer": "scaled_dot_product_attention, a prompt", "tokens": 4096, "us": {"median": 50, "p95": 1}}])
@@ -79,7 +80,7 @@ readme = (work / "README.md").read_text()
 assert f"**Measured on {H100}**" in readme and "No PTX of this project" not in readme
 assert f"\n  | snapkv | 32768 | {took:.1f} | {100 * float(floor) / took:.0f} % | 3.0 x |\n" in readme, readme
 assert run(f"--write={work}").returncode == 0 and (work / "README.md").read_text() == readme  # once more, the same
-put("device.json", {**device, "name": "NVIDIA A100-SXM4-80GB"})
+put("run.json", {**device, "name": "NVIDIA A100-SXM4-80GB"})
 assert estimate + " | 2.00 x" not in run().stdout  # docs/costs.md is about another card
 assert run("--wrong").returncode == 1
 print("measured as it should be")
