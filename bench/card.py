@@ -132,7 +132,8 @@ def device():
     except (OSError, subprocess.TimeoutExpired):
         text = ""
     found = dict(zip(query.split(","), (part.strip() for part in text.split(",")))) if text else {"name": "unknown"}
-    return {**found, "commit": open(ROOT + "/commit").read().strip(), "command": " ".join(sys.argv),
+    return {**found, "commit": open(ROOT + "/commit").read().strip(),
+            "command": f"card.py --parts {options.parts} --seconds {options.seconds}" + " --small" * options.small,
             "date": time.strftime("%Y-%m-%d %H:%M")}
 
 
@@ -239,16 +240,18 @@ def checks():
 def counters():
     """Of one layer's launches, the first that there are; each of them runs alone, with a cold cache."""
     ncu = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
-    text = ""
-    for policy in [name for name in (*FIRST, "h2o", "ems") if name in POLICIES] if ncu else []:
-        part = f"{scratch.name}/counters.csv"
-        sections = ["SpeedOfLight", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats",
-                    "WarpStateStats", "InstructionStats", "LaunchStats", "Occupancy"]
-        run(f"counters {policy}", [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--log-file", part,
-                                   *(word for one in sections for word in ("--section", one)), "--launch-count",
-                                   "16" if policy == "ems" else "8", *measured(policy, LONG, 1)], 90, least=15)
+    text, part = "", f"{scratch.name}/counters.csv"
+    sections = ["SpeedOfLight", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
+                "InstructionStats", "LaunchStats", "Occupancy"]
+    attend = ["kvc-run", "measure-attention", "--repeats", "1", "--rows"]
+    works = {"attention, one token": [*attend, LONG], "attention, a prompt": [*attend, SHORT, "--queries", "0"],
+             **{name: measured(name, LONG, 1) for name in (*FIRST, "h2o", "ems") if name in POLICIES}}
+    for name, work in works.items() if ncu else []:
+        run(f"counters {name}", [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--log-file", part,
+                                 *(word for one in sections for word in ("--section", one)), "--launch-count",
+                                 "16" if name == "ems" else "8", *work], 60, least=15)
         if os.path.exists(part):
-            text += f"== {policy}\n{open(part).read()}"
+            text += f"== {name}\n{open(part).read()}"
             os.remove(part)
             write("counters.csv", text)
 

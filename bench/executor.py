@@ -34,7 +34,7 @@ parser.add_argument("--small", action="store_true")
 options = parser.parse_args()
 HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB = 4096, 14336, 32, 8, 128, 32000
 if options.small:
-    HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB, options.layers = 64, 128, 4, 2, 16, 64, 2
+    HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB, options.layers = 64, 128, 4, 1, 128, 64, 2  # as policies are packed
 LETTERS, ANSWER = "abcdefghijklmnop", 8 if options.small else 64
 FLOPS, BANDWIDTH = 790e12, 4.3e12
 

@@ -194,7 +194,7 @@ private:
       ring[size_t(order[i]) * step].words[0] = order[(i + 1) % places] * step;
     Arena own(*device);
     auto *from = own.upload(ring);
-    auto *to = own.fresh<uint32_t>(1);
+    auto *to = own.zeros<uint32_t>(1);
     return seconds([&] {
              launch(Chase, 1, 32, {from, to, ring.size(), 1, repeats});
            }) /

@@ -38,12 +38,24 @@ inline void store(const Simt &simt, const CardArgs &a, uint32_t word) {
       a.to)[uint64_t(simt.blockX()) * cardThreads + simt.thread()] = word;
 }
 
-/// to = from, `pieces` of them; once.
+/// to = from, `pieces` of them, `inFlight` of a thread at a time; once.
 inline void copyMemory(const Simt &simt, const CardArgs &a) {
   uint64_t threads = uint64_t(a.blocks) * cardThreads;
-  for (uint64_t i = uint64_t(simt.blockX()) * cardThreads + simt.thread();
-       i < a.pieces; i += threads)
-    static_cast<Piece *>(a.to)[i] = static_cast<const Piece *>(a.from)[i];
+  uint64_t i = uint64_t(simt.blockX()) * cardThreads + simt.thread();
+  const auto *from = static_cast<const Piece *>(a.from);
+  auto *to = static_cast<Piece *>(a.to);
+#pragma unroll 1
+  for (; i + (inFlight - 1) * threads < a.pieces; i += inFlight * threads) {
+    Piece held[inFlight];
+#pragma unroll
+    for (uint32_t j = 0; j < inFlight; ++j)
+      held[j] = from[i + j * threads];
+#pragma unroll
+    for (uint32_t j = 0; j < inFlight; ++j)
+      to[i + j * threads] = held[j];
+  }
+  for (; i < a.pieces; i += threads)
+    to[i] = from[i];
 }
 
 /// Reads all pieces, every time by other blocks, whose SMs have not got them.
@@ -60,9 +72,10 @@ inline void readMemory(const Simt &simt, const CardArgs &a) {
   store(simt, a, word);
 }
 
-/// One thread goes from each piece to the one that its first word names.
+/// One thread goes from each piece to the one that its first word names, and on from
+/// where the last run has ended: what that one has read is in the cache.
 inline void chase(const Simt &, const CardArgs &a) {
-  uint32_t at = 0;
+  uint32_t at = *static_cast<uint32_t *>(a.to);
   for (uint32_t r = 0; r < a.repeats; ++r)
     at = static_cast<const Piece *>(a.from)[at].words[0];
   *static_cast<uint32_t *>(a.to) = at;
