@@ -58,6 +58,18 @@ def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
+def EarlyLoads : Pass<"kvc-early-loads", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "load before the divisions that loads would wait behind";
+  let description = [{
+    Where a block divides or takes a root, which is a branch in machine code, loads of global
+    memory behind it are moved in front of the first one, with what they need for it, so
+    that they are waited for together: as far as nothing in between may write, and as
+    there are registers. For PTX.
+
+    Example: test/codegen/kvc-early-loads.mlir
+  }];
+}
+
 def NarrowIndices : Pass<"kvc-narrow-indices", "::mlir::gpu::GPUModuleOp"> {
   let summary = "compute with 32 bits what is known to fit";
   let description = [{

@@ -42,6 +42,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
   target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
+  target.addPass(createEarlyLoads());
   target.addPass(createNarrowIndices());
   // Before convert-kernels-to-nvvm, which would send math ops to libdevice.
   target.addPass(createSIMTToNVVM());

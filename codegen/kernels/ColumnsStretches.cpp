@@ -37,7 +37,7 @@ void ColumnsBuilder::walkStretches(KernelBuilder &k, LogitTile &tile,
     staged->beginAll(stagedQueries(k, tile, s),
                      fixedQueries * tile.paddedGroup);
     // Blocks of a head, as the grid has them where there are more stretches than that.
-    Expr blocks = (heads + (mostBlocks - 1)) / heads;
+    Expr blocks = (heads + (mostBlocks() - 1)) / heads;
     k.loop(first, count, blocks, [&](Expr stretch) {
       takeTokens(k, s, stretch);
       walkTokens(k, &tile, s);

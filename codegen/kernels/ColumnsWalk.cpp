@@ -10,6 +10,8 @@ using namespace kvc;
 
 void ColumnsBuilder::build() {
   KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
+  if (fitsFourTimes())
+    k.func->setAttr("nvvm.minctasm", k.b.getI32IntegerAttr(4));
   run(k);
 }
 

@@ -191,7 +191,7 @@ private:
     std::shuffle(order.begin() + 1, order.end(), std::minstd_rand(1));
     std::vector<gpu::Piece> ring(size_t(places) * step);
     for (uint32_t i = 0; i < places; ++i)
-      ring[size_t(order[i]) * step].words[0] = order[(i + 1) % places] * step;
+      ring[size_t(order[i]) * step][0] = order[(i + 1) % places] * step;
     Arena own(*device);
     auto *from = own.upload(ring);
     auto *to = own.zeros<uint32_t>(1);

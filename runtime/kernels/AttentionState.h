@@ -102,7 +102,7 @@ constexpr Sharing attentionSharing(uint32_t elementBytes, uint32_t width,
 }
 
 /// Of a block that adds up the parts of a row.
-constexpr uint32_t partsWarps = 4, partsThreads = partsWarps * 32;
+constexpr uint32_t partsWarps = 8, partsThreads = partsWarps * 32;
 
 } // namespace kvc::gpu
 

@@ -19,11 +19,10 @@ constexpr uint32_t independent = 8;
 /// Loads of a thread in a row; repeats are a multiple of it.
 constexpr uint32_t inFlight = 4;
 
-struct alignas(16) Piece {
-  uint32_t words[4];
-};
+/// Moved by one instruction, as a struct of four words is not.
+using Piece = uint32_t __attribute__((vector_size(16)));
 
-/// blocks: of the grid. A `Piece` is 16 bytes.
+/// blocks: of the grid.
 struct CardArgs {
   const void *from;
   void *to; // a word for each thread, but for copy
@@ -66,7 +65,7 @@ inline void readMemory(const Simt &simt, const CardArgs &a) {
     for (uint64_t i = uint64_t(block) * cardThreads + simt.thread();
          i < a.pieces; i += threads) {
       Piece piece = static_cast<const Piece *>(a.from)[i];
-      word ^= piece.words[0] ^ piece.words[1] ^ piece.words[2] ^ piece.words[3];
+      word ^= piece[0] ^ piece[1] ^ piece[2] ^ piece[3];
     }
   }
   store(simt, a, word);
@@ -77,7 +76,7 @@ inline void readMemory(const Simt &simt, const CardArgs &a) {
 inline void chase(const Simt &, const CardArgs &a) {
   uint32_t at = *static_cast<uint32_t *>(a.to);
   for (uint32_t r = 0; r < a.repeats; ++r)
-    at = static_cast<const Piece *>(a.from)[at].words[0];
+    at = static_cast<const Piece *>(a.from)[at][0];
   *static_cast<uint32_t *>(a.to) = at;
 }
 
@@ -115,7 +114,7 @@ template <bool rows> void loadPieces(const Simt &simt, const CardArgs &a) {
     for (uint32_t i = 0; i < inFlight; ++i) {
       uint32_t at = (own + (r + i) * (rows ? 132 : 32)) % all;
       Piece piece = static_cast<const Piece *>(a.from)[at];
-      word ^= piece.words[0] ^ piece.words[1] ^ piece.words[2] ^ piece.words[3];
+      word ^= piece[0] ^ piece[1] ^ piece[2] ^ piece[3];
     }
   store(simt, a, word);
 }
