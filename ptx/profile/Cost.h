@@ -33,7 +33,16 @@ inline constexpr size_t unitCount = size_t(Unit::Move) + 1;
 /// "integer", say.
 const char *unitName(Unit unit);
 
-enum class Traffic : uint8_t { None, Load, Store, Change, Copy, Commit, Wait };
+enum class Traffic : uint8_t {
+  None,
+  Load,
+  Store,
+  Change,
+  Copy,
+  Commit,
+  Wait,
+  Prefetch // of a line, to L2
+};
 
 struct Cost {
   Unit unit = Unit::Integer;
