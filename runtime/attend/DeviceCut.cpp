@@ -20,7 +20,7 @@ struct Fill {
   uint64_t few, enough, keys;
 };
 constexpr Fill fillOf(gpu::Sharing sharing) {
-  constexpr Fill fills[] = {{512, 256, 128}, {128, 256, 256}, {96, 128, 4096}};
+  constexpr Fill fills[] = {{256, 256, 128}, {128, 256, 256}, {96, 128, 4096}};
   return fills[uint32_t(sharing)];
 }
 

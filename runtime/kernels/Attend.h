@@ -67,6 +67,10 @@ public:
     return place;
   }
 
+  bool run(uint32_t i, uint32_t many, KeyRun &run) const {
+    return !a.view.members.rows && head.run(i, many, run);
+  }
+
 private:
   const AttendViewArgs &a;
   const HeadView &head;
@@ -103,13 +107,21 @@ public:
   OutputRows(const AttendViewArgs &a, uint32_t s, uint32_t g)
       : a(a), s(s), g(g) {}
 
-  void store(uint32_t row, uint32_t i, float value) const {
-    char *to = a.out.data + s * a.out.batchStride +
-               headOf(row) * a.out.headStride + row / a.group * a.out.rowStride;
-    if (a.outFloat)
-      gpu::store(reinterpret_cast<float *>(to) + i, value);
-    else
-      gpu::store(reinterpret_cast<E *>(to) + i, narrow<E>(value));
+  struct Row {
+    char *to;
+    bool isFloat;
+    void store(uint32_t i, float value) const {
+      if (isFloat)
+        gpu::store(reinterpret_cast<float *>(to) + i, value);
+      else
+        gpu::store(reinterpret_cast<E *>(to) + i, narrow<E>(value));
+    }
+  };
+  Row row(uint32_t row) const {
+    return {a.out.data + s * a.out.batchStride +
+                headOf(row) * a.out.headStride +
+                row / a.group * a.out.rowStride,
+            a.outFloat != 0};
   }
   void storeLse(uint32_t row, float lse) const {
     if (a.lse)

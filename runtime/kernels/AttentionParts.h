@@ -78,12 +78,13 @@ void addParts(const Simt &simt, PartsShared<D> &shared, const Output &out,
     shares[w] = simt.exp2(shared.states[w].most - all.most);
     all.weight += shares[w] * shared.states[w].weight;
   }
+  auto to = out.row(row);
   for (uint32_t i = simt.thread(); i < d; i += partsThreads) {
     float value = 0;
 #pragma unroll
     for (uint32_t w = 0; w < partsWarps; ++w)
       value += shares[w] * shared.sums[w][i];
-    out.store(row, i, all.mean(value));
+    to.store(i, all.mean(value));
   }
   if (simt.thread() == 0)
     out.storeLse(row, all.most + simt.log2(all.weight));

@@ -14,6 +14,7 @@
 #define KVC_RUNTIME_KERNELS_ATTENTIONSWEEP_H
 
 #include "runtime/kernels/AttentionTile.h"
+#include "runtime/kernels/KeyRun.h"
 
 namespace kvc::gpu {
 
@@ -29,6 +30,8 @@ template <typename E> struct KeyPlace {
 /// The block's list of keys, as a sweep asks for it:
 ///   template <bool readsMembers> // false: there are none
 ///   KeyPlace<E> place(uint32_t i, bool withPosition) const;
+///   bool run(uint32_t i, uint32_t many, KeyRun &run) const; // true: keys [i, i + many)
+///                                                           // are rows as they lie
 ///   uint32_t whole; // keys in front of it are seen by every row of the block
 ///   bool aligned;   // rows begin and end at multiples of 16 bytes
 template <typename E, int D, Sharing sharing> class AttentionSweep {
@@ -123,6 +126,30 @@ private:
     if (lane < warpKeys)
       shared.places[stage][firstKey() + lane] = place;
     simt.syncWarp();
+  }
+  /// True where the warp's keys of the tile from `first` on are whole rows in one run that
+  /// every query sees, as nearly always: nobody needs to be told where each one lies.
+  template <typename Keys>
+  bool isRun(const Keys &keys, uint32_t first, uint32_t to, KeyRun &run) const {
+    uint32_t i = first + firstKey();
+    if constexpr (pieces > warpSize)
+      return false;
+    else
+      return keys.aligned && d == D && has(first, to) &&
+             i + warpKeys <= keys.whole && keys.run(i, warpKeys, run);
+  }
+  void loadRun(E (*to)[Tile::pitch], const char *from, uint32_t stride) {
+    if constexpr (pieces <= warpSize) {
+      constexpr uint32_t step = warpSize / pieces;
+      static_assert(warpKeys % step == 0);
+      from += uint64_t(lane / pieces) * stride + lane % pieces * 16;
+      E *at = &to[lane / pieces][lane % pieces * pieceElements];
+#pragma unroll
+      for (uint32_t i = 0; i < warpKeys; i += step) {
+        simt.copy(at + i * Tile::pitch, from);
+        from += uint64_t(step) * stride;
+      }
+    }
   }
   void loadKeys(uint32_t stage, bool aligned, bool full);
   void loadValues(uint32_t stage, bool aligned, bool full);
@@ -249,6 +276,12 @@ template <typename E, int D, Sharing sharing>
 template <typename Keys>
 void AttentionSweep<E, D, sharing>::loadTile(const Keys &keys, uint32_t first,
                                              uint32_t to, uint32_t stage) {
+  KeyRun run;
+  if (isRun(keys, first, to, run)) {
+    loadRun(shared.tile.k(stage) + firstKey(), run.k, run.kStride);
+    loadRun(shared.tile.v(stage) + firstKey(), run.v, run.vStride);
+    return;
+  }
   tell(place(keys, first, to), stage);
   loadKeys(stage, keys.aligned, has(first, to));
   loadValues(stage, keys.aligned, has(first, to));
@@ -346,7 +379,11 @@ void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
     products.scores(shared.tile.k(0) + own, c);
     hide(c, keys, first, to, 0);
     meet(); // keys and places were used
-    if (next < to) {
+    KeyRun run;
+    bool runs = next < to && isRun(keys, next, to, run);
+    if (runs) {
+      loadRun(shared.tile.k(0) + firstKey(), run.k, run.kStride);
+    } else if (next < to) {
       tell(place(keys, next, to), 0);
       loadKeys(0, keys.aligned, has(next, to));
     }
@@ -357,7 +394,9 @@ void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
     meet(); // values are there
     products.addValues(shared.tile.v(0) + own, weights, o);
     meet(); // values were used
-    if (next < to)
+    if (runs)
+      loadRun(shared.tile.v(0) + firstKey(), run.v, run.vStride);
+    else if (next < to)
       loadValues(0, keys.aligned, has(next, to));
     simt.commit();
   }
@@ -459,6 +498,8 @@ void AttentionSweep<E, D, sharing>::finish(const Output &out, uint32_t blockRow,
         share[0] = 1;
       }
       const float *of = sums + ((sharesRows ? 0 : warp * atOnce) + at) * pitch;
+      auto to = out.row(blockRow + r);
+      float *part = isPart ? out.part(blockRow + r, split) : nullptr;
 #pragma unroll
       for (uint32_t c = 0; c < D / 32; ++c) {
         uint32_t i = lane + c * 32;
@@ -469,14 +510,13 @@ void AttentionSweep<E, D, sharing>::finish(const Output &out, uint32_t blockRow,
         if (i >= d)
           continue;
         if (isPart)
-          store(out.part(blockRow + r, split) + i, sum);
+          store(part + i, sum);
         else
-          out.store(blockRow + r, i, all.mean(sum));
+          to.store(i, all.mean(sum));
       }
       if (lane != 0)
         continue;
       if (isPart) {
-        float *part = out.part(blockRow + r, split);
         store(part + d, all.most);
         store(part + d + 1, all.weight);
       } else {

@@ -11,6 +11,7 @@
 #include "kvc/artifact.h"
 #include "runtime/kernels/Args.h"
 #include "runtime/kernels/Elements.h"
+#include "runtime/kernels/KeyRun.h"
 
 namespace kvc::gpu {
 
@@ -46,6 +47,17 @@ public:
   char *key(uint32_t row) const { return at(view.k, view.table, row); }
   char *value(uint32_t row) const {
     return at(view.v, view.vTable.data ? view.vTable : view.table, row);
+  }
+  /// Rows [row, row + count), if they are in one page and no further apart than 32 bits say.
+  bool run(uint32_t row, uint32_t count, KeyRun &run) const {
+    uint32_t ofPage = (1u << view.pageShift) - 1;
+    if (view.paged && ((uint32_t(first) + row) & ofPage) + count > ofPage + 1)
+      return false;
+    if (uint64_t(view.k.rowStride | view.v.rowStride) >> 32)
+      return false;
+    run = {key(row), value(row), uint32_t(view.k.rowStride),
+           uint32_t(view.v.rowStride)};
+    return true;
   }
   /// Of a row where rows have positions of their own.
   int32_t *position(uint32_t row) const {

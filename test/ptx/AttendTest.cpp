@@ -125,7 +125,7 @@ TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
   Cache cache = randomCache(random, 64, 2, 8, KVC_BF16, 3);
   Laid laid(cache, Layout::HeadsFirst);
   for (uint32_t group : {1, 7, 16, 100})
-    for (uint32_t rows : {1u, 256u, 257u, 5000u, 100000u}) {
+    for (uint32_t rows : {1u, 128u, 129u, 5000u, 100000u}) {
       Call call(random, cache, group, 1, KVC_F32);
       call.args.cache = &laid.view;
       call.args.max_rows = rows;
@@ -136,7 +136,7 @@ TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
       };
       for (uint32_t queries : {1u, 2u, 17u, 300u}) {
         size_t most = cut(64, queries).mostWorkspaceBytes;
-        EXPECT_EQ(most == 0, rows <= 256);
+        EXPECT_EQ(most == 0, rows <= 128);
         for (uint32_t batch : {1u, 2u, 5u, 31u, 64u})
           for (uint32_t fewer = 1; fewer <= queries; ++fewer)
             EXPECT_LE(cut(batch, fewer).workspaceBytes, most)

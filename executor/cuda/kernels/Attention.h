@@ -48,6 +48,22 @@ public:
     return place;
   }
 
+  bool run(uint32_t i, uint32_t many, KeyRun &run) const {
+    const CacheArgs &c = a.cache;
+    bool cached = i < past;
+    if (cached && (c.members.rows || i + many > past))
+      return false;
+    uint32_t row = cached ? uint32_t(c.offsets[head]) + i
+                          : head * a.tokens + (i - past);
+    auto stride = uint32_t(a.d * sizeof(E));
+    auto at = [&](const void *cache, const void *own) {
+      return static_cast<const char *>(cached ? cache : own) +
+             uint64_t(row) * stride;
+    };
+    run = {at(c.k, a.k), at(c.v, a.v), stride, stride};
+    return true;
+  }
+
 private:
   const AttendArgs &a;
   uint32_t head;
@@ -62,9 +78,15 @@ public:
   const E *query(uint32_t row) const {
     return static_cast<const E *>(a.q) + at(row) * a.d;
   }
-  void store(uint32_t row, uint32_t i, float value) const {
+  struct Row {
+    E *to;
+    void store(uint32_t i, float value) const {
+      gpu::store(to + i, narrow<E>(value));
+    }
+  };
+  Row row(uint32_t row) const {
     uint64_t to = uint64_t(row / group) * a.qHeads + head * group + row % group;
-    gpu::store(static_cast<E *>(a.out) + to * a.d + i, narrow<E>(value));
+    return {static_cast<E *>(a.out) + to * a.d};
   }
   void storeLse(uint32_t row, float lse) const {
     gpu::store(a.lse + at(row), lse * ln2);
