@@ -1,4 +1,4 @@
-//===- Memory.cpp - ld, st, atom, red, prefetch ---------------------------===//
+//===- Memory.cpp - ld, st, atom, red -------------------------------------===//
 
 #include "ptx/Block.h"
 #include "ptx/GlobalMemory.h"
@@ -117,13 +117,6 @@ Handler findAtomic(std::string_view name, std::string_view type) {
   });
 }
 
-/// prefetch: changes nothing, but an address outside would be read later as well.
-void prefetch(Warp &warp, const Instruction &op, uint32_t lanes) {
-  forLanes(lanes, [&](uint32_t lane) {
-    globalAt(warp, addressOf(warp, op.operands[0], lane), 1, lane);
-  });
-}
-
 template <Space space> Handler findAccess(bool loads, std::string_view type) {
   auto of = [&](auto t) -> Handler {
     using T = decltype(t);
@@ -160,8 +153,6 @@ std::optional<Opcode> kvc::ptx::findMemory(Parts parts) {
       return std::nullopt;
     return Opcode{{run, 2}, name == "atom" ? 1 : 0};
   }
-  if (name == "prefetch" && space == "global" && type == "L2" && modes.empty())
-    return Opcode{{prefetch, 1}, 0};
   if (name != "ld" && name != "st")
     return std::nullopt;
   bool loads = name == "ld";

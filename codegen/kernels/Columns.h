@@ -151,8 +151,6 @@ private:
   /// First token of the warp's first tile, or of the one that is finished; below 0 in
   /// front of the sequence. Of the block's first one.
   Expr tileStart, blockStart;
-  /// First token of the warp's tile of the block's next stretch; not valid: there are none.
-  Expr nextStart;
   /// Rows that all warps multiply pass through shared memory, so many at a time;
   /// 0: each warp reads them for itself.
   int64_t stagedRows = 0;
@@ -343,8 +341,6 @@ private:
                Expr old, Expr updated);
 
   /// Accumulators: one per window reduction and member of the group.
-  void prefetchNext(KernelBuilder &k, LogitTile &tile,
-                    const SequenceScalars &s, const Point &point);
   void accumulateRows(KernelBuilder &k, LogitTile &tile,
                       const SequenceScalars &s, Point point);
 

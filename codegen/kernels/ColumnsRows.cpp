@@ -54,25 +54,9 @@ RowSource ColumnsBuilder::stagedQueries(KernelBuilder &k, LogitTile &tile,
   return source;
 }
 
-/// What the warp multiplies next, the same tokens of its next head or its next stretch of
-/// this one, is on its way from DRAM meanwhile.
-void ColumnsBuilder::prefetchNext(KernelBuilder &k, LogitTile &tile,
-                                  const SequenceScalars &s,
-                                  const Point &point) {
-  if (!staged || k.shape.hasRows())
-    return;
-  if (nextStart.valid())
-    tile.prefetchKeys(s.sequence, point.kvHead, nextStart, s.rows);
-  else if (walksHeads())
-    tile.prefetchKeys(s.sequence,
-                      (point.kvHead + teams).min(k.arg("kv_heads") - 1),
-                      tileStart, s.rows);
-}
-
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                     const SequenceScalars &s, Point point) {
   tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
-  prefetchNext(k, tile, s, point);
   SmallVector<std::pair<ReduceOp, int>> slots;
   for (ReduceOp reduce : windows)
     forMembers(k, reduce.getValue(),

@@ -39,8 +39,6 @@ void ColumnsBuilder::walkStretches(KernelBuilder &k, LogitTile &tile,
     // Blocks of a head, as the grid has them where there are more stretches than that.
     Expr blocks = (heads + (mostBlocks() - 1)) / heads;
     k.loop(first, count, blocks, [&](Expr stretch) {
-      takeTokens(k, s, (stretch + blocks).min(count - 1));
-      nextStart = tileStart;
       takeTokens(k, s, stretch);
       walkTokens(k, &tile, s);
     });

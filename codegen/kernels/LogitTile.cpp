@@ -48,22 +48,6 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
   });
 }
 
-void LogitTile::prefetchKeys(Expr sequence, Expr kvHead, Expr firstToken,
-                             Expr end) {
-  constexpr int64_t lineBytes = 128;
-  auto nothing = [] { return KernelBuilder::Values(); };
-  k.eitherForm(nothing, [&] {
-    for (int64_t number = 0; number < product.tiles; ++number) {
-      Expr column = k.lane() + number * tokens;
-      Expr token = (firstToken + column).max(k.index(0)).min(end - 1);
-      for (int64_t dim = 0; dim < k.shape.headDim;
-           dim += lineBytes / k.shape.bytesPerElement())
-        k.prefetch(keys, {sequence, kvHead, token, k.index(dim)});
-    }
-    return nothing();
-  });
-}
-
 std::pair<Expr, Expr> LogitTile::queryOf(Expr row) {
   Expr member = row % paddedGroup;
   if (paddedGroup != k.shape.group)

@@ -45,8 +45,6 @@ public:
   /// Points the tile at its tokens, from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
-  /// Has a GPU bring the keys of a tile into L2 that loadKeys is asked for later.
-  void prefetchKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 
   /// Where the row of a query stands in an array with so many rows, the argument
   /// `rows`, of which the last is the last query's.

@@ -91,11 +91,6 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     if (lanes)
       copy(warp, op, lanes, clock, at);
     break;
-  case Traffic::Prefetch: // nobody waits for it: who reads the line finds it in L2
-    for (uint32_t lane = 0; lane < 32; ++lane)
-      if (lanes >> lane & 1)
-        reads[addressOf(warp, op.operands[0], lane) / 128] = 0xf;
-    break;
   case Traffic::Commit:
     clock.groups.push_back(clock.landing);
     break;

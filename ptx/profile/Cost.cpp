@@ -99,8 +99,6 @@ Cost kvc::ptx::costOf(Parts parts) {
   bool wide = type.ends_with("64"), isF = isFloating(type);
   if (name == "ld" || name == "st" || name == "atom" || name == "red")
     return accessCost(parts);
-  if (name == "prefetch")
-    return {Unit::Global, 1, 0, false, Traffic::Prefetch};
   if (name == "cp")
     return asyncCost(parts);
   if (name == "ldmatrix")

@@ -33,16 +33,7 @@ inline constexpr size_t unitCount = size_t(Unit::Move) + 1;
 /// "integer", say.
 const char *unitName(Unit unit);
 
-enum class Traffic : uint8_t {
-  None,
-  Load,
-  Store,
-  Change,
-  Copy,
-  Commit,
-  Wait,
-  Prefetch // of a line, to L2
-};
+enum class Traffic : uint8_t { None, Load, Store, Change, Copy, Commit, Wait };
 
 struct Cost {
   Unit unit = Unit::Integer;
