@@ -1,8 +1,8 @@
 """measured.py RESULTS... [--write[=ROOT]]: the page and the README's lines that say what ran on a GPU and how fast.
 
 RESULTS are folders as bench/card.py leaves them, kept under bench/results/. Every number is one of theirs, beside the
-estimate and the floor of docs/costs.md where that page is about this card and these shapes (H100, 8 KV heads of 4 query
-heads of 128, bf16, a budget of 1024), and beside what PyTorch took in the same run. Where a step did not run, its part
+estimate and the floor of docs/costs.md where that page is about this card and these shapes (8 KV heads of 4 query heads
+of 128, bf16, a budget of 1024), and beside what PyTorch took in the same run. Where a step did not run, its part
 says so. Prints the page; --write makes docs/measured.md and what stands between the README's marks, here or of the
 project in ROOT. Standard library only.
 """
@@ -40,10 +40,11 @@ def number(text):
 
 
 class Estimates:
-    """docs/costs.md: of policies and lengths the estimate and the floor, of kernels at 32K the range; in us."""
+    """docs/costs.md, of the card that it names: of policies and lengths the estimate and the floor, of kernels at 32K the range; in us."""
 
     def __init__(self, page):
         self.layers, self.kernels = {}, {}
+        self.card = re.search(r"one layer on an? (\w+)", page)[1]
         for line in page.splitlines():
             cells = [cell.strip().strip("*") for cell in line.strip("| ").split("|")]
             if len(cells) < 11 or not re.fullmatch(r"[a-z0-9_]+", cells[0]):
@@ -57,7 +58,7 @@ class Estimates:
                         self.layers[cells[0], tokens] = number(cells[at]), number(cells[at + 1])
 
     def of_layer(self, layer, device):
-        known = "H100" in device and is_costed(layer) and layer["lse_given"]
+        known = self.card in device and is_costed(layer) and layer["lse_given"]
         return self.layers.get((layer["policy"], layer["tokens"])) if known else None
 
     def of_kernel(self, layer, name, device):
@@ -75,17 +76,19 @@ class Results:
         self.layers = read(self.folder, "layers.json", [])
         self.attention = read(self.folder, "attention.json", [])
         self.card = read(self.folder, "card.json", [])
-        self.peers = {(peer["peer"], peer["tokens"]): peer["us"] for peer in read(self.folder, "peers.json", [])}
+        self.peers = {(peer["peer"], peer["tokens"]): peer for peer in read(self.folder, "peers.json", [])}
 
     def name(self):
         return self.device["name"]
 
     def beside(self, peer, tokens, ours):
-        """What PyTorch took, and how many times ours that is."""
-        taken = self.peers.get((peer, tokens))
+        """What PyTorch took, as it launches it and as a CUDA graph, and how many times ours the shorter one is."""
+        found = self.peers.get((peer, tokens), {})
+        taken, graph = found.get("us"), found.get("graph_us")
         if not isinstance(taken, dict):
-            return taken or "", ""
-        return us(taken["median"]), f"{taken['median'] / ours:.1f} x"
+            return taken or "", "", ""
+        best = min(one["median"] for one in (taken, graph) if one)
+        return us(taken["median"]), us(graph["median"]) if graph else "", f"{best / ours:.1f} x"
 
     def what_ran(self):
         """A line: passed, failed, not run."""
@@ -120,20 +123,20 @@ class Results:
             took = layer["graph_us"]["median"]
             known = self.estimates.of_layer(layer, self.name())
             peer = f"eager {layer['policy']}" if is_costed(layer) else None
-            torch, times = self.beside(peer, layer["tokens"], took)
+            beside = self.beside(peer, layer["tokens"], took)
             # Packed before there were early launches: it has no such number.
             serial = layer.get("serial_graph_us")
             yield [layer["policy"], str(layer["tokens"]), us(took), us(layer["graph_us"]["p95"]),
                    us(serial["median"]) if serial else "", us(layer["launched_us"]["median"]), us(known[0]) if known else "",
                    f"{took / known[0]:.2f} x" if known else "", f"{100 * known[1] / took:.0f} %" if known else "",
-                   torch, times]
+                   *beside]
 
     def layers_part(self):
         if not self.layers:
             return ["No layer was measured."]
         return ["One layer, keys and values in memory, as a CUDA graph; the floor is that of docs/costs.md.", "",
                 *table(["policy", "tokens", "us", "p95", "without early launches", "as launches", "estimate", "of the estimate",
-                        "share of the floor", "eager torch", "torch takes"], self.layer_rows())]
+                        "share of the floor", "eager torch", "as a graph", "torch takes"], self.layer_rows())]
 
     def kernels_part(self):
         rows = []
@@ -160,11 +163,19 @@ class Results:
             plain = run["batch"] == 1 and run["skew"] == 1 and not run["page"]
             peer = {1: "scaled_dot_product_attention, one token",
                     run["rows"]: "scaled_dot_product_attention, a prompt"}.get(run["queries"] or run["rows"])
-            torch, times = self.beside(peer, run["rows"], took) if plain else ("", "")
+            beside = self.beside(peer, run["rows"], took) if plain else ("", "", "")
             rows.append([str(run["queries"] or "a prompt"), str(run["rows"]), f"{run['skew']} : 1",
-                         str(run["page"] or ""), us(took), us(run["graph_us"]["p95"]), torch, times])
+                         str(run["page"] or ""), us(took), us(run["graph_us"]["p95"]), *beside])
         return table(["queries", "rows a head", "longest head", "pages of", "us", "p95",
-                      "scaled_dot_product_attention", "torch takes"], rows)
+                      "scaled_dot_product_attention", "as a graph", "torch takes"], rows)
+
+    def executor_part(self):
+        path = self.folder / "executor.md"
+        if not path.exists():
+            return ["No model was run."]
+        return ["A random model of Llama-3.1-8B's shapes, a tenth of the cache kept: "
+                "[executor.py](../bench/executor.py). Floors: products at 790 TFLOP/s, memory at 4.3 TB/s.", "",
+                *path.read_text().rstrip().splitlines()]
 
     def card_part(self):
         if not self.card:
@@ -175,7 +186,7 @@ class Results:
 
     def page(self):
         return [*self.head(), "", "### Layers", "", *self.layers_part(), *self.kernels_part(), "", "### Attention", "",
-                *self.attention_part(), "", "### Constants of the card", "",
+                *self.attention_part(), "", "### A model", "", *self.executor_part(), "", "### Constants of the card", "",
                 "In the units of [the cost model](cost-model.md).", "", *self.card_part()]
 
     def summary(self):
@@ -185,7 +196,7 @@ class Results:
                 "`tools/gpu-check`), microseconds of one layer; [all of it](docs/measured.md):", "",
                 *("  " + line for line in table(
                     ["policy", "tokens", "us", "share of the floor", "eager torch takes"],
-                    [[row[0], row[1], row[2], row[8] or "not known", row[10] or "not run"] for row in rows]))]
+                    [[row[0], row[1], row[2], row[8] or "not known", row[11] or "not run"] for row in rows]))]
 
 
 def main():

@@ -93,8 +93,7 @@ private:
       if (!from || from->getBlock() != op->getBlock() ||
           from->isBeforeInBlock(branch) || llvm::is_contained(needed, from))
         continue;
-      if (branches(from) || !isMemoryEffectFree(from) ||
-          !gather(from, needed))
+      if (branches(from) || !isMemoryEffectFree(from) || !gather(from, needed))
         return false;
     }
     needed.push_back(op);

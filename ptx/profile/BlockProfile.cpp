@@ -8,9 +8,9 @@
 
 using namespace kvc::ptx;
 
-// Clocks until a load has its value, from where it was found. Published for
-// sm_80 to sm_90; docs/cost-model.md.
-static constexpr double fromL1 = 34, fromL2 = 270, fromDram = 650;
+// Clocks until a load has its value, from where it was found. From L1 as published for
+// sm_80 to sm_90, else as measured on an H200; docs/cost-model.md.
+static constexpr double fromL1 = 34, fromL2 = 288, fromDram = 695;
 static constexpr double branchClocks = 6;
 
 FirstLevel::FirstLevel(uint64_t bytes)

@@ -24,6 +24,9 @@ struct Card {
   double matrixPeak;        // FLOP per second by whatever instruction does best
   double launch; // seconds from the end of a kernel to the next one's start
   double earlyLaunch; // the same to one that waits itself (griddepcontrol)
+  double
+      start; // seconds that a kernel takes beside what is counted: its blocks begin,
+             // and nothing of its code is in a cache
 };
 
 /// Throws Failure where the name is unknown.

@@ -52,14 +52,14 @@ Estimate kvc::ptx::estimate(const LaunchProfile &profile, const Card &card) {
     }
   }
   double high = std::max(most, 1.15 * std::sqrt(squares));
-  double start = profile.early ? card.earlyLaunch : card.launch;
-  result.low = most + start;
-  result.high = high + start;
-  result.middle = std::sqrt(most * high) + start;
+  double gap = profile.early ? card.earlyLaunch : card.launch;
+  result.low = most + gap + card.start;
+  result.high = high + gap + card.start;
+  result.middle = std::sqrt(most * high) + gap + card.start;
   constexpr double flopOfProduct = 2.0 * 16 * 8 * 16;
   result.floor = std::max({result.busy[size_t(Resource::Dram)],
                            profile.distinctRead / card.l2Bytes,
                            n.matrix * flopOfProduct / card.matrixPeak}) +
-                 start;
+                 gap;
   return result;
 }

@@ -12,7 +12,7 @@ results = work / "results"
 results.mkdir(parents=True)
 (work / "docs").mkdir()
 shutil.copy(source / "README.md", work)
-H100 = "NVIDIA H100 80GB HBM3"
+CARD = "NVIDIA H200"
 
 
 def put(name, value):
@@ -40,7 +40,7 @@ def row(page, *cells):
 
 done = run()
 assert done.returncode == 1 and "must have a run.json" in done.stderr, done
-device = {"name": H100, "driver_version": "570", "clocks.sm": "1 MHz", "clocks.max.sm": "2 MHz", "commit": "abc",
+device = {"name": CARD, "driver_version": "570", "clocks.sm": "1 MHz", "clocks.max.sm": "2 MHz", "commit": "abc",
           "command": "card.py out", "date": "2026-01-01 00:00", "steps": []}
 put("run.json", device)
 page = run().stdout
@@ -54,31 +54,33 @@ put("layers.json", [layer("snapkv", 32768, took), layer("snapkv", 32768, took, b
 device["steps"] = [{"step": "one", "status": 0, "seconds": 1}, {"step": "two", "status": 9, "seconds": 1},
                    {"step": "three", "status": "out of time", "seconds": 1}, {"step": "four", "status": "not run"}]
 put("run.json", device)
-put("peers.json", [{"peer": "eager snapkv", "tokens": 32768, "us": {"median": 3 * took, "p95": 1}},
+put("peers.json", [{"peer": "eager snapkv", "tokens": 32768, "us": {"median": 3 * took, "p95": 1},
+                    "graph_us": {"median": 2 * took, "p95": 1}},
                    {"peer": "eager adakv", "tokens": 4096, "us": "out of memory"},
                    {"peer": "scaled_dot_product_attention, a prompt", "tokens": 4096, "us": {"median": 50, "p95": 1}}])
 put("attention.json", [{"batch": 1, "queries": 0, "rows": 4096, "skew": 1, "page": 0,
                         "graph_us": {"median": 100, "p95": 101}},
                        {"batch": 1, "queries": 1, "rows": 4096, "skew": 8, "page": 0,
                         "graph_us": {"median": 10, "p95": 11}}])
-put("card.json", [{"device": H100, "driver": 1, "copy_tb_s": 2.5}])
+(results / "executor.md").write_text("4 layers\n| tokens | prefill |\n")
+put("card.json", [{"device": CARD, "driver": 1, "copy_tb_s": 2.5}])
 page = run().stdout
 assert "1 passed, 1 failed, 1 out of time, 1 not run" in page and "Failed: two." in page, page
 known, other = [line for line in page.splitlines() if line.startswith("| snapkv | 32768 |")]
 cells = [cell.strip() for cell in known.strip("|").split("|")]
-assert cells[4:] == ["", f"{2 * took:,.1f}", estimate, "2.00 x", f"{100 * float(floor) / took:.0f} %", f"{3 * took:.1f}", "3.0 x"], cells
-assert other.endswith(" |  |  |  |  |  |"), other  # of another budget nothing was estimated, nor asked of PyTorch
+assert cells[4:] == ["", f"{2 * took:,.1f}", estimate, "2.00 x", f"{100 * float(floor) / took:.0f} %", f"{3 * took:.1f}", f"{2 * took:.1f}", "2.0 x"], cells
+assert other.endswith(" |  |  |  |  |  |  |"), other  # of another budget nothing was estimated, nor asked of PyTorch
 assert row(page, "adakv", "4096")[2:6] == ["5,000", "5,001", "6,000", "10,000"] and "out of memory" in page
 assert row(page, "snapkv_spans2_d128_g4_bf16")[2:] == [f"{low} to {high}", f"{took / 2 / float(high):.2f} x"]
-assert row(page, "a prompt", "4096")[6:] == ["50.0", "0.5 x"]
-assert row(page, "1", "4096", "8 : 1")[6:] == ["", ""]  # PyTorch was not asked for that
-assert "| `copy_tb_s` | 2.5 |" in page
+assert row(page, "a prompt", "4096")[6:] == ["50.0", "", "0.5 x"]
+assert row(page, "1", "4096", "8 : 1")[6:] == ["", "", ""]  # PyTorch was not asked for that
+assert "| `copy_tb_s` | 2.5 |" in page and "\n| tokens | prefill |\n" in page
 
 done = run(f"--write={work}")
 assert done.returncode == 0 and (work / "docs/measured.md").read_text() == page, done
 readme = (work / "README.md").read_text()
-assert f"**Measured on {H100}**" in readme and "No PTX of this project" not in readme
-assert f"\n  | snapkv | 32768 | {took:.1f} | {100 * float(floor) / took:.0f} % | 3.0 x |\n" in readme, readme
+assert f"**Measured on {CARD}**" in readme and "No PTX of this project" not in readme
+assert f"\n  | snapkv | 32768 | {took:.1f} | {100 * float(floor) / took:.0f} % | 2.0 x |\n" in readme, readme
 assert run(f"--write={work}").returncode == 0 and (work / "README.md").read_text() == readme  # once more, the same
 put("run.json", {**device, "name": "NVIDIA A100-SXM4-80GB"})
 assert estimate + " | 2.00 x" not in run().stdout  # docs/costs.md is about another card

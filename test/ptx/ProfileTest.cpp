@@ -188,31 +188,31 @@ TEST(Profile, Estimates) {
   launch.resident = 2;
   launch.threads = 128;
   launch.dramRead = launch.distinctRead = 28.5e6;
-  launch.counters.l2Bytes = 55e6;
-  launch.counters.matrix = 132 * 4 * 1755;
+  launch.counters.l2Bytes = 86e6;
+  launch.counters.matrix = 132 * 4 * 1980;
   const Card &h100 = findCard("h100");
   Estimate e = estimate(launch, h100);
   auto busy = [&](Resource resource) { return e.busy[size_t(resource)]; };
   EXPECT_NEAR(busy(Resource::Dram), 10e-6, 1e-9);
   EXPECT_NEAR(busy(Resource::L2), 10e-6, 1e-9);
-  EXPECT_NEAR(busy(Resource::Matrix), 6.4e-6, 1e-9);
-  EXPECT_NEAR(e.low, 12.2e-6, 1e-9);
-  EXPECT_NEAR(e.floor, 12.2e-6, 1e-9);
-  EXPECT_NEAR(e.high, 2.2e-6 + 1.15 * std::sqrt(100 + 100 + 6.4 * 6.4) * 1e-6,
-              1e-8);
+  EXPECT_NEAR(busy(Resource::Matrix), 6.77e-6, 1e-9);
+  EXPECT_NEAR(e.low, 12.88e-6, 1e-9);
+  EXPECT_NEAR(e.floor, 10.68e-6, 1e-9); // no floor has a kernel's start
+  EXPECT_NEAR(e.high,
+              2.88e-6 + 1.15 * std::sqrt(100 + 100 + 6.77 * 6.77) * 1e-6, 1e-8);
   // A launch that begins early, where the card can.
   launch.early = true;
-  EXPECT_NEAR(estimate(launch, h100).low, 11.3e-6, 1e-9);
-  EXPECT_NEAR(estimate(launch, h100).floor, 11.3e-6, 1e-9);
+  EXPECT_NEAR(estimate(launch, h100).low, 12.77e-6, 1e-9);
+  EXPECT_NEAR(estimate(launch, h100).floor, 10.57e-6, 1e-9);
   const Card &a100 = findCard("a100");
   EXPECT_EQ(a100.earlyLaunch, a100.launch);
   launch.early = false;
   // Eight blocks on eight SMs read L2 no faster than those can.
   launch.blocks = launch.ran = 8;
   EXPECT_NEAR(estimate(launch, h100).busy[size_t(Resource::L2)],
-              55e6 / (8 * 64 * 1.755e9), 1e-9);
+              86e6 / (8 * 64 * 1.98e9), 1e-9);
   // A long chain in one block.
-  launch.longestPath = 1.755e6;
+  launch.longestPath = 1.98e6;
   EXPECT_EQ(estimate(launch, h100).binding, Resource::Latency);
 }
 

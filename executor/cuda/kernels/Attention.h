@@ -53,8 +53,8 @@ public:
     bool cached = i < past;
     if (cached && (c.members.rows || i + many > past))
       return false;
-    uint32_t row = cached ? uint32_t(c.offsets[head]) + i
-                          : head * a.tokens + (i - past);
+    uint32_t row =
+        cached ? uint32_t(c.offsets[head]) + i : head * a.tokens + (i - past);
     auto stride = uint32_t(a.d * sizeof(E));
     auto at = [&](const void *cache, const void *own) {
       return static_cast<const char *>(cached ? cache : own) +
