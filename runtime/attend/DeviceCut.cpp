@@ -14,7 +14,8 @@ namespace {
 
 /// With fewer items than `few`, keys are split such that there are about `enough` blocks:
 /// what fills a GPU of today, which holds one block of 32 rows a warp on a multiprocessor
-/// at once, two of 16, and of few rows several. A split has at least `keys`, or adding up its sums
+/// at once, two of 16 and of few rows. Of those four times as many are slower, a token at
+/// 32768 rows 63 us for 49 on an H200. A split has at least `keys`, or adding up its sums
 /// costs more than it saves.
 struct Fill {
   uint64_t few, enough, keys;
