@@ -80,7 +80,7 @@ class KvcPress(BasePress):  # type: ignore[misc]
         batch, _, tokens, width = keys.shape
         order = self._layers.index(module.layer_idx)
         if order == 0:
-            self._begin(batch, tokens)
+            self._begin(batch, tokens, keys.device)
         budget = compute_n_kept(tokens, self.compression_ratio)
         if budget == tokens:
             return keys, values
@@ -96,7 +96,7 @@ class KvcPress(BasePress):  # type: ignore[misc]
                 self._policy,
                 module,
                 keys,
-                torch.arange(tokens),
+                torch.arange(tokens, device=keys.device),
                 self._rotation,
                 self.table,
                 lambda: self._state,
@@ -114,16 +114,18 @@ class KvcPress(BasePress):  # type: ignore[misc]
             )
         self.masks = True
         # Behind a head's rows the list is not for reading.
-        listed = torch.arange(indices.shape[2]) < counts[:, :, None]
-        dropped = torch.ones(keys.shape[:3], dtype=torch.bool)
+        listed = torch.arange(indices.shape[2], device=keys.device) < counts[:, :, None]
+        dropped = torch.ones(keys.shape[:3], dtype=torch.bool, device=keys.device)
         dropped[(*torch.where(listed)[:2], indices[listed])] = False
         module.masked_key_indices = torch.where(dropped)
         return keys, values
 
-    def _begin(self, batch: int, tokens: int) -> None:
-        """The first layer of a prompt."""
-        self._plan: Plan = self._policy.plan(max_batch=batch, max_tokens=tokens, **self._shape._asdict())
-        self._state = torch.zeros(batch, tokens, dtype=torch.int32)
+    def _begin(self, batch: int, tokens: int, device: torch.device) -> None:
+        """The first layer of a prompt. A plan refuses layers that are elsewhere."""
+        self._plan: Plan = self._policy.plan(
+            max_batch=batch, max_tokens=tokens, device=str(device), **self._shape._asdict()
+        )
+        self._state = torch.zeros(batch, tokens, dtype=torch.int32, device=device)
         self.masks = False
 
     def _queries(self, module: Any, hidden_states: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:

@@ -29,8 +29,9 @@ def attend(
     """[batch, tokens, q_heads, d]: attention of new tokens, which are added to `rows`.
 
     q: [batch, q_heads, tokens, d]; k, v: [batch, kv_heads, tokens, d]. mask: [batch, tokens,
-    tokens], which of the new ones each sees, or None: those up to its own. What the last one does
-    not see is padding, for all time; what padding gives means nothing. All see all that was kept.
+    tokens], which of the new ones each sees, or None: those up to its own. It is on the CPU, whatever
+    the device of the rest: it is looked at here. What the last one does not see is padding, for all
+    time; what padding gives means nothing. All see all that was kept.
     """
     real = None if mask is None or bool(mask[:, -1].all()) else mask[:, -1]
     if takes(q, k, v, mask):
@@ -63,15 +64,15 @@ def by_kvc(
     _append(rows, k, v, real)
     if real is None:
         return _whole(q, rows, merged, scale, None).transpose(1, 2)
-    out = torch.zeros(len(q), q.shape[2], q.shape[1], q.shape[3], dtype=q.dtype)
-    for sequence, tokens in _parts(real):
+    out = torch.zeros(len(q), q.shape[2], q.shape[1], q.shape[3], dtype=q.dtype, device=q.device)
+    for sequence, tokens in _parts(real, q.device):
         queries = q[of(sequence)][:, :, tokens]
         out[of(sequence), tokens] = _whole(queries, rows, merged, scale, sequence).transpose(1, 2)
     return out
 
 
 def _append(rows: Ragged, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor | None) -> None:
-    for sequence, tokens in _parts(real):
+    for sequence, tokens in _parts(real, k.device):
         keys, values = (tensor[of(sequence)][:, :, tokens] for tensor in (k, v))
         rows.append(keys, values, sequence)
 
@@ -80,15 +81,19 @@ def _whole(q: torch.Tensor, rows: Ragged, merged: Merged | None, scale: float, s
     """Of tokens whose rows are there."""
     threads = torch.get_num_threads()
     if merged is None:
-        found: torch.Tensor = kvc.attend(rows.view(sequence), q, scale=scale, threads=threads)
+        most = rows.most(sequence)
+        found: torch.Tensor = kvc.attend(rows.view(sequence), q, scale=scale, threads=threads, max_rows=most)
         return found
     # Every token sees all that was merged, so to these rows tokens are like more heads.
     heads = q.reshape(len(q), -1, 1, q.shape[3])
     parts = []
-    for view, queries, rope in ((rows.view(sequence), q, None), (merged.view(sequence), heads, merged.angles())):
+    for part, queries, rope in ((rows, q, None), (merged, heads, merged.angles())):
         # Rounded once, when they are one.
-        out, lse = (torch.empty(shape, dtype=torch.float32) for shape in (queries.shape, queries.shape[:3]))
-        kvc.attend(view, queries, scale=scale, out=out, lse=lse, rope=rope, threads=threads)
+        out, lse = (
+            torch.empty(shape, dtype=torch.float32, device=q.device) for shape in (queries.shape, queries.shape[:3])
+        )
+        view, most = part.view(sequence), part.most(sequence)
+        kvc.attend(view, queries, scale=scale, out=out, lse=lse, rope=rope, threads=threads, max_rows=most)
         parts.append((out.view(q.shape), lse.view(q.shape[:3])))
     outs, sums = zip(*parts, strict=True)
     return joined(outs, sums).to(q.dtype)
@@ -114,7 +119,7 @@ def by_torch(
     group = q.shape[1] // heads
     work = torch.promote_types(q.dtype, torch.float32)
     seen = _causal(new).expand(batch, -1, -1) if mask is None else mask
-    hidden = torch.zeros(seen.shape, dtype=work).masked_fill(~seen, -torch.inf)
+    hidden = torch.zeros(seen.shape, dtype=work).masked_fill(~seen, -torch.inf).to(q.device)
     kept = [rows.heads(), *([] if merged is None else [merged.heads()])]
     out = []
     for b in range(batch):
@@ -130,15 +135,15 @@ def by_torch(
     return torch.stack(out).view(batch, q.shape[1], new, -1).transpose(1, 2).to(q.dtype)
 
 
-def _parts(real: torch.Tensor | None) -> Iterator[tuple[int | None, torch.Tensor | slice]]:
-    """Sequences and which of the new tokens are theirs: all at once, or, where some are padding,
-    one by one."""
+def _parts(real: torch.Tensor | None, device: torch.device) -> Iterator[tuple[int | None, torch.Tensor | slice]]:
+    """Sequences and which of the new tokens are theirs, on the device: all at once, or, where some
+    are padding, one by one."""
     if real is None:
         yield None, slice(None)
         return
     for sequence, tokens in enumerate(real):
         if tokens.any():
-            yield sequence, tokens.nonzero()[:, 0]
+            yield sequence, tokens.nonzero()[:, 0].to(device)
 
 
 def _causal(tokens: int) -> torch.Tensor:

@@ -23,8 +23,10 @@ from .shared import Shared
 class KvcCache(Cache):
     """A cache that a policy evicts from, for one batch of prompts.
 
-    model: on the CPU, its attention set to "kvc".
-    policy: as for `kvc.compile`, or a compiled policy.
+    model: f32, f16 or bf16 on the CPU or a CUDA GPU, its attention set to "kvc". Its layers may be on
+        several devices: all that is held of a layer is where its keys are.
+    policy: as for `kvc.compile`, and PTX is made for the model's GPUs; or a compiled policy, which must
+        have PTX for them.
     budget: tokens of a KV head, or a share of the prompt (see `kvc.Budget`).
     table: [layers, q_heads] f32, for policies that read the importance of heads.
     params, cache_dir: as for `kvc.compile`; not with a compiled policy.
@@ -59,7 +61,7 @@ class KvcCache(Cache):
         if not evicting:
             raise UnsupportedError("the model must have layers with full attention, got none")
         self._rotation = Rotation(model)
-        shared = Shared(policy, budget, table, shape, self._rotation)
+        shared = Shared(policy, budget, table, shape, self._rotation, model.device)
         for order, number in enumerate(evicting):
             layers[number] = KvcLayer(shared, order, len(evicting))
         super().__init__(layers=layers)
@@ -73,7 +75,7 @@ class KvcCache(Cache):
 
     def kept(self, layer: int) -> list[list[torch.Tensor]]:
         """Kept tokens of the prompt, [sequence][KV head], from 0 where a sequence begins behind
-        its padding. Of a merging policy: the tokens whose rows stay."""
+        its padding; on the layer's device. Of a merging policy: the tokens whose rows stay."""
         chosen = self.layers[layer] if -len(self.layers) <= layer < len(self.layers) else None
         kept = chosen.kept() if isinstance(chosen, KvcLayer) else None
         if kept is None:

@@ -108,9 +108,9 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         if self._rows is None:
             if self._dense is None:
                 self._dense = _Prompt(self._shared.policy)
-            return self._dense.attention(module, q, k, v, mask, scale, kwargs)
-        new = q.shape[2]
-        visible = None if mask is None else mask[:, 0, :, -new:].expand(len(q), -1, -1)
+            seen = None if mask is None else self._shared.masks.of_last_query(mask)
+            return self._dense.attention(module, q, k, v, mask, seen, scale, kwargs)
+        visible = None if mask is None else self._shared.masks.of_newest(mask, q.shape[2]).expand(len(q), -1, -1)
         return attend(q, k, v, visible, self._rows, self._merged, scale)
 
     def evict(self) -> None:
@@ -120,7 +120,7 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             return
         k, v = prompt.k, prompt.v
         batch, tokens = len(k), k.shape[2]
-        plan = shared.plan(tokens)
+        plan = shared.plan(tokens, k.device)
         every: list[Kept] = []
         places = []
         for b, start in enumerate(prompt.starts):
@@ -144,7 +144,7 @@ class KvcLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
                     positions,
                     shared.rotation,
                     shared.table,
-                    partial(shared.state, b, batch, tokens),
+                    partial(shared.state, b, batch, tokens, k.device),
                 ),
             )
             every.append(kept)
@@ -188,11 +188,13 @@ class _Prompt:
 
     def attention(
         self, module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
-        scale: float, kwargs: dict[str, Any],
+        seen: torch.Tensor | None, scale: float, kwargs: dict[str, Any],
     ) -> torch.Tensor:  # fmt: skip
+        """seen: of `mask`, what the last query sees, on the CPU."""
         positions = kwargs.get("position_ids")
         if positions is None:
-            positions = torch.arange(self.length, self.length + k.shape[2])[None]
+            positions = torch.arange(self.length, self.length + k.shape[2], device=k.device)[None]
+        positions = positions.to(k.device)
         if self.length:
             k, v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
             positions = torch.cat([self.positions, positions], dim=-1)
@@ -204,17 +206,17 @@ class _Prompt:
             recent = q if self.q is None else torch.cat([self.q, q], dim=2)
             # A copy: a slice would hold them all.
             self.q = recent if self._queries == "all" else recent[:, :, -self._queries :].clone()
-        self.starts = _padding(mask, len(k), self.length)
+        self.starts = _padding(seen, len(k), self.length)
         out, _ = sdpa_attention_forward(module, q, k, v, mask, scaling=scale, **kwargs)
         return out
 
 
-def _padding(mask: torch.Tensor | None, batch: int, tokens: int) -> list[int]:
+def _padding(seen: torch.Tensor | None, batch: int, tokens: int) -> list[int]:
     """How many rows in front of each sequence are padding: what its last query does not see. A
     first chunk may be nothing else."""
-    if mask is None:
+    if seen is None:
         return [0] * batch
-    seen = mask[:, 0, -1, :tokens].expand(batch, -1)
+    seen = seen[:, :tokens].expand(batch, -1)
     starts = (tokens - seen.sum(dim=-1)).tolist()
     for b, start in enumerate(starts):
         if not seen[b, start:].all():

@@ -30,17 +30,23 @@ class Merged:
         batch, heads = self._counts.shape
         entries = torch.cat([one.counts for one in found])
         # Tables as long as the longest list.
-        shape = batch, heads, int(entries.max())
-        rows, at = (torch.zeros(shape, dtype=torch.int32) for _ in range(2))
-        norms = torch.zeros(shape, dtype=torch.float32)
+        lists: list[list[int]] = entries.tolist()
+        self._most = [max(lists[b]) for b in range(batch)]
+        shape = batch, heads, max(self._most)
+        rows, at = (torch.zeros(shape, dtype=torch.int32, device=k.device) for _ in range(2))
+        norms = torch.zeros(shape, dtype=torch.float32, device=k.device)
         for b, (one, where) in enumerate(zip(found, positions, strict=True)):
-            for h, many in enumerate(entries[b].tolist()):
+            for h, many in enumerate(lists[b]):
                 rows[b, h, :many] = one.rows[0, h, :many]
                 at[b, h, :many] = where[one.positions[0, h, :many].long()].int()
                 norms[b, h, :many] = one.norms[0, h, :many]
         self._members = Members(entries, rows, at, norms)
         self._positions = int(at.max()) + 1
         self._views: dict[int | None, CacheView] = {}
+
+    def most(self, sequence: int | None = None) -> int:
+        """Members that no head has more of: what `kvc.attend` takes as `max_rows`."""
+        return max(1, *self._most[packed.of(sequence)])
 
     def view(self, sequence: int | None = None) -> CacheView:
         """What kvc reads, of one sequence, or of all; for one query."""
@@ -54,7 +60,7 @@ class Merged:
                 offsets=self._offsets[some],
                 counts=counts,
                 # What is asked at the last position sees all.
-                lengths=torch.full(counts.shape[:1], self._positions, dtype=torch.int32),
+                lengths=torch.full(counts.shape[:1], self._positions, dtype=torch.int32, device=counts.device),
                 members=Members(*(part[some] for part in (table.counts, table.rows, table.positions, table.norms))),
             )
         return self._views[sequence]
@@ -65,7 +71,7 @@ class Merged:
 
     def angles(self) -> torch.Tensor:
         """What `kvc.attend` takes as `rope`."""
-        return self._rotation.table(self._positions)
+        return self._rotation.table(self._positions, self._k.device)
 
     def kept(self) -> list[list[torch.Tensor]]:
         """[sequence][KV head], the tokens whose rows stay."""

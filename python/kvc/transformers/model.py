@@ -14,6 +14,8 @@ from .rope import Rotation
 from .shared import Shape
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+_CHIPS = (80, 86, 87, 89, 90, 100, 103, 120, 121)
+"""GPUs that PTX is made for. It runs on every later one, too."""
 
 
 def compile_for(
@@ -26,8 +28,10 @@ def compile_for(
     if isinstance(policy, Policy) and params:
         raise ArgumentError(f"params must not be given with a compiled policy, which has its own, got {params!r:.80}")
     config = model.config.get_text_config(decoder=True)
-    if model.device.type != "cpu" or model.dtype not in _DTYPES:
-        raise ArgumentError(f"the model must be f32, f16 or bf16 on the CPU, got {model.dtype} on {model.device}")
+    if model.device.type not in ("cpu", "cuda") or model.dtype not in _DTYPES:
+        raise ArgumentError(
+            f"the model must be f32, f16 or bf16 on the CPU or a CUDA GPU, got {model.dtype} on {model.device}"
+        )
     q_heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // q_heads
     shape = Shape(kv_heads, q_heads, head_dim, _DTYPES[model.dtype])
@@ -37,10 +41,24 @@ def compile_for(
             head_dim=head_dim,
             group=q_heads // kv_heads,
             dtype=shape.dtype,
+            arch=_chips(model),
             params=params,
             cache_dir=cache_dir,
         )
     return policy, shape
+
+
+def _chips(model: Any) -> list[str] | None:
+    """What PTX is made for: each of the GPUs that have a part of the model."""
+    devices = {weight.device for weight in model.parameters() if weight.device.type == "cuda"}
+    found = {_chip(*torch.cuda.get_device_capability(device)) for device in devices}
+    return sorted(found) or None
+
+
+def _chip(major: int, minor: int) -> str:
+    """The newest that PTX is made for and that is not newer than a GPU. The compiler refuses one that is too old."""
+    number = 10 * major + minor
+    return f"sm_{max((chip for chip in _CHIPS if chip <= number), default=number)}"
 
 
 def inputs_of(
@@ -54,13 +72,13 @@ def inputs_of(
 ) -> dict[str, Any]:
     """What only some policies read of a layer: arguments of `Plan.evict`.
 
-    module: the layer's attention; keys: [batch, kv_heads, T, d] after RoPE, at `positions` [T].
-    table, state: as for `Plan.evict`.
+    module: the layer's attention; keys: [batch, kv_heads, T, d] after RoPE, at `positions` [T] of
+    the same device. table, state: as for `Plan.evict`; a table of torch is taken to where the keys are.
     """
     makes: dict[str, Callable[[], Any]] = {
         "wo": lambda: module.o_proj.weight,
         "k_raw": lambda: rotation.unrotate(keys, positions),
-        "table": lambda: table,
+        "table": lambda: table.to(keys.device) if isinstance(table, torch.Tensor) else table,
         "state": state,
     }
     return {name: make() for name, make in makes.items() if name in policy.manifest.reads}

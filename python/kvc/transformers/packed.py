@@ -12,13 +12,16 @@ from ..kept import Kept
 def rows(kept: Sequence[Kept]) -> tuple[torch.Tensor, torch.Tensor]:
     """Keys and values, [rows, d]: head after head, sequence after sequence. Each of `kept` is one
     sequence, without slack."""
-    k, v = (torch.cat([getattr(one, name)[0, : int(one.counts.sum())] for one in kept]) for name in ("k", "v"))
+    many = [int(one.counts.sum()) for one in kept]
+    k, v = (
+        torch.cat([getattr(one, name)[0, :count] for one, count in zip(kept, many, strict=True)]) for name in ("k", "v")
+    )
     return k, v
 
 
 def tokens(kept: Sequence[Kept]) -> torch.Tensor:
     """[rows] i32, which token each row was."""
-    filled = [torch.arange(one.indices.shape[2]) < one.counts[0, :, None] for one in kept]
+    filled = [torch.arange(one.indices.shape[2], device=one.counts.device) < one.counts[0, :, None] for one in kept]
     return torch.cat([one.indices[0][mask] for one, mask in zip(kept, filled, strict=True)])
 
 
@@ -37,7 +40,8 @@ def places(begin: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     """Numbers of all rows of heads that begin at `begin` and have `count`."""
     many = count.flatten().long()
     shift = begin.flatten() - starts(many)
-    return shift.repeat_interleave(many) + torch.arange(int(many.sum()))
+    rows = int(many.sum())
+    return shift.repeat_interleave(many, output_size=rows) + torch.arange(rows, device=many.device)
 
 
 def by_head(values: torch.Tensor, count: torch.Tensor) -> list[list[torch.Tensor]]:

@@ -32,16 +32,18 @@ class Ragged:
         self._k, self._v, self._positions = k, v, positions
         self._kept, self._counts = counts, counts.clone()
         self._offsets = starts(counts)
-        self._lengths = torch.tensor(lengths, dtype=torch.int32)
+        self._lengths = torch.tensor(lengths, dtype=torch.int32, device=k.device)
         self._free = [0] * len(counts)
         """Of each sequence, rows behind each of its heads."""
+        self._most: list[int] = counts.amax(dim=1).tolist()
+        """Of each sequence, rows of the head that has most: known without waiting for a GPU."""
         self._views: dict[int | None, CacheView] = {}
 
     @classmethod
     def empty(cls, like: torch.Tensor, lengths: Sequence[int]) -> Ragged:
         """No rows yet; of the heads and type of `like`, [batch, kv_heads, any, d]."""
         rows = like.new_empty(0, like.shape[3])
-        counts = torch.zeros(like.shape[:2], dtype=torch.int32)
+        counts = torch.zeros(like.shape[:2], dtype=torch.int32, device=like.device)
         return cls(rows, rows.clone(), counts.new_empty(0), counts, lengths)
 
     def append(self, k: torch.Tensor, v: torch.Tensor, sequence: int | None = None) -> None:
@@ -51,6 +53,11 @@ class Ragged:
             self._grow(new)
         append(self.view(sequence), k.detach(), v.detach())
         self._free[some] = [free - new for free in self._free[some]]
+        self._most[some] = [most + new for most in self._most[some]]
+
+    def most(self, sequence: int | None = None) -> int:
+        """Rows that no head has more of: what `kvc.attend` takes as `max_rows`."""
+        return max(1, *self._most[of(sequence)])
 
     def view(self, sequence: int | None = None) -> CacheView:
         """What kvc reads and writes, of one sequence, or of all; until the next `append`."""
@@ -104,4 +111,7 @@ class Ragged:
         self._v = moved(self._v)
         self._positions = moved(self._positions)
         self._offsets, self._free = offsets, [room] * len(self._counts)
+        for view in self._views.values():
+            # Counts have waited for a GPU already: what it found wrong is said here.
+            view.check()
         self._views.clear()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import UnsupportedError
+from .packed import held
 
 
 class Rotation:
@@ -17,14 +18,16 @@ class Rotation:
     def __init__(self, model: Any) -> None:
         self._model = type(model).__name__
         self._rotary: Any = getattr(model.get_decoder(), "rotary_emb", None)
-        self._table = torch.empty(0)
+        self._tables: dict[torch.device, torch.Tensor] = {}
 
     def __deepcopy__(self, memo: object) -> Rotation:
-        """The module is the model's."""
-        return copy.copy(self)
+        """The module is the model's, and tables are replaced, never written to."""
+        made = copy.copy(self)
+        made._tables = dict(self._tables)
+        return made
 
     def rotate(self, k: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """k [..., rows, d] before RoPE, and the position of each row."""
+        """k [..., rows, d] before RoPE, and the position of each row, on k's device."""
         cos, sin = self._angles(k, positions)
         return (k.float() * cos + half(k.float()) * sin).to(k.dtype)
 
@@ -35,18 +38,20 @@ class Rotation:
         scale = (cos * cos + sin * sin)[:, :1]
         return ((k.float() * cos - half(k.float()) * sin) / scale).to(k.dtype)
 
-    def table(self, positions: int) -> torch.Tensor:
+    def table(self, positions: int, device: torch.device) -> torch.Tensor:
         """[positions or more, d / 2, 2] f32, cosine and sine of every angle: what `kvc.attend` rotates by.
-        All layers have the same."""
-        if len(self._table) < positions:
-            cos, sin = self._cos_and_sin(torch.arange(positions))
+        All layers of a device have the same."""
+        made = self._tables.get(device)
+        if made is None or len(made) < positions:
+            cos, sin = self._cos_and_sin(torch.arange(positions, device=device))
             # The halves of a row are the same angles.
-            self._table = torch.stack([cos, sin], dim=-1)[:, : cos.shape[1] // 2].float().contiguous()
-        return self._table
+            made = torch.stack([cos, sin], dim=-1)[:, : cos.shape[1] // 2].float().contiguous()
+            self._tables[device] = made
+        return made
 
     def bytes(self) -> int:
-        """Of the table, where one was made."""
-        return self._table.numel() * self._table.element_size()
+        """Of the tables that were made."""
+        return held(*self._tables.values())
 
     def _angles(self, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         cos, sin = self._cos_and_sin(positions)
@@ -60,8 +65,9 @@ class Rotation:
         # Hybrid models have an angle for each kind of layer.
         by_layer = "layer_type" in inspect.signature(self._rotary.forward).parameters
         more = {"layer_type": "full_attention"} if by_layer else {}
-        cos, sin = self._rotary(torch.empty(0), positions[None], **more)
-        return cos[0], sin[0]
+        # It computes where its first argument is; a hook of accelerate may have moved that to where the module is.
+        cos, sin = self._rotary(torch.empty(0, device=positions.device), positions[None], **more)
+        return cos[0].to(positions.device), sin[0].to(positions.device)
 
 
 def half(x: torch.Tensor) -> torch.Tensor:
