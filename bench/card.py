@@ -2,7 +2,7 @@
 telling first, until the time is over. `tools/gpu-check` packs it with what it runs. Nothing is installed, no setting of
 the card is touched.
 
-Parts, in their order:
+Parts, in their order unless --parts has another:
 
     smoke      every policy once, some kernels for their answers, each beside the others: is it right at all
     constants  what the cost model rests on
@@ -140,7 +140,8 @@ def device():
 POLICIES = sorted(name[:-3] for name in os.listdir(ROOT + "/layers") if name.endswith(".so"))
 FIRST = [name for name in ("snapkv", "adakv", "kvec", "keydiff", "expected_attention", "criticalkv", "lagkv")
          if name in POLICIES]
-SLOW = {"h2o", "ems", "ems_nopos", "defensivekv"}  # milliseconds a layer
+SLOW = {"h2o", "ems", "ems_nopos", "defensivekv"}  # milliseconds a layer, and more with the square of its tokens
+SLOWER = SLOW | {name for name in POLICIES if name.startswith("critical")}
 FILES = [path for folder in ("policies", "policies/merged") for path in sorted(glob.glob(f"{ROOT}/{folder}/*.mlir"))]
 
 
@@ -151,7 +152,7 @@ def measured(policy, tokens, repeats, *more):
 
 def measure(policies, tokens):
     for policy in policies:
-        repeats = 5 if options.small else 20 if policy in SLOW else 100
+        repeats = 5 if options.small else 20 if policy in SLOWER else 100
         collect(f"measure {policy} {tokens}", "layers.json", measured(policy, tokens, repeats))
 
 
@@ -261,7 +262,7 @@ def others():
 
 
 def longest():
-    measure([name for name in POLICIES if name not in SLOW], LONGEST)
+    measure([*FIRST, *(name for name in POLICIES if name not in SLOW and name not in FIRST)], LONGEST)
 
 
 def executor():
@@ -279,9 +280,8 @@ def sanitizer():
 
 
 about = device()
-for part in PARTS:
-    if part in wanted:
-        globals()[part]()
+for part in wanted:
+    globals()[part]()
 ended = {"passed": 0, "failed": 0, "out of time": 0, "not run": 0}
 for step in steps:
     ended["passed" if step["status"] == 0 else step["status"] if step["status"] in ended else "failed"] += 1
