@@ -3,6 +3,7 @@
 #include "codegen/edsl/KernelBuilder.h"
 
 #include "codegen/KernelArgs.h"
+#include "codegen/edsl/StartsLate.h"
 #include "codegen/simt/SIMT.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -210,6 +211,10 @@ void KernelBuilder::store(Expr value, const Buffer &buffer, ArrayRef<Expr> at) {
 static llvm::MaybeAlign alignmentOf(VectorType type) {
   return llvm::MaybeAlign(type.getNumElements() *
                           type.getElementTypeBitWidth() / 8);
+}
+
+void KernelBuilder::startLate() {
+  func->setAttr("passthrough", b.getStrArrayAttr({startsLate}));
 }
 
 Expr KernelBuilder::loadVector(const Buffer &buffer, ArrayRef<Expr> at,

@@ -99,6 +99,9 @@ public:
   Expr warp();
   Expr block(mlir::gpu::Dimension dimension);
 
+  /// StartsLate.h
+  void startLate();
+
   //===--- memory ---------------------------------------------------------===//
   Expr load(const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void store(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);

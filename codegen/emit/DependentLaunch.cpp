@@ -36,6 +36,7 @@ static void waitIn(llvm::Function &kernel) {
 
 void kvc::waitForEarlierLaunches(llvm::Module &module) {
   for (llvm::Function &function : module)
-    if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel)
+    if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel &&
+        !function.hasFnAttribute(startsLate))
       waitIn(function);
 }

@@ -11,11 +11,13 @@
 #ifndef KVC_CODEGEN_EMIT_DEPENDENTLAUNCH_H
 #define KVC_CODEGEN_EMIT_DEPENDENTLAUNCH_H
 
+#include "codegen/edsl/StartsLate.h"
+
 #include "llvm/IR/Module.h"
 
 namespace kvc {
 
-/// Has each kernel wait for all earlier ones in front of its first access to global
+/// Has each kernel that is not `startsLate` wait for all earlier ones in front of its first access to global
 /// memory, and let the next one begin behind that: so that at most one kernel waits, and
 /// a kernel that has ended says that all in front of it have. Each thread waits, whichever
 /// way it takes. To be called behind the passes of `optimize`: the prologue of a kernel

@@ -12,6 +12,8 @@ void ColumnsBuilder::build() {
   KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
   if (fitsFourTimes())
     k.func->setAttr("nvvm.minctasm", k.b.getI32IntegerAttr(4));
+  if (readsAll || computesNorms())
+    k.startLate();
   run(k);
 }
 

@@ -52,6 +52,7 @@ public:
   }
 
   void build() {
+    k.startLate();
     queryHead = k.block(gpu::Dimension::y);
     head = queryHead / k.shape.group;
     s = openHead(k, k.block(gpu::Dimension::z), head, yield);

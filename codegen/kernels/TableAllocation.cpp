@@ -15,8 +15,10 @@ static constexpr int64_t quotientBits = 22; // counts are below 2^21
 
 TableAllocation::TableAllocation(KernelBuilder &k, ThreadBlock &block)
     : k(k), block(block) {
-  low = k.shared(k.b.getI64Type(), block.threads);
-  high = k.shared(k.b.getI64Type(), block.threads);
+  for (auto [halves, count] :
+       {std::pair{&ofThreads, block.threads}, std::pair{&ofGroups, groups}})
+    *halves = {k.shared(k.b.getI64Type(), count),
+               k.shared(k.b.getI64Type(), count)};
 }
 
 Expr TableAllocation::wide(Expr index) {
@@ -51,20 +53,38 @@ Expr TableAllocation::weightOf(Expr head) {
   return k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), sum));
 }
 
-Expr TableAllocation::blockSum(Expr value) {
-  Type i64 = k.b.getI64Type(), i128 = k.b.getIntegerType(128);
-  k.barrier(); // earlier readers are done
-  k.store(k.expr(arith::TruncIOp::create(k.b, i64, value)), low, {k.thread()});
-  k.store(k.expr(arith::TruncIOp::create(k.b, i64, value >> 64)), high,
-          {k.thread()});
-  k.barrier();
+void TableAllocation::store(Expr value, const Halves &to, Expr at) {
+  Type i64 = k.b.getI64Type();
+  k.store(k.expr(arith::TruncIOp::create(k.b, i64, value)), to.low, {at});
+  k.store(k.expr(arith::TruncIOp::create(k.b, i64, value >> 64)), to.high,
+          {at});
+}
+
+Expr TableAllocation::sum(const Halves &of, Expr from, Expr end, int64_t step) {
+  Type i128 = k.b.getIntegerType(128);
   return k.loop(
-      0, block.threads, 1, {k.zero(i128)}, [&](Expr i, ArrayRef<Expr> sum) {
+      from, end, k.index(step), {k.zero(i128)},
+      [&](Expr i, ArrayRef<Expr> sum) {
         auto part = [&](const Buffer &memory) {
           return k.expr(arith::ExtUIOp::create(k.b, i128, k.load(memory, {i})));
         };
-        return Values{sum[0] + (part(low) | (part(high) << 64))};
+        return Values{sum[0] + (part(of.low) | (part(of.high) << 64))};
       })[0];
+}
+
+/// A few threads have the sums of as many groups, which everybody adds up: one after the
+/// other, 512 numbers of 128 bits take 8 us.
+Expr TableAllocation::blockSum(Expr value) {
+  Expr thread = k.thread();
+  k.barrier(); // earlier readers are done
+  store(value, ofThreads, thread);
+  k.barrier();
+  k.when(thread < groups, [&] {
+    store(sum(ofThreads, thread, k.index(block.threads), groups), ofGroups,
+          thread);
+  });
+  k.barrier();
+  return sum(ofGroups, k.index(0), k.index(groups), 1);
 }
 
 void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,

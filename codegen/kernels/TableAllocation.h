@@ -15,7 +15,7 @@ namespace kvc {
 /// keeps layers * Hkv at 2^14 and budgets below 2^21, so that no product
 /// overflows.
 ///
-/// Made at the top of a kernel: takes 8 KiB of shared memory.
+/// Made at the top of a kernel: takes 8 KiB of shared memory and a little.
 class TableAllocation {
 public:
   TableAllocation(KernelBuilder &k, ThreadBlock &block);
@@ -34,9 +34,17 @@ private:
   Expr wide(Expr index);
   Expr blockSum(Expr value);
 
+  /// Numbers of 128 bits in shared memory.
+  struct Halves {
+    Buffer low, high;
+  };
+  void store(Expr value, const Halves &to, Expr at);
+  Expr sum(const Halves &of, Expr from, Expr end, int64_t step);
+
   KernelBuilder &k;
   ThreadBlock &block;
-  Buffer low, high;
+  static constexpr int64_t groups = 16; // of threads
+  Halves ofThreads, ofGroups;
   Expr leastExponent;
 };
 
