@@ -46,7 +46,7 @@ class Estimates:
         self.layers, self.kernels = {}, {}
         self.card = re.search(r"one layer on an? (\w+)", page)[1]
         for line in page.splitlines():
-            cells = [cell.strip().strip("*") for cell in line.strip("| ").split("|")]
+            cells = [cell.strip().strip("*") for cell in line.strip()[1:-1].split("|")]
             if len(cells) < 11 or not re.fullmatch(r"[a-z0-9_]+", cells[0]):
                 continue
             if re.fullmatch(r"\d+ x \d+", cells[1]):
@@ -154,20 +154,23 @@ class Results:
                 "their estimate:", "",
                 *table(["kernel", "us", "estimate", "of its upper end"], [row for _, row in rows])]
 
-    def attention_part(self):
-        if not self.attention:
-            return ["No attention was measured."]
-        rows = []
+    def attention_rows(self):
         for run in self.attention:
             took = run["graph_us"]["median"]
             plain = run["batch"] == 1 and run["skew"] == 1 and not run["page"]
             peer = {1: "scaled_dot_product_attention, one token",
                     run["rows"]: "scaled_dot_product_attention, a prompt"}.get(run["queries"] or run["rows"])
             beside = self.beside(peer, run["rows"], took) if plain else ("", "", "")
-            rows.append([str(run["queries"] or "a prompt"), str(run["rows"]), f"{run['skew']} : 1",
-                         str(run["page"] or ""), us(took), us(run["graph_us"]["p95"]), *beside])
+            prompt = run["queries"] in (0, run["rows"])
+            yield ["a prompt" if prompt else str(run["queries"]), str(run["rows"]), f"{run['skew']} : 1",
+                   str(run["page"] or ""), us(took), us(run["graph_us"]["p95"]), *beside]
+
+    def attention_part(self):
+        if not self.attention:
+            return ["No attention was measured."]
         return table(["queries", "rows a head", "longest head", "pages of", "us", "p95",
-                      "scaled_dot_product_attention", "as a graph", "torch takes"], rows)
+                      "scaled_dot_product_attention", "as a graph", "torch takes"],
+                     self.attention_rows())
 
     def executor_part(self):
         path = self.folder / "executor.md"
@@ -190,13 +193,17 @@ class Results:
                 "In the units of [the cost model](cost-model.md).", "", *self.card_part()]
 
     def summary(self):
-        """For the README: what ran, on what, how fast."""
-        rows = list(self.layer_rows(32768)) or list(self.layer_rows())
+        """For the README: what ran, on what, how fast, of policies whose floor or whose torch is known."""
+        rows = [row for row in self.layer_rows(32768) if row[8] or row[11]] or list(self.layer_rows())
+        attention = [f"{f'{run[0]} token' if run[0] == '1' else run[0]} at {run[1]} rows a head {run[4]} us ({run[8]})"
+                     for run in self.attention_rows() if run[8]]
+        beside = ["  `kvc_attend`, and how long PyTorch's scaled_dot_product_attention takes beside it: "
+                  + ", ".join(attention) + "."] if attention else []
         return [f"- **Measured on {self.name()}** (commit {self.device['commit']}; {self.what_ran()} of the steps of "
                 "`tools/gpu-check`), microseconds of one layer; [all of it](docs/measured.md):", "",
                 *("  " + line for line in table(
                     ["policy", "tokens", "us", "share of the floor", "eager torch takes"],
-                    [[row[0], row[1], row[2], row[8] or "not known", row[11] or "not run"] for row in rows]))]
+                    [[row[0], row[1], row[2], row[8], row[11]] for row in rows])), *([""] if beside else []), *beside]
 
 
 def main():
