@@ -314,7 +314,9 @@ class TestRefused(Generate):
         for model in (None, self.model.config):
             with self.refused(kvc.ArgumentError, f"model must be one of transformers, got {type(model).__name__}"):
                 KvcCache(model, "snapkv", BUDGET)
-        with self.refused(kvc.ArgumentError, "the model must be f32, f16 or bf16 on the CPU, got torch.float64 on cpu"):
+        with self.refused(
+            kvc.ArgumentError, "the model must be f32, f16 or bf16 on the CPU or a CUDA GPU, got torch.float64 on cpu"
+        ):
             KvcCache(tiny().double(), "snapkv", BUDGET)
         with self.refused(kvc.UnsupportedError, "the model must have layers with full attention, got none"):
             KvcCache(tiny("Mistral", sliding_window=16), "snapkv", BUDGET)
