@@ -120,9 +120,8 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
   leastExponent = k.expr(arith::FPToSIOp::create(k.b, k.b.getI32Type(), most)) -
                   exponentRange;
   Expr weights = overHeads([&](Expr head) { return weightOf(head); });
-  k.when((scan[1] > 0) | (weights == nothing), [&] {
-    k.setStatus(KVC_DATA_TABLE);
-  });
+  k.when((scan[1] > 0) | (weights == nothing),
+         [&] { k.setStatus(KVC_DATA_TABLE); });
 
   // A head's share is share / weights: base + weight * shared * heads /
   // weights.
