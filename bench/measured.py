@@ -187,10 +187,15 @@ class Results:
         return table(["constant", "measured"],
                      [[f"`{name}`", f"{value:.4g}"] for name, value in self.card[0].items() if name not in skip])
 
+    def notes_part(self):
+        """What was found out about these results, in words: notes.md beside them."""
+        path = self.folder / "notes.md"
+        return ["", "### What falls short", "", *path.read_text().rstrip().splitlines()] if path.exists() else []
+
     def page(self):
         return [*self.head(), "", "### Layers", "", *self.layers_part(), *self.kernels_part(), "", "### Attention", "",
                 *self.attention_part(), "", "### A model", "", *self.executor_part(), "", "### Constants of the card", "",
-                "In the units of [the cost model](cost-model.md).", "", *self.card_part()]
+                "In the units of [the cost model](cost-model.md).", "", *self.card_part(), *self.notes_part()]
 
     def summary(self):
         """For the README: what ran, on what, how fast, of policies whose floor or whose torch is known."""

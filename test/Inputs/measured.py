@@ -74,6 +74,10 @@ assert row(page, "adakv", "4096")[2:6] == ["5,000", "5,001", "6,000", "10,000"] 
 assert row(page, "snapkv_spans2_d128_g4_bf16")[2:] == [f"{low} to {high}", f"{took / 2 / float(high):.2f} x"]
 assert row(page, "a prompt", "4096")[6:] == ["50.0", "", "0.5 x"]
 assert row(page, "1", "4096", "8 : 1")[6:] == ["", "", ""]  # PyTorch was not asked for that
+assert "What falls short" not in page
+(results / "notes.md").write_text("Why.\n")
+page = run().stdout
+assert page.endswith("### What falls short\n\nWhy.\n")
 assert "| `copy_tb_s` | 2.5 |" in page and "\n| tokens | prefill |\n" in page
 
 done = run(f"--write={work}")
