@@ -120,10 +120,9 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
 }
 
 /// True where an SM has room for four blocks with one tile a warp: 128 registers for each
-/// thread, of which keys of 128 elements are 64, and what other kernels have of each token some
-/// more. Twice the warps are worth more than half
-/// the reads of rows then: on an H200 36 us for 39 at 32K, 114 for 125 at 128K. Three blocks
-/// are not, 46 and 157.
+/// thread, of which keys of 128 elements are 64, and what other kernels have of each token
+/// some more. Twice the warps are worth more than half the reads of rows then: on an H200
+/// 36 us for 39 at 32K, 114 for 125 at 128K. Three blocks are not, 46 and 157.
 bool ColumnsBuilder::fitsFourTimes() const {
   const Shape &shape = site.shape;
   return keepsRows() && shape.headDim > 64 && shape.headDim <= 128 &&
