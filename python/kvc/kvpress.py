@@ -36,6 +36,8 @@ class KvcPress(BasePress):  # type: ignore[misc]
         prompt of T tokens has the budget max(1, int(T * (1 - compression_ratio))).
     table: [layers, q_heads] f32, for policies that read the importance of heads.
     params, cache_dir: as for `kvc.compile`.
+
+    The model is f32, f16 or bf16, all on the CPU or all on one CUDA GPU, which a compiled policy must have PTX for.
     """
 
     policy: Policy | str | os.PathLike[str]

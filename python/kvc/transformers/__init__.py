@@ -12,6 +12,8 @@ attention function would get no mask. Layers with other caches attend as with "s
 A prompt is held whole, chunk by chunk, until the first token that is decoded, or `finish()`:
 there is no other sign that it is complete. Then each layer's policy runs once, and what it
 keeps is all that is held. Later turns are appended whole.
+
+Models are on the CPU or on CUDA GPUs; what is held of a layer is on the layer's device.
 """
 
 from .attention import register

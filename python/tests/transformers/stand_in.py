@@ -57,13 +57,14 @@ def _run(func, args, kwargs):
     if func is torch.device:
         return func(*args, **kwargs)
     name = getattr(func, "__name__", "")
+    if name == "__deepcopy__":
+        copied = args[1][id(args[0])] = args[0].clone()
+        return copied
     if name == "__get__" and isinstance(args[0], Placed):
         found = {"device": GPU, "is_cuda": True, "is_cpu": False}.get(func.__self__.__name__)
         if found is not None:
             return found
-    # What copies have been made of is beside what is copied.
-    given_of = args[:1] if name == "__deepcopy__" else (args, kwargs)
-    tensors = [one for one in tree_leaves(given_of) if isinstance(one, torch.Tensor)]
+    tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
     there = any(isinstance(one, Placed) for one in tensors)
     if there and name in ("numpy", "__array__"):
         raise TypeError("a tensor on the GPU has no NumPy's view")
@@ -84,10 +85,7 @@ def _run(func, args, kwargs):
         return torch.device("cpu") if isinstance(one, torch.device) or one in ("cuda", "cuda:0") else one
 
     with torch._C.DisableTorchFunctionSubclass():
-        if name == "__deepcopy__":
-            out = args[0].as_subclass(torch.Tensor).clone()
-            args[1][id(args[0])] = out
-        elif name == "cuda":
+        if name == "cuda":
             out = args[0].clone()
         else:
             plain = [local(one) if isinstance(one, (str, torch.device)) else one for one in args]
@@ -136,6 +134,8 @@ def gpu(capability=(9, 0)):
 
     library = _Waiting(_library.load(), wait)
     with (
+        # Of a torch with CUDA: it must not ask the stand-in for what that has not.
+        mock.patch("torch.cuda.is_available", lambda: False),
         mock.patch("torch.cuda.get_device_capability", lambda device=None: capability),
         mock.patch("torch.cuda.current_stream", lambda device=None: SimpleNamespace(cuda_stream=stream.value)),
         mock.patch("kvc._library.load", lambda: library),
