@@ -17,11 +17,11 @@
 
 namespace kvc {
 
-/// Has each kernel that is not `startsLate` wait for all earlier ones in front of its first access to global
-/// memory, and let the next one begin behind that: so that at most one kernel waits, and
-/// a kernel that has ended says that all in front of it have. Each thread waits, whichever
-/// way it takes. To be called behind the passes of `optimize`: the prologue of a kernel
-/// is then what they have made of it.
+/// Has each kernel that is not `startsLate` wait for all earlier ones in front of its
+/// first access to global memory, and let the next one begin behind that: so that at most
+/// one kernel waits, and a kernel that has ended says that all in front of it have. Each
+/// thread waits, whichever way it takes. To be called behind the passes of `optimize`: the
+/// prologue of a kernel is then what they have made of it.
 void waitForEarlierLaunches(llvm::Module &module);
 
 } // namespace kvc

@@ -2,16 +2,16 @@
 //
 // grid (ceildiv(T, 256), Hkv, batch), 4 warps with two tiles of 32 tokens each, so that a
 // row is read from shared memory once for 64 tokens; with one tile each where four blocks
-// fit into an SM then. Over all queries 8 warps, two for the
-// same tokens, which take turns at steps of rows: mates (ColumnsMates.cpp, which also says
-// which tokens a block has). Where registers do not suffice for two tiles, a warp has one:
-// 128 tokens a block, or, where all queries or norms behind the projection are computed,
-// 8 warps with 256. Fewer warps where shared memory does not suffice. Where rows are
-// pooled, the tiles of neighbouring warps overlap by the pool's reach. Where a window's
-// rows stay in shared memory, no more than 264 blocks for all heads, or 528 of one tile a
-// warp, which have one stretch of tokens behind the other (ColumnsStretches.cpp). With a reduction over all heads the
-// warp walks the heads itself: grid (.., 1, batch), in a cache of rows over true positions,
-// else with teams or mates where rows fit into registers (ColumnsHeads.cpp,
+// fit into an SM then. Over all queries 8 warps, two for the same tokens, which take turns
+// at steps of rows: mates (ColumnsMates.cpp, which also says which tokens a block has).
+// Where registers do not suffice for two tiles, a warp has one: 128 tokens a block, or,
+// where all queries or norms behind the projection are computed, 8 warps with 256. Fewer
+// warps where shared memory does not suffice. Where rows are pooled, the tiles of
+// neighbouring warps overlap by the pool's reach. Where a window's rows stay in shared
+// memory, no more than 264 blocks for all heads, or 528 of one tile a warp, which have one
+// stretch of tokens behind the other (ColumnsStretches.cpp). With a reduction over all
+// heads the warp walks the heads itself: grid (.., 1, batch), in a cache of rows over true
+// positions, else with teams or mates where rows fit into registers (ColumnsHeads.cpp,
 // ColumnsTeams.cpp).
 //
 //   for each stretch of tokens, for each KV head:

@@ -15,10 +15,12 @@ static constexpr int64_t quotientBits = 22; // counts are below 2^21
 
 TableAllocation::TableAllocation(KernelBuilder &k, ThreadBlock &block)
     : k(k), block(block) {
-  for (auto [halves, count] :
-       {std::pair{&ofThreads, block.threads}, std::pair{&ofGroups, groups}})
-    *halves = {k.shared(k.b.getI64Type(), count),
-               k.shared(k.b.getI64Type(), count)};
+  auto halves = [&](int64_t count) {
+    return Halves{k.shared(k.b.getI64Type(), count),
+                  k.shared(k.b.getI64Type(), count)};
+  };
+  ofThreads = halves(block.threads);
+  ofGroups = halves(groups);
 }
 
 Expr TableAllocation::wide(Expr index) {

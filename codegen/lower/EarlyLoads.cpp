@@ -32,9 +32,9 @@ static int64_t loadedRegisters(Operation *op) {
     memory = load.getBase();
   else
     return 0;
-  auto space = dyn_cast_or_null<gpu::AddressSpaceAttr>(
-      cast<MemRefType>(memory.getType()).getMemorySpace());
-  if (!space || space.getValue() != gpu::AddressSpace::Global)
+  auto global = gpu::AddressSpaceAttr::get(op->getContext(),
+                                           gpu::AddressSpace::Global);
+  if (cast<MemRefType>(memory.getType()).getMemorySpace() != global)
     return 0;
   Type type = op->getResult(0).getType();
   auto vector = dyn_cast<VectorType>(type);

@@ -296,9 +296,8 @@ LogicalResult WarpKernel::atomic(memref::AtomicRMWOp op) {
                                                                 : "";
   if (kind.empty() || !op.getType().isInteger(32))
     return fail(op, "must add, be an or or a maximum, of 32 bits");
-  auto space = dyn_cast_or_null<gpu::AddressSpaceAttr>(
-      cast<MemRefType>(op.getMemref().getType()).getMemorySpace());
-  bool ofBlock = space && space.getValue() == gpu::AddressSpace::Workgroup;
+  bool ofBlock = gpu::GPUDialect::hasWorkgroupMemoryAddressSpace(
+      cast<MemRefType>(op.getMemref().getType()));
   if (ofBlock && kind == "max")
     return fail(op, "a maximum must be in global memory");
   ++counts.scattered;
