@@ -61,15 +61,12 @@ scratch = tempfile.TemporaryDirectory()
 steps, log, written = [], [], threading.Lock()
 
 
-def joined(*folders):
-    return ":".join(filter(None, [*folders, os.environ.get("LD_LIBRARY_PATH")]))
-
-
 # cuBLASLt may be there as a part of PyTorch alone.
 cublas = [os.path.dirname(path) for place in sys.path for path in glob.glob(place + "/nvidia/*/lib/libcublasLt.so.*")]
 plain = dict(os.environ, KVC_FIXTURES=ROOT + "/test/models", PYTHONUNBUFFERED="1",
              PATH=ROOT + "/bin:" + os.environ["PATH"])
-environment = dict(plain, LD_LIBRARY_PATH=joined(fake, ROOT + "/lib", *cublas[:1]))
+environment = dict(plain, LD_LIBRARY_PATH=":".join(
+    filter(None, [fake, ROOT + "/lib", *cublas[:1], os.environ.get("LD_LIBRARY_PATH")])))
 
 
 def write(name, value):
@@ -145,9 +142,10 @@ SLOWER = SLOW | {name for name in POLICIES if name.startswith("critical")}
 FILES = [path for folder in ("policies", "policies/merged") for path in sorted(glob.glob(f"{ROOT}/{folder}/*.mlir"))]
 
 
-def measured(policy, tokens, repeats, *more):
-    return ["kvc-run", "measure", "--policy", f"layers/{policy}.so", "--tokens", tokens, "--budget", "1024", "--repeats",
-            str(repeats), *more, *(["--kv-heads", "2", "--hidden", "256"] if options.small else [])]
+def measured(policy, tokens, repeats, budget=1024, few=options.small):
+    """`few`: heads, and little of the output projection."""
+    return ["kvc-run", "measure", "--policy", f"layers/{policy}.so", "--tokens", tokens, "--budget", str(budget),
+            "--repeats", str(repeats), *(["--kv-heads", "2", "--hidden", "256"] if few else [])]
 
 
 def measure(policies, tokens):
@@ -158,8 +156,7 @@ def measure(policies, tokens):
 
 def once(policy):
     """A layer with few tokens and heads."""
-    return ["kvc-run", "measure", "--policy", f"layers/{policy}.so", "--tokens", "600", "--budget", "128", "--kv-heads",
-            "2", "--hidden", "256", "--repeats", "1"]
+    return measured(policy, "600", 1, budget=128, few=True)
 
 
 def check(name, *policies, most=200):
@@ -179,10 +176,21 @@ def kernels(shard, count):
     run(f"kernels, {shard + 1} of {count}", ["gpu_test", "--gtest_brief=1"], 200, variables=variables)
 
 
+def missing(step, what):
+    """Says that a step is not run where something is not there."""
+    note({"step": step, "status": "not run", "why": "no " + what})
+
+
+def tool(name):
+    """One of the card's maker; None: it is not there."""
+    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+
+
 def in_torch(name):
     """One of the checks of torch_gpu.py: the Python package over tensors on the GPU."""
-    if importlib.util.find_spec("torch" if name != "transformers" else name) is None:
-        return note({"step": f"python {name}", "status": "not run", "why": "no such package"})
+    package = name if name == "transformers" else "torch"
+    if importlib.util.find_spec(package) is None:
+        return missing(f"python {name}", package)
     variables = {**plain, "KVC_HOME": ROOT, "PYTHONPATH": ROOT + "/python"}
     run(f"python {name}", [sys.executable, "test/Inputs/torch_gpu.py", name, "cpu" if fake else "cuda", "models", "work"],
         200, variables=variables)
@@ -219,15 +227,14 @@ def attention():
 
 def peers():
     if importlib.util.find_spec("torch") is None:
-        return note({"step": "peers", "status": "not run", "why": "no PyTorch"})
+        return missing("peers", "PyTorch")
     collect("peers", "peers.json", [sys.executable, "bench/peers.py", *(["--small"] if options.small else [])], 150,
             variables=plain)
 
 
 def checks():
     shards = 1 if fake else 8
-    names = [os.path.basename(path)[:-5] for path in FILES]
-    plainly = [name for name in names if f"{ROOT}/policies/{name}.mlir" in FILES]
+    plainly = [os.path.basename(path)[:-5] for path in FILES if "/merged/" not in path]
     together([*[lambda i=i: kernels(i, shards) for i in range(shards)],
               *[lambda one=one: check("over_time", one) for one in ("snapkv", "headkv", "kvec", "keydiff", "lagkv")],
               *[lambda one=one: check("sessions", one) for one in ("adakv", "ems")],
@@ -240,14 +247,15 @@ def checks():
 
 def counters():
     """Of one layer's launches, the first that there are; each of them runs alone, with a cold cache."""
-    ncu = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
+    if (ncu := tool("ncu")) is None:
+        return missing("counters", "ncu")
     text, part = "", f"{scratch.name}/counters.csv"
     sections = ["SpeedOfLight", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
                 "InstructionStats", "LaunchStats", "Occupancy"]
     attend = ["kvc-run", "measure-attention", "--repeats", "1", "--rows"]
     works = {"attention, one token": [*attend, LONG], "attention, a prompt": [*attend, SHORT, "--queries", "0"],
              **{name: measured(name, LONG, 1) for name in (*FIRST, "h2o", "ems") if name in POLICIES}}
-    for name, work in works.items() if ncu else []:
+    for name, work in works.items():
         run(f"counters {name}", [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--log-file", part,
                                  *(word for one in sections for word in ("--section", one)), "--launch-count",
                                  "16" if name == "ems" else "8", *work], 60, least=15)
@@ -267,16 +275,19 @@ def longest():
 
 def executor():
     table = run("executor", [sys.executable, "bench/executor.py", "bin", "--compiled", "layers",
-                             *(["--small", "--policies", "snapkv"] if options.small else [])], 240)
+                             *(["--small", "--policies", "snapkv", "--tokens", f"{SHORT},{LONG}"]
+                               if options.small else [])], 240)
     if table:
         write("executor.md", table)
 
 
 def sanitizer():
     """Races and reads outside, as the tools of the card's maker see them."""
-    tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
-    together([lambda one=one, kind=kind: run(f"{kind} {one}", [tool, "--tool", kind, "--error-exitcode", "9", *once(one)], 120)
-              for one in POLICIES for kind in ("memcheck", "racecheck") if tool])
+    if (checker := tool("compute-sanitizer")) is None:
+        return missing("sanitizer", "compute-sanitizer")
+    together([lambda one=one, kind=kind: run(f"{kind} {one}", [checker, "--tool", kind, "--error-exitcode", "9", *once(one)],
+                                             120)
+              for one in POLICIES for kind in ("memcheck", "racecheck")])
 
 
 about = device()

@@ -40,7 +40,8 @@ def number(text):
 
 
 class Estimates:
-    """docs/costs.md, of the card that it names: of policies and lengths the estimate and the floor, of kernels at 32K the range; in us."""
+    """docs/costs.md, of the card that it names: of policies and lengths the estimate and the floor, of kernels at 32K the
+    range; in us."""
 
     def __init__(self, page):
         self.layers, self.kernels = {}, {}
@@ -199,16 +200,16 @@ class Results:
 
     def summary(self):
         """For the README: what ran, on what, how fast, of policies whose floor or whose torch is known."""
-        rows = [row for row in self.layer_rows(32768) if row[8] or row[11]] or list(self.layer_rows())
-        attention = [f"{f'{run[0]} token' if run[0] == '1' else run[0]} at {run[1]} rows a head {run[4]} us ({run[8]})"
-                     for run in self.attention_rows() if run[8]]
-        beside = ["  `kvc_attend`, and how long PyTorch's scaled_dot_product_attention takes beside it: "
-                  + ", ".join(attention) + "."] if attention else []
+        layers = [row for row in self.layer_rows(32768) if row[8] or row[11]] or list(self.layer_rows())
+        calls = [f"{'one token' if queries == '1' else queries} at {rows} rows a head {took} us ({times})"
+                 for queries, rows, _, _, took, _, _, _, times in self.attention_rows() if times]
+        beside = ["", "  `kvc_attend`, and how long PyTorch's scaled_dot_product_attention takes beside it: "
+                  + ", ".join(calls) + "."] if calls else []
         return [f"- **Measured on {self.name()}** (commit {self.device['commit']}; {self.what_ran()} of the steps of "
                 "`tools/gpu-check`), microseconds of one layer; [all of it](docs/measured.md):", "",
                 *("  " + line for line in table(
                     ["policy", "tokens", "us", "share of the floor", "eager torch takes"],
-                    [[row[0], row[1], row[2], row[8], row[11]] for row in rows])), *([""] if beside else []), *beside]
+                    [[row[0], row[1], row[2], row[8], row[11]] for row in layers])), *beside]
 
 
 def main():
