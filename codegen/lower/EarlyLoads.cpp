@@ -32,8 +32,8 @@ static int64_t loadedRegisters(Operation *op) {
     memory = load.getBase();
   else
     return 0;
-  auto global = gpu::AddressSpaceAttr::get(op->getContext(),
-                                           gpu::AddressSpace::Global);
+  auto global =
+      gpu::AddressSpaceAttr::get(op->getContext(), gpu::AddressSpace::Global);
   if (cast<MemRefType>(memory.getType()).getMemorySpace() != global)
     return 0;
   Type type = op->getResult(0).getType();
