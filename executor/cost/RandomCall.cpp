@@ -3,7 +3,7 @@
 #include "executor/cost/RandomCall.h"
 
 #include "executor/cost/RandomMemory.h"
-#include "runtime/attend/DeviceCut.h"
+#include "runtime/attend/DeviceAttend.h"
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "runtime/base/Format.h"
@@ -80,7 +80,7 @@ RandomCall::RandomCall(const CallOptions &options, uint32_t mean,
   args.lse_batch_stride = rows;
   args.lse_head_stride = args.queries;
   args.max_rows = longest;
-  args.workspace_bytes = DeviceCut(AttendCall(args)).workspaceBytes;
+  args.workspace_bytes = deviceWorkspaceBytes(AttendCall(args));
   if (args.workspace_bytes)
     args.workspace = arena.fresh<std::byte>(args.workspace_bytes);
 }

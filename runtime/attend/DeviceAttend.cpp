@@ -17,15 +17,14 @@ static const ViewKernels &kernelsOf(const AttendCall &call) {
 }
 
 size_t kvc::rt::deviceWorkspaceBytes(const AttendCall &call) {
-  DeviceCut cut(call);
-  kernelsOf(call);
-  return cut.mostWorkspaceBytes;
+  return DeviceCut(call, kernelsOf(call).multiplyTogether()).mostWorkspaceBytes;
 }
 
 void kvc::rt::attendOnDevice(const AttendCall &call) {
   const kvc_attend_args &from = call.args;
   const kvc_cache_view &view = call.cache.fields();
-  DeviceCut cut(call);
+  const ViewKernels &kernels = kernelsOf(call);
+  DeviceCut cut(call, kernels.multiplyTogether());
   call.check(cut.workspaceBytes);
   gpu::AttendViewArgs args = {};
   args.view = viewArgs(call.cache, from.status);
@@ -48,7 +47,6 @@ void kvc::rt::attendOnDevice(const AttendCall &call) {
   args.splitKeys = cut.splitKeys;
   args.mostKeys = uint32_t(call.mostKeys);
   args.parts = static_cast<float *>(from.workspace);
-  const ViewKernels &kernels = kernelsOf(call);
   kernels.launch(ViewKernels::Attend + uint32_t(cut.sharing),
                  {cut.items, cut.splits, 1}, cut.threads, args, from.stream,
                  cut.sharedBytes);

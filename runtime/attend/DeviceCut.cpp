@@ -21,7 +21,8 @@ struct Fill {
   uint64_t few, enough, keys;
 };
 constexpr Fill fillOf(gpu::Sharing sharing) {
-  constexpr Fill fills[] = {{256, 256, 128}, {128, 256, 256}, {96, 128, 4096}};
+  constexpr Fill fills[] = {
+      {256, 256, 128}, {128, 256, 256}, {96, 128, 4096}, {96, 128, 4096}};
   return fills[uint32_t(sharing)];
 }
 
@@ -29,13 +30,14 @@ constexpr Fill fillOf(gpu::Sharing sharing) {
 
 static uint64_t ceilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-DeviceCut::DeviceCut(const AttendCall &call) {
+DeviceCut::DeviceCut(const AttendCall &call, bool together) {
   const kvc_cache_view &view = call.cache.fields();
   auto bytes = uint32_t(dtypeBytes(view.dtype));
   width = gpu::attentionWidth(view.head_dim);
   uint64_t headRows = uint64_t(call.group) * call.args.queries;
   uint64_t heads = uint64_t(view.batch) * view.kv_heads;
-  sharing = gpu::attentionSharing(bytes, width, headRows, call.cache.members());
+  sharing = gpu::attentionSharing(bytes, width, headRows, call.cache.members(),
+                                  together);
   threads = gpu::attentionThreads(bytes, width, sharing);
   sharedBytes = gpu::attentionLaunchBytes(bytes, width, sharing);
   blocks =
@@ -59,8 +61,7 @@ DeviceCut::DeviceCut(const AttendCall &call) {
   // Fewer rows are cut into more splits. Splits of a call are at most
   // enough / its items + 1, and its rows those of its items.
   mostWorkspaceBytes = 0;
-  for (gpu::Sharing other :
-       {gpu::Sharing::Rows, gpu::Sharing::Keys, gpu::Sharing::Keys32}) {
+  for (gpu::Sharing other : gpu::allSharings) {
     if (other > sharing)
       break;
     uint64_t rowsOf =

@@ -8,11 +8,12 @@
 
 namespace kvc::rt {
 
-/// How work is cut follows from the call's numbers alone, not from the GPU's: the same
-/// sums are made on every one. Splits are of so many keys, whatever the head has, so a
+/// How work is cut follows from the call's numbers, and of the GPU's from one alone: whether
+/// four of its warps multiply together. The same sums are made on all that do, and on all
+/// that do not. Splits are of so many keys, whatever the head has, so a
 /// head of eight times the rows has eight times the blocks.
 struct DeviceCut {
-  explicit DeviceCut(const AttendCall &call);
+  DeviceCut(const AttendCall &call, bool together);
 
   gpu::Sharing sharing; // what a block's warps share
   uint32_t blocks;      // of a KV head's query rows

@@ -1,11 +1,12 @@
 //===- CudaDevice.cpp - kernels on an NVIDIA GPU --------------------------===//
 
 #include "runtime/base/Failure.h"
+#include "runtime/device/ChipName.h"
 #include "runtime/device/CudaContext.h"
 #include "runtime/device/Device.h"
 
 #include <algorithm>
-#include <charconv>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -13,24 +14,17 @@ using namespace kvc::rt;
 
 namespace {
 
-/// 90 for "sm_90", 0 if it is none (sm_90a runs on that chip alone).
-int chipNumber(std::string_view chip) {
-  int number = 0;
-  if (!chip.starts_with("sm_"))
-    return 0;
-  auto [end, error] =
-      std::from_chars(chip.data() + 3, chip.data() + chip.size(), number);
-  return error == std::errc() && end == chip.data() + chip.size() ? number : 0;
-}
-
-/// True if a kernel of a text of PTX waits for what is in front of it in its stream, and
-/// so may be launched before that has ended.
-bool waitsItself(std::string_view ptx, const std::string &name) {
+/// Of a kernel in a text of PTX; empty: it is not there.
+std::string_view kernelText(std::string_view ptx, const std::string &name) {
   size_t begin = ptx.find(".entry " + name + "(");
   if (begin == ptx.npos)
-    return false;
-  std::string_view kernel =
-      ptx.substr(begin, ptx.find(".entry ", begin + 1) - begin);
+    return {};
+  return ptx.substr(begin, ptx.find(".entry ", begin + 1) - begin);
+}
+
+/// True if a kernel waits for what is in front of it in its stream, and so may be
+/// launched before that has ended.
+bool waitsItself(std::string_view kernel) {
   return kernel.find("griddepcontrol.wait") != kernel.npos;
 }
 
@@ -40,20 +34,19 @@ public:
              int ordinal)
       : names(names.begin(), names.end()), context(ordinal),
         driver(context.driver) {
-    const kvc_image &image = chooseImage(artifact);
+    chooseImages(artifact);
     CudaContext::Current current(context);
-    module = context.load(image.ptx, "the PTX for " + std::string(image.chip));
     try {
-      findKernels(image.ptx);
+      findKernels();
     } catch (...) {
-      driver.cuModuleUnload(module);
+      unload();
       throw;
     }
   }
 
   ~CudaDevice() override {
     CudaContext::Current current(context, CudaContext::Current::Use::Release);
-    driver.cuModuleUnload(module);
+    unload();
   }
 
   void launch(const Launch &launch, void *stream) override {
@@ -118,44 +111,63 @@ private:
     return reinterpret_cast<CUdeviceptr>(memory);
   }
 
-  /// PTX for the newest chip that is not newer than the device.
-  const kvc_image &chooseImage(const kvc_artifact &artifact) {
+  struct Loaded {
+    const kvc_image *image;
+    ChipName chip;
+    CUmodule module = nullptr; // null: nothing of it was asked for
+  };
+
+  /// What the device runs, the newest first.
+  void chooseImages(const kvc_artifact &artifact) {
     int have = context.chip();
-    const kvc_image *best = nullptr;
     std::string chips;
     for (uint32_t i = 0; i < artifact.image_count; ++i) {
       const kvc_image &image = artifact.images[i];
-      int number = chipNumber(image.chip);
       chips += (i ? ", " : "") + std::string(image.chip);
-      if (number && number <= have &&
-          (!best || number > chipNumber(best->chip)))
-        best = &image;
+      if (ChipName chip(image.chip); chip.runsOn(have))
+        images.push_back({&image, chip});
     }
-    if (!best)
+    if (images.empty())
       throw fail(KVC_UNSUPPORTED,
                  "the device is sm_{}, the policy has PTX for {}", have,
                  chips.empty() ? "no chip" : chips);
-    return *best;
+    std::ranges::sort(images, std::greater(), &Loaded::chip);
   }
 
-  void findKernels(std::string_view ptx) {
+  void unload() {
+    for (const Loaded &one : images)
+      if (one.module)
+        driver.cuModuleUnload(one.module);
+  }
+
+  /// Each in the newest image that has it.
+  void findKernels() {
     int version = 0;
     driver.check(driver.cuDriverGetVersion(&version), "cuDriverGetVersion");
     bool early =
         driver.cuLaunchKernelEx && version >= cudaCapturesEarlyLaunches;
     for (const std::string &name : names) {
+      auto has = [&](const Loaded &one) {
+        return !kernelText(one.image->ptx, name).empty();
+      };
+      auto found = std::ranges::find_if(images, has);
+      Loaded &from = found == images.end() ? images.front() : *found;
+      if (!from.module)
+        from.module = context.load(from.image->ptx, "the PTX for " + std::string(
+                                                        from.image->chip));
       Function &function = functions.emplace_back();
-      driver.check(
-          driver.cuModuleGetFunction(&function.handle, module, name.c_str()),
-          "cuModuleGetFunction of " + name);
-      function.mayBeginEarly = early && waitsItself(ptx, name);
+      driver.check(driver.cuModuleGetFunction(&function.handle, from.module,
+                                              name.c_str()),
+                   "cuModuleGetFunction of " + name);
+      function.mayBeginEarly =
+          early && waitsItself(kernelText(from.image->ptx, name));
     }
   }
 
   const std::vector<std::string> names;
   const CudaContext context;
   const CudaDriver &driver;
-  CUmodule module = nullptr;
+  std::vector<Loaded> images;
   struct Function {
     CUfunction handle = nullptr;
     bool mayBeginEarly = false;
@@ -170,6 +182,10 @@ kvc::rt::makeCudaDevice(const kvc_artifact &artifact,
                         std::span<const std::string> names,
                         const kvc_target &target) {
   return std::make_unique<CudaDevice>(artifact, names, target.device);
+}
+
+bool kvc::rt::cudaDeviceRuns(int ordinal, const char *chip) {
+  return ChipName(chip).runsOn(CudaContext(ordinal).chip());
 }
 
 int kvc::rt::cudaDeviceCount() {

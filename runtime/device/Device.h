@@ -49,11 +49,13 @@ using DeviceFactory = std::unique_ptr<Device> (*)(
     const kvc_artifact &artifact, std::span<const std::string> names,
     const kvc_target &target);
 
-/// Opens the driver, takes the device's primary context and loads the PTX that
-/// fits best.
+/// Opens the driver, takes the device's primary context and loads each kernel from the PTX
+/// that fits best of those that have it.
 std::unique_ptr<Device> makeCudaDevice(const kvc_artifact &artifact,
                                        std::span<const std::string> names,
                                        const kvc_target &target);
+/// True if PTX for `chip` runs on a device. Throws Failure where there is none.
+bool cudaDeviceRuns(int ordinal, const char *chip);
 /// 0 when there is no driver.
 int cudaDeviceCount();
 

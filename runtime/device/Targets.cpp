@@ -23,6 +23,10 @@ void kvc::rt::checkTarget(const kvc_target_kind &target, const char *name) {
                numberOf(target));
 }
 
+bool kvc::rt::targetRuns(kvc_target_kind kind, int device, const char *chip) {
+  return kind == KVC_CUDA ? cudaDeviceRuns(device, chip) : kind == KVC_PTX;
+}
+
 std::unique_ptr<Device> kvc::rt::openDevice(const kvc_artifact &artifact,
                                             std::span<const std::string> names,
                                             const kvc_target &target) {

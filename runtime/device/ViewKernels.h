@@ -20,6 +20,9 @@ public:
     Attend // one for each gpu::Sharing
   };
 
+  ViewKernels(std::unique_ptr<Device> device, bool together)
+      : device(std::move(device)), together(together) {}
+
   /// Throws Failure where the library was built without them, the target was not
   /// enabled, or there is no such device.
   static const ViewKernels &on(kvc_target_kind target, int device,
@@ -40,13 +43,14 @@ public:
                    stream);
   }
 
+  /// True where there are kernels for four warps that multiply together.
+  bool multiplyTogether() const { return together; }
   /// For whoever watches what it launches.
   Device &loadedDevice() const { return *device; }
 
 private:
-  explicit ViewKernels(std::unique_ptr<Device> device)
-      : device(std::move(device)) {}
   std::unique_ptr<Device> device;
+  const bool together;
 };
 
 } // namespace kvc::rt

@@ -40,11 +40,15 @@ constexpr uint32_t attentionWidth(uint32_t headDim) {
 enum class Sharing : uint32_t {
   Rows, // 16 query rows; each warp has keys of its own
   Keys, // keys; each warp has 16 query rows of its own
-  Keys32 // keys, which each warp reads once for 32 query rows of its own; no members
+  Keys32, // keys, which each warp reads once for 32 query rows of its own; no members
+  Keys64  // keys, which four warps multiply together by 64 query rows (sm_90a); no
+          // members
 };
+constexpr Sharing allSharings[] = {Sharing::Rows, Sharing::Keys,
+                                   Sharing::Keys32, Sharing::Keys64};
 /// Behind the names of kernels.
 constexpr const char *attentionKernelEnd(Sharing sharing) {
-  constexpr const char *ends[] = {"_keys", "_rows", "_rows32"};
+  constexpr const char *ends[] = {"_keys", "_rows", "_rows32", "_rows64"};
   return ends[uint32_t(sharing)];
 }
 
@@ -54,7 +58,8 @@ constexpr const char *attentionKernelEnd(Sharing sharing) {
 constexpr uint32_t attentionWarps(uint32_t elementBytes, uint32_t width,
                                   Sharing sharing) {
   uint32_t rowBytes = elementBytes * width;
-  if (sharing == Sharing::Keys32 && rowBytes == 256)
+  if (sharing == Sharing::Keys64 ||
+      (sharing == Sharing::Keys32 && rowBytes == 256))
     return 8;
   return rowBytes <= 256 ? 4 : rowBytes <= 512 ? 2 : 1;
 }
@@ -63,10 +68,18 @@ constexpr uint32_t attentionThreads(uint32_t elementBytes, uint32_t width,
   return attentionWarps(elementBytes, width, sharing) * 32;
 }
 
+/// Keys of a tile that four warps multiply together.
+constexpr uint32_t warpgroupKeys(uint32_t width) {
+  return width <= 128 ? 128 : 64;
+}
+
 /// Bytes of a block's memory that its launch must give, where the kernel cannot have so
 /// much of its own.
 constexpr uint32_t attentionLaunchBytes(uint32_t elementBytes, uint32_t width,
                                         Sharing sharing) {
+  if (sharing == Sharing::Keys64)
+    return (128 + 4 * warpgroupKeys(width)) * elementBytes * width +
+           (11 << 10);
   return attentionWarps(elementBytes, width, sharing) == 8 ? 84 << 10 : 0;
 }
 
@@ -84,21 +97,31 @@ constexpr uint32_t attentionRows(uint32_t elementBytes, uint32_t width,
               : attentionWarps(elementBytes, width, sharing));
 }
 
-/// True where there are kernels _rows32: registers have room for two tiles.
-constexpr bool hasKeys32(uint32_t elementBytes, uint32_t width) {
-  return elementBytes == 2 && width <= 128;
+/// True where there are kernels of this kind. Of 32 rows a warp, registers have room for
+/// two tiles; what four warps multiply together, on a GPU that does so (`together`), are
+/// panels of 64 columns.
+constexpr bool hasSharing(uint32_t elementBytes, uint32_t width,
+                          Sharing sharing, bool together) {
+  if (sharing == Sharing::Keys32)
+    return elementBytes == 2 && width <= 128;
+  if (sharing == Sharing::Keys64)
+    return together && elementBytes == 2 && width >= 64;
+  return true;
 }
 
 /// For so many query rows of a KV head. `merged`: rows have members.
 constexpr Sharing attentionSharing(uint32_t elementBytes, uint32_t width,
-                                   uint64_t headRows, bool merged) {
-  auto few = [&](Sharing sharing) {
-    return headRows <= attentionRows(elementBytes, width, sharing);
+                                   uint64_t headRows, bool merged,
+                                   bool together) {
+  auto fills = [&](Sharing sharing) {
+    return headRows > attentionRows(elementBytes, width, sharing) &&
+           hasSharing(elementBytes, width, sharing, together);
   };
-  return few(Sharing::Rows) ? Sharing::Rows
-         : merged || few(Sharing::Keys32) || !hasKeys32(elementBytes, width)
-             ? Sharing::Keys
-             : Sharing::Keys32;
+  if (!fills(Sharing::Rows))
+    return Sharing::Rows;
+  if (!merged && fills(Sharing::Keys64))
+    return Sharing::Keys64;
+  return !merged && fills(Sharing::Keys32) ? Sharing::Keys32 : Sharing::Keys;
 }
 
 /// Of a block that adds up the parts of a row.

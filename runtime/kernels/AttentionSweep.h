@@ -15,6 +15,7 @@
 
 #include "runtime/kernels/AttentionTile.h"
 #include "runtime/kernels/KeyRun.h"
+#include "runtime/kernels/WarpgroupTile.h"
 
 namespace kvc::gpu {
 
@@ -36,7 +37,9 @@ template <typename E> struct KeyPlace {
 ///   bool aligned;   // rows begin and end at multiples of 16 bytes
 template <typename E, int D, Sharing sharing> class AttentionSweep {
   static constexpr bool sharesRows = sharing == Sharing::Rows,
-                        readsMembers = sharing != Sharing::Keys32;
+                        readsMembers =
+                            sharesRows || sharing == Sharing::Keys,
+                        together = sharing == Sharing::Keys64;
 
 public:
   static constexpr uint32_t warps = attentionWarps(sizeof(E), D, sharing),
@@ -44,14 +47,21 @@ public:
                             rows = attentionRows(sizeof(E), D, sharing);
   /// That a warp loads. Of a tile of more than 32, registers have no room for the logits
   /// of 32 rows.
-  static constexpr uint32_t warpKeys = rowTiles == 2 ? 32 / warps : 16,
+  static constexpr uint32_t warpKeys = together ? warpgroupKeys(D) / warps
+                                       : rowTiles == 2 ? 32 / warps
+                                                       : 16,
                             tileKeys = warps * warpKeys,
-                            stages = rowTiles == 2 ? 2 : 1;
-  using Tile = KeyTile<E, D, int(tileKeys), int(stages)>;
-  using Products = AttentionTile<E, D, int(sharesRows ? warpKeys : tileKeys),
-                                 int(warps), int(rowTiles)>;
+                            stages = together || rowTiles == 2 ? 2 : 1;
+  using Tile =
+      Conditional<together, PanelTile<E, D, int(tileKeys), int(rows)>,
+                  KeyTile<E, D, int(tileKeys), int(stages)>>;
+  using Rows = typename Tile::Rows;
+  using Products =
+      Conditional<together, WarpgroupTile<E, D, int(tileKeys)>,
+                  AttentionTile<E, D, int(sharesRows ? warpKeys : tileKeys),
+                                int(warps), int(rowTiles)>>;
 
-  struct alignas(16) Shared {
+  struct alignas(Tile) Shared {
     Tile tile; // in front of the sweep: queries; behind it: the rows' sums
     KeyPlace<E> places[stages][tileKeys];
     union {
@@ -138,15 +148,14 @@ private:
       return keys.aligned && d == D && has(first, to) &&
              i + warpKeys <= keys.whole && keys.run(i, warpKeys, run);
   }
-  void loadRun(E (*to)[Tile::pitch], const char *from, uint32_t stride) {
+  void loadRun(Rows to, const char *from, uint32_t stride) {
     if constexpr (pieces <= warpSize) {
       constexpr uint32_t step = warpSize / pieces;
       static_assert(warpKeys % step == 0);
       from += uint64_t(lane / pieces) * stride + lane % pieces * 16;
-      E *at = &to[lane / pieces][lane % pieces * pieceElements];
 #pragma unroll
       for (uint32_t i = 0; i < warpKeys; i += step) {
-        simt.copy(at + i * Tile::pitch, from);
+        simt.copy(to.at(lane / pieces + i, lane % pieces * pieceElements), from);
         from += uint64_t(step) * stride;
       }
     }
@@ -158,8 +167,8 @@ private:
   void loadTile(const Keys &keys, uint32_t first, uint32_t to, uint32_t stage);
   /// Of a warp, `count` rows at(number), zeros behind their ends and where there is none;
   /// `full`: there are all.
-  template <uint32_t count, typename At>
-  void load(E (*to)[Tile::pitch], bool aligned, bool full, At at);
+  template <uint32_t count, typename To, typename At>
+  void load(To to, bool aligned, bool full, At at);
   void loadQueries(const QueryRow<E> (&query)[laneRows], bool aligned,
                    bool negated);
   static void clear(E *to) {
@@ -173,17 +182,31 @@ private:
   template <typename Keys>
   void hide(Logits &c, const Keys &keys, uint32_t first, uint32_t to,
             uint32_t stage) const;
-  void softmax(Logits &c, float scale);
+  bool soften(Logits &c, float scale, float (&fade)[laneRows]);
+  /// The sums of values.
+  void weaken(const float (&fade)[laneRows]);
+  void softmax(Logits &c, float scale) {
+    float fade[laneRows];
+    if (soften(c, scale, fade))
+      weaken(fade);
+  }
   template <typename Keys>
   void sweepInStages(const Keys &keys, uint32_t from, uint32_t to, float scale);
   template <typename Keys>
   void sweepInTurn(const Keys &keys, uint32_t from, uint32_t to, float scale);
+  template <typename Keys>
+  void sweepApart(const Keys &keys, uint32_t from, uint32_t to,
+                  const QueryRow<E> (&query)[laneRows], bool rowsAligned,
+                  float scale);
+  template <typename Keys>
+  void sweepTogether(const Keys &keys, uint32_t from, uint32_t to,
+                     bool rowsAligned, float scale);
 };
 
 template <typename E, int D, Sharing sharing>
-template <uint32_t count, typename At>
-void AttentionSweep<E, D, sharing>::load(E (*to)[Tile::pitch], bool aligned,
-                                         bool full, At at) {
+template <uint32_t count, typename To, typename At>
+void AttentionSweep<E, D, sharing>::load(To to, bool aligned, bool full,
+                                         At at) {
   if constexpr (pieces <= warpSize)
     if (aligned && full && d == D) { // as nearly always: nothing to look at
       constexpr uint32_t step = warpSize / pieces;
@@ -192,7 +215,7 @@ void AttentionSweep<E, D, sharing>::load(E (*to)[Tile::pitch], bool aligned,
 #pragma unroll
       for (uint32_t i = 0; i < count; i += step) {
         uint32_t row = lane / pieces + i;
-        simt.copy(&to[row][first], at(row) + first);
+        simt.copy(to.at(row, first), at(row) + first);
       }
       return;
     }
@@ -202,16 +225,16 @@ void AttentionSweep<E, D, sharing>::load(E (*to)[Tile::pitch], bool aligned,
       uint32_t row = i / pieces, first = i % pieces * pieceElements;
       const E *from = at(row);
       if (from && first < d)
-        simt.copy(&to[row][first], from + first);
+        simt.copy(to.at(row, first), from + first);
       else
-        clear(&to[row][first]);
+        clear(to.at(row, first));
     }
     return;
   }
 #pragma unroll 1
   for (uint32_t i = lane; i < count * D; i += warpSize) {
     const E *from = at(i / D);
-    to[i / D][i % D] = from ? loadOne(from, i % D, d) : E();
+    *to.at(i / D, i % D) = from ? loadOne(from, i % D, d) : E();
   }
 }
 
@@ -219,14 +242,14 @@ template <typename E, int D, Sharing sharing>
 void AttentionSweep<E, D, sharing>::loadValues(uint32_t stage, bool aligned,
                                                bool full) {
   const KeyPlace<E> *places = shared.places[stage] + firstKey();
-  load<warpKeys>(shared.tile.v(stage) + firstKey(), aligned, full,
+  load<warpKeys>(shared.tile.v(stage).from(firstKey()), aligned, full,
                  [&](uint32_t i) { return places[i].v; });
 }
 
 template <typename E, int D, Sharing sharing>
 void AttentionSweep<E, D, sharing>::loadKeys(uint32_t stage, bool aligned,
                                              bool full) {
-  auto *to = shared.tile.k(stage) + firstKey();
+  Rows to = shared.tile.k(stage).from(firstKey());
   const KeyPlace<E> *places = shared.places[stage] + firstKey();
   if (!readsMembers || !simt.any(places[lane % warpKeys].turn))
     return load<warpKeys>(to, aligned, full,
@@ -248,7 +271,7 @@ void AttentionSweep<E, D, sharing>::loadKeys(uint32_t stage, bool aligned,
                 (j < half ? x * cosine - y * sine : y * cosine + x * sine);
       }
     }
-    to[i / D][j] = narrow<E>(value);
+    *to.at(i / D, j) = narrow<E>(value);
   }
 }
 
@@ -256,9 +279,9 @@ void AttentionSweep<E, D, sharing>::loadKeys(uint32_t stage, bool aligned,
 template <typename E, int D, Sharing sharing>
 void AttentionSweep<E, D, sharing>::loadQueries(
     const QueryRow<E> (&query)[laneRows], bool aligned, bool negated) {
-  auto *through = shared.tile.rows + (Tile::count - warps * 16) + warp * 16;
+  Rows through = {shared.tile.rows + (Tile::count - warps * 16) + warp * 16};
   if constexpr (sizeof(E) == 4)
-    return products.loadQueries(0, through, query, d, negated);
+    return products.loadQueries(0, through.rows, query, d, negated);
 #pragma unroll
   for (uint32_t tile = 0; tile < rowTiles; ++tile) {
     uint32_t first = firstRow() + tile * 16;
@@ -267,7 +290,7 @@ void AttentionSweep<E, D, sharing>::loadQueries(
     simt.commit();
     simt.wait<0>();
     simt.syncWarp();
-    products.loadQueries(int(tile), through, query, d, negated);
+    products.loadQueries(int(tile), through.rows, query, d, negated);
     simt.syncWarp();
   }
 }
@@ -278,8 +301,8 @@ void AttentionSweep<E, D, sharing>::loadTile(const Keys &keys, uint32_t first,
                                              uint32_t to, uint32_t stage) {
   KeyRun run;
   if (isRun(keys, first, to, run)) {
-    loadRun(shared.tile.k(stage) + firstKey(), run.k, run.kStride);
-    loadRun(shared.tile.v(stage) + firstKey(), run.v, run.vStride);
+    loadRun(shared.tile.k(stage).from(firstKey()), run.k, run.kStride);
+    loadRun(shared.tile.v(stage).from(firstKey()), run.v, run.vStride);
     return;
   }
   tell(place(keys, first, to), stage);
@@ -323,6 +346,17 @@ void AttentionSweep<E, D, sharing>::run(const Keys &keys, uint32_t from,
     for (uint32_t i = 0; i < laneRows; ++i)
       shared.rows[firstRow() + lane / 4 + i * 8].query = query[i];
   simt.syncWarp();
+  if constexpr (together)
+    sweepTogether(keys, from, to, rowsAligned, scale);
+  else
+    sweepApart(keys, from, to, query, rowsAligned, scale);
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Keys>
+void AttentionSweep<E, D, sharing>::sweepApart(
+    const Keys &keys, uint32_t from, uint32_t to,
+    const QueryRow<E> (&query)[laneRows], bool rowsAligned, float scale) {
   // Queries leave room for keys, where those are as many.
   constexpr bool beside = stages == 1 && tileKeys >= warps * 16;
   if constexpr (beside) {
@@ -359,10 +393,10 @@ void AttentionSweep<E, D, sharing>::sweepInStages(const Keys &keys,
       loadTile(keys, next, to, stage ^ 1);
     simt.commit();
     Logits c;
-    products.scores(shared.tile.k(stage), c);
+    products.scores(shared.tile.k(stage).rows, c);
     hide(c, keys, first, to, stage);
     softmax(c, scale);
-    products.addValues(shared.tile.v(stage), products.weights(c), o);
+    products.addValues(shared.tile.v(stage).rows, products.weights(c), o);
   }
 }
 
@@ -376,13 +410,13 @@ void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
     simt.wait<1>();
     meet(); // keys are there
     Logits c;
-    products.scores(shared.tile.k(0) + own, c);
+    products.scores(shared.tile.k(0).rows + own, c);
     hide(c, keys, first, to, 0);
     meet(); // keys and places were used
     KeyRun run;
     bool runs = next < to && isRun(keys, next, to, run);
     if (runs) {
-      loadRun(shared.tile.k(0) + firstKey(), run.k, run.kStride);
+      loadRun(shared.tile.k(0).from(firstKey()), run.k, run.kStride);
     } else if (next < to) {
       tell(place(keys, next, to), 0);
       loadKeys(0, keys.aligned, has(next, to));
@@ -392,10 +426,10 @@ void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
     const auto &weights = products.weights(c);
     simt.wait<1>();
     meet(); // values are there
-    products.addValues(shared.tile.v(0) + own, weights, o);
+    products.addValues(shared.tile.v(0).rows + own, weights, o);
     meet(); // values were used
     if (runs)
-      loadRun(shared.tile.v(0) + firstKey(), run.v, run.vStride);
+      loadRun(shared.tile.v(0).from(firstKey()), run.v, run.vStride);
     else if (next < to)
       loadValues(0, keys.aligned, has(next, to));
     simt.commit();
@@ -403,8 +437,93 @@ void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
 }
 
 template <typename E, int D, Sharing sharing>
-void AttentionSweep<E, D, sharing>::softmax(Logits &c, float scale) {
+template <typename Keys>
+void AttentionSweep<E, D, sharing>::sweepTogether(
+    const Keys &keys, uint32_t from, uint32_t to, bool rowsAligned,
+    float scale) {
+  if (from >= to)
+    return;
+  const auto &group = products.group;
+  // Of the tile from `first` on, keys, then values.
+  KeyRun run;
+  bool runs = false;
+  auto loadTileKeys = [&](uint32_t first, uint32_t stage) {
+    runs = isRun(keys, first, to, run);
+    if (runs)
+      return loadRun(shared.tile.k(stage).from(firstKey()), run.k, run.kStride);
+    tell(place(keys, first, to), stage);
+    loadKeys(stage, keys.aligned, has(first, to));
+  };
+  auto loadTileValues = [&](uint32_t first, uint32_t stage) {
+    if (runs)
+      return loadRun(shared.tile.v(stage).from(firstKey()), run.v, run.vStride);
+    loadValues(stage, keys.aligned, has(first, to));
+  };
+  auto arrive = [&] { // what was asked for is there, and what is behind was used
+    simt.wait<0>();
+    group.publish();
+    simt.barrier();
+  };
+  auto queries = shared.tile.q();
+  load<16>(queries.from(firstRow()), rowsAligned, /*full=*/true,
+           [&](uint32_t i) { return shared.rows[firstRow() + i].query.q; });
+  loadTileKeys(from, 0);
+  simt.commit();
+  if (scale < 0) {
+    simt.wait<0>();
+    simt.syncWarp();
+    for (uint32_t i = lane; i < 16 * D; i += warpSize)
+      queries.at(firstRow() + i / D, i % D)->bits ^= 0x8000;
+  }
+  scale = (scale < 0 ? -scale : scale) * log2e;
+  arrive();
+  auto own = queries.from(warp / 4 * 64);
+  Logits c;
+  typename Products::Weights weights;
   float fade[laneRows];
+  group.fence();
+  products.beginScores(own, shared.tile.k(0), c);
+  loadTileValues(from, 0);
+  if (from + tileKeys < to)
+    loadTileKeys(from + tileKeys, 1);
+  simt.commit();
+  group.template wait<0>();
+  group.waited(c[0]);
+  hide(c, keys, from, to, 0);
+  soften(c, scale, fade);
+  products.narrowTo(weights, c);
+  uint32_t stage = 0, first = from;
+  for (; first + tileKeys < to; first += tileKeys, stage ^= 1) {
+    uint32_t next = first + tileKeys;
+    arrive();
+    group.fence();
+    products.beginScores(own, shared.tile.k(stage ^ 1), c);
+    products.beginValues(shared.tile.v(stage), weights, o);
+    loadTileValues(next, stage ^ 1);
+    if (next + tileKeys < to)
+      loadTileKeys(next + tileKeys, stage);
+    simt.commit();
+    group.template wait<1>();
+    group.waited(c[0]);
+    hide(c, keys, next, to, stage ^ 1);
+    bool fades = soften(c, scale, fade);
+    group.template wait<0>();
+    group.waited(o[0]);
+    if (fades)
+      weaken(fade);
+    products.narrowTo(weights, c);
+  }
+  arrive();
+  group.fence();
+  products.beginValues(shared.tile.v(stage), weights, o);
+  group.template wait<0>();
+  group.waited(o[0]);
+}
+
+/// Logits to weights; false: what was added before counts as it is.
+template <typename E, int D, Sharing sharing>
+bool AttentionSweep<E, D, sharing>::soften(Logits &c, float scale,
+                                           float (&fade)[laneRows]) {
   bool fades = false;
 #pragma unroll
   for (uint32_t i = 0; i < laneRows; ++i) {
@@ -430,8 +549,11 @@ void AttentionSweep<E, D, sharing>::softmax(Logits &c, float scale) {
       }
     state[i].weight = state[i].weight * fade[i] + sum; // of this lane's columns
   }
-  if (!simt.any(fades))
-    return; // nothing larger has come, as nearly always
+  return simt.any(fades); // something larger has come, as seldom
+}
+
+template <typename E, int D, Sharing sharing>
+void AttentionSweep<E, D, sharing>::weaken(const float (&fade)[laneRows]) {
 #pragma unroll
   for (uint32_t tile = 0; tile < rowTiles; ++tile)
 #pragma unroll

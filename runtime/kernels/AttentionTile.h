@@ -25,14 +25,23 @@ template <typename E> struct QueryRow {
   int32_t position;
 };
 
-/// Neighbouring rows begin four banks apart: eight of them fill all banks.
+/// Rows in the block's memory. Neighbours begin four banks apart: eight of them fill all
+/// banks.
+template <typename E, int D> struct PaddedRows {
+  static constexpr uint32_t pitch = D + 16 / sizeof(E);
+  E (*rows)[pitch];
+
+  E *at(uint32_t row, uint32_t column) const { return &rows[row][column]; }
+  PaddedRows from(uint32_t row) const { return {rows + row}; }
+};
+
 template <typename E, int D, int Keys, int Stages> struct KeyTile {
-  static constexpr uint32_t keys = Keys, pitch = D + 16 / sizeof(E),
-                            count = 2 * keys * Stages;
-  alignas(16) E rows[count][pitch]; // of each stage the keys', then the values'
-  E(*k(uint32_t stage))
-  [pitch] { return rows + stage * 2 * keys; } E (*v(uint32_t stage))
-      [pitch] { return k(stage) + keys; }
+  using Rows = PaddedRows<E, D>;
+  static constexpr uint32_t keys = Keys, count = 2 * keys * Stages;
+  // Of each stage the keys', then the values'.
+  alignas(16) E rows[count][Rows::pitch];
+  Rows k(uint32_t stage) { return {rows + stage * 2 * keys}; }
+  Rows v(uint32_t stage) { return k(stage).from(keys); }
 };
 
 /// Of a tile, `Keys` are multiplied at once, by `Tiles` tiles of rows of each of `Warps`

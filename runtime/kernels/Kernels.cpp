@@ -1,7 +1,8 @@
 //===- Kernels.cpp - the runtime's kernels, by name -----------------------===//
 //
 // For NVPTX a file for each element type and D, of which a process loads those that it
-// uses: -DKVC_TYPE=bf16 -DKVC_DIM=128. For the host a table of all.
+// uses: -DKVC_TYPE=bf16 -DKVC_DIM=128; with -DKVC_TOGETHER those that need sm_90a. For the
+// host a table of all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,12 +33,17 @@ using bf16 = BF16;
 #define KVC_KERNELS_OF_NO_TYPE(X)                                              \
   X(append_counts, (appendCounts), AppendArgs, (AppendShared))
 
-// Where hasKeys32() is true.
+// Where hasSharing() is true.
 #define KVC_KERNELS_OF_DIM32(X, E, D)                                          \
   KVC_KERNELS_OF_DIM(X, E, D)                                                  \
   KVC_SWEEP(X, E, D, rows32, Sharing::Keys32)
+#define KVC_KERNELS_OF_DIM64(X, E, D)                                          \
+  KVC_SWEEP(X, E, D, rows64, Sharing::Keys64)
 
-#ifdef KVC_TYPE
+#if defined(KVC_TOGETHER)
+#define KVC_KERNELS_OF(X, E, D) KVC_KERNELS_OF_DIM64(X, E, D)
+#define KVC_KERNELS(X) KVC_KERNELS_OF(X, KVC_TYPE, KVC_DIM)
+#elif defined(KVC_TYPE)
 #define KVC_BYTES_f32 4
 #define KVC_BYTES_f16 2
 #define KVC_BYTES_bf16 2
@@ -62,7 +68,13 @@ using bf16 = BF16;
   DIM(X, E, 128)                                                               \
   KVC_KERNELS_OF_DIM(X, E, 256)                                                \
   KVC_KERNELS_OF_TYPE(X, E)
+#define KVC_KERNELS_TOGETHER(X, E)                                             \
+  KVC_KERNELS_OF_DIM64(X, E, 64)                                               \
+  KVC_KERNELS_OF_DIM64(X, E, 128)                                              \
+  KVC_KERNELS_OF_DIM64(X, E, 256)
 #define KVC_KERNELS(X)                                                         \
+  KVC_KERNELS_TOGETHER(X, f16)                                                 \
+  KVC_KERNELS_TOGETHER(X, bf16)                                                \
   KVC_KERNELS_OF(X, f32, KVC_KERNELS_OF_DIM)                                   \
   KVC_KERNELS_OF(X, f16, KVC_KERNELS_OF_DIM32)                                 \
   KVC_KERNELS_OF(X, bf16, KVC_KERNELS_OF_DIM32)                                \

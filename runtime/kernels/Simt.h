@@ -41,6 +41,12 @@ public:
   /// The larger one, or the one that is a number.
   static float max(float a, float b) { return __nvvm_fmax_f(a, b); }
 
+  /// The address of what lies in the block's memory, in it.
+  static uint32_t inBlock(const void *p) {
+    return uint32_t(reinterpret_cast<uintptr_t>(
+        (__attribute__((address_space(3))) const void *)p));
+  }
+
   /// 16 bytes to the block's memory, there once their group was waited for and the
   /// threads that read them have met. Both are aligned to 16 bytes.
   void copy(void *to, const void *from) const {
@@ -101,10 +107,6 @@ private:
           : "r"(inBlock(row))
           : "memory");
   }
-  static uint32_t inBlock(const void *p) {
-    return uint32_t(reinterpret_cast<uintptr_t>(
-        (__attribute__((address_space(3))) const void *)p));
-  }
   template <typename E>
   static void step(const uint32_t *a, const uint32_t *b, float *c) {
     if constexpr (isSame<E, BF16>)
@@ -121,7 +123,7 @@ private:
 };
 
 /// What a launch gives each block beside the memory that a kernel has of its own.
-extern "C" alignas(16) __attribute__((address_space(3))) char kvcLaunchMemory[];
+extern "C" alignas(1024) __attribute__((address_space(3))) char kvcLaunchMemory[];
 
 template <typename T> T &blockMemory() {
   if constexpr (sizeof(T) > mostOwnMemory) {

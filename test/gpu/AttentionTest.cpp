@@ -145,7 +145,8 @@ void Attention::check(const Shape &s) {
   for (Sharing sharing : {Sharing::Rows, Sharing::Keys, Sharing::Keys32}) {
     uint32_t rowsOf = attentionRows(bytes, width, sharing);
     if ((sharing == Sharing::Rows && headRows > rowsOf) ||
-        (sharing == Sharing::Keys32 && (s.merged || !hasKeys32(bytes, width))))
+        (sharing == Sharing::Keys32 &&
+         (s.merged || !hasSharing(bytes, width, sharing, false))))
       continue;
     queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {ceilDiv(headRows, rowsOf), heads, s.splits},

@@ -135,6 +135,24 @@ TEST_P(View, AppendThenAttend) {
     }
 }
 
+// Prompts, whole or the last tokens of them, negated logits too: more query rows than one
+// warp or four that multiply together have; dimensions that fill a kernel's width or not.
+TEST_P(View, SweepsAPromptCausally) {
+  for (uint32_t dim : {64, 72, 128, 200})
+    for (uint32_t n : {60, 200}) {
+      SCOPED_TRACE(testing::Message() << "dim " << dim << ", " << n);
+      Cache cache = wholeCache(random, 1, 2, dim, GetParam(), 400);
+      while (cache.lengths[0] < 260) // more than two tiles of keys
+        cache = wholeCache(random, 1, 2, dim, GetParam(), 400);
+      Laid laid(cache, dim == 128 ? Layout::PagesHND : Layout::TokensFirst, 16);
+      Call call(random, cache, 3, n, KVC_F32, true);
+      call.args.scale = dim == 72 ? -0.1f : 0.0f;
+      OnDevice device(queue, laid);
+      attend(call, device);
+      expectRight(call, cache, weightRounding(GetParam()));
+    }
+}
+
 // Parts of several blocks are added up by a second launch.
 TEST_P(View, SplitsTheKeysOfLongHeads) {
   Cache cache = randomCache(random, 1, 3, 128, GetParam(), 1500);

@@ -132,7 +132,7 @@ TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
       auto cut = [&](uint32_t batch, uint32_t queries) {
         laid.view.batch = batch;
         call.args.queries = queries;
-        return DeviceCut(AttendCall(call.args));
+        return DeviceCut(AttendCall(call.args), together);
       };
       for (uint32_t queries : {1u, 2u, 17u, 300u}) {
         size_t most = cut(64, queries).mostWorkspaceBytes;

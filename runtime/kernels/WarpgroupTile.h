@@ -1,0 +1,72 @@
+//===- WarpgroupTile.h - a warpgroup's products with keys and values ------===//
+//
+// 64 query rows of a warpgroup, 16 of each of its warps, against tiles of keys that all
+// warpgroups of the block read. Products are begun and waited for: Warpgroup.h. What a lane
+// holds is laid out as AttentionTile.h says.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_RUNTIME_KERNELS_WARPGROUPTILE_H
+#define KVC_RUNTIME_KERNELS_WARPGROUPTILE_H
+
+#include "runtime/kernels/Warpgroup.h"
+
+namespace kvc::gpu {
+
+/// The block's query rows, and two tiles of keys and of values in turn.
+template <typename E, int D, int Keys, int QueryRows> struct PanelTile {
+  using Rows = PanelRows<E, Keys>;
+  using Queries = PanelRows<E, QueryRows>;
+  alignas(1024) E queries[QueryRows * D];
+  E keysAndValues[4][Keys * D];
+  Queries q() { return {queries}; }
+  Rows k(uint32_t stage) { return {keysAndValues[stage]}; }
+  Rows v(uint32_t stage) { return {keysAndValues[2 + stage]}; }
+};
+
+template <typename E, int D, int Keys> class WarpgroupTile {
+public:
+  static constexpr int blocks = Keys / 8; // of columns
+  struct Memory {};
+
+  WarpgroupTile(const Simt &simt, Memory &) : group(simt) {}
+
+  /// c = q k^T, of the 64 rows of q. To be waited for.
+  template <typename Queries, typename Rows>
+  void beginScores(const Queries &q, const Rows &keys,
+                   float (&c)[1][blocks][4]) const {
+    group.template multiply<D>(q, keys, c[0]);
+    group.commit();
+  }
+
+  /// What values are multiplied by, in half the registers.
+  struct Weights {
+    uint32_t a[Keys / 4];
+  };
+  static void narrowTo(Weights &weights, const float (&c)[1][blocks][4]) {
+#pragma unroll
+    for (int i = 0; i < Keys / 4; ++i)
+      weights.a[i] = narrowPair<E>(c[0][i / 2][i % 2 * 2],
+                                   c[0][i / 2][i % 2 * 2 + 1]);
+  }
+
+  /// o += weights * values. To be waited for.
+  template <typename Rows>
+  void beginValues(const Rows &values, const Weights &weights,
+                   float (&o)[1][D / 8][4]) const {
+    constexpr int some = D < 128 ? D / 8 : 16; // blocks of columns at once
+#pragma unroll
+    for (int t = 0; t < D / 8; t += some)
+#pragma unroll
+      for (int step = 0; step < Keys / 16; ++step)
+        group.add(weights.a + 4 * step, values, uint32_t(step) * 16,
+                  uint32_t(t) * 8, reinterpret_cast<float (&)[some][4]>(o[0][t]));
+    group.commit();
+  }
+
+  Warpgroup group;
+};
+
+} // namespace kvc::gpu
+
+#endif // KVC_RUNTIME_KERNELS_WARPGROUPTILE_H
