@@ -116,6 +116,13 @@ public:
       else
         gpu::store(reinterpret_cast<E *>(to) + i, narrow<E>(value));
     }
+    void storeTwo(uint32_t i, float one, float other) const {
+      if (isFloat)
+        gpu::storeTwo(reinterpret_cast<float *>(to) + i, one, other);
+      else
+        gpu::storeTwo(reinterpret_cast<E *>(to) + i, narrow<E>(one),
+                      narrow<E>(other));
+    }
   };
   Row row(uint32_t row) const {
     return {a.out.data + s * a.out.batchStride +

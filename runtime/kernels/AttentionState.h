@@ -3,6 +3,7 @@
 // Where the rows of a KV head go, as sweeps and sums of their parts ask for it:
 //
 //   Row row(uint32_t row) const;  // void Row::store(uint32_t i, float value) const
+//                                 // void Row::storeTwo(uint32_t i, float, float) const
 //   void storeLse(uint32_t row, float lse) const;        // to base 2
 //   float *part(uint32_t row, uint32_t split) const;     // d sums, and a RowState
 //

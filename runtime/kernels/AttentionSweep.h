@@ -100,6 +100,12 @@ public:
               bool isPart, uint32_t split);
 
 private:
+  template <typename Output>
+  void storeOwn(const Output &out, uint32_t blockRow, uint32_t rowsThere,
+                bool isPart, uint32_t split);
+  template <typename Output>
+  void storeShared(const Output &out, uint32_t blockRow, uint32_t rowsThere,
+                   bool isPart, uint32_t split);
   const Simt &simt;
   Shared &shared;
   const uint32_t d, lane, warp;
@@ -147,6 +153,17 @@ private:
     else
       return keys.aligned && d == D && has(first, to) &&
              i + warpKeys <= keys.whole && keys.run(i, warpKeys, run);
+  }
+  /// The same where the tile in front of it was asked for: nearly always that is the run.
+  template <typename Keys>
+  bool isNextRun(const Keys &keys, uint32_t first, uint32_t to, bool wasRun,
+                 KeyRun &run) const {
+    uint32_t i = first + firstKey();
+    if (!wasRun || i + warpKeys > run.until)
+      return isRun(keys, first, to, run);
+    run.k += uint64_t(tileKeys) * run.kStride;
+    run.v += uint64_t(tileKeys) * run.vStride;
+    return has(first, to) && i + warpKeys <= keys.whole;
   }
   void loadRun(Rows to, const char *from, uint32_t stride) {
     if constexpr (pieces <= warpSize) {
@@ -436,6 +453,21 @@ void AttentionSweep<E, D, sharing>::sweepInTurn(const Keys &keys, uint32_t from,
   }
 }
 
+/// Of a power of two numbers, the result of all by neighbours.
+template <uint32_t count, typename Both>
+float treeOf(const float (&of)[count], Both both) {
+  float some[count];
+#pragma unroll
+  for (uint32_t i = 0; i < count; ++i)
+    some[i] = of[i];
+#pragma unroll
+  for (uint32_t step = 1; step < count; step *= 2)
+#pragma unroll
+    for (uint32_t i = 0; i + step < count; i += 2 * step)
+      some[i] = both(some[i], some[i + step]);
+  return some[0];
+}
+
 template <typename E, int D, Sharing sharing>
 template <typename Keys>
 void AttentionSweep<E, D, sharing>::sweepTogether(
@@ -448,7 +480,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
   KeyRun run;
   bool runs = false;
   auto loadTileKeys = [&](uint32_t first, uint32_t stage) {
-    runs = isRun(keys, first, to, run);
+    runs = isNextRun(keys, first, to, runs, run);
     if (runs)
       return loadRun(shared.tile.k(stage).from(firstKey()), run.k, run.kStride);
     tell(place(keys, first, to), stage);
@@ -477,7 +509,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
   }
   scale = (scale < 0 ? -scale : scale) * log2e;
   arrive();
-  auto own = queries.from(warp / 4 * 64);
+  auto own = queries.from(simt.uniform(warp / 4) * 64);
   Logits c;
   typename Products::Weights weights;
   float fade[laneRows];
@@ -506,11 +538,14 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
     group.template wait<1>();
     group.waited(c[0]);
     hide(c, keys, next, to, stage ^ 1);
-    bool fades = soften(c, scale, fade);
+    if (soften(c, scale, fade)) {
+      group.template wait<0>();
+      group.waited(o[0]);
+      weaken(fade);
+    }
+    // A block of its own: in one with the softmax, ptxas would wait in front of that.
     group.template wait<0>();
     group.waited(o[0]);
-    if (fades)
-      weaken(fade);
     products.narrowTo(weights, c);
   }
   arrive();
@@ -524,29 +559,35 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
 template <typename E, int D, Sharing sharing>
 bool AttentionSweep<E, D, sharing>::soften(Logits &c, float scale,
                                            float (&fade)[laneRows]) {
+  constexpr uint32_t chains = 4;
   bool fades = false;
 #pragma unroll
   for (uint32_t i = 0; i < laneRows; ++i) {
     auto &of = c[i / 2];
     const uint32_t left = i % 2 * 2;
-    float top = of[0][left];
+    // Several chains: one of all would be waited for at each step.
+    float tops[chains], sums[chains] = {};
 #pragma unroll
     for (int t = 0; t < Products::blocks; ++t)
 #pragma unroll
-      for (uint32_t j = left; j < left + 2; ++j)
-        top = simt.max(top, of[t][j]);
-    top = simt.max(state[i].most, mostOf(simt, 4, top) * scale);
+      for (uint32_t j = 0; j < 2; ++j) {
+        uint32_t n = uint32_t(t) * 2 + j;
+        float x = of[t][left + j];
+        tops[n % chains] = n < chains ? x : simt.max(tops[n % chains], x);
+      }
+    float top = mostOf(simt, 4, treeOf(tops, simt.max));
+    top = simt.max(state[i].most, top * scale);
     fade[i] = simt.exp2(state[i].most - top);
     fades |= fade[i] != 1;
     state[i].most = top;
-    float sum = 0;
 #pragma unroll
     for (int t = 0; t < Products::blocks; ++t)
 #pragma unroll
       for (uint32_t j = left; j < left + 2; ++j) {
         of[t][j] = simt.exp2(__builtin_fmaf(of[t][j], scale, -top));
-        sum += of[t][j];
+        sums[(uint32_t(t) * 2 + j) % chains] += of[t][j];
       }
+    float sum = treeOf(sums, [](float a, float b) { return a + b; });
     state[i].weight = state[i].weight * fade[i] + sum; // of this lane's columns
   }
   return simt.any(fades); // something larger has come, as seldom
@@ -568,82 +609,118 @@ template <typename Output>
 void AttentionSweep<E, D, sharing>::finish(const Output &out, uint32_t blockRow,
                                            uint32_t rowsThere, bool isPart,
                                            uint32_t split) {
+#pragma unroll
+  for (RowState &row : state)
+    row.weight = sumOf(simt, 4, row.weight);
+  if constexpr (sharesRows)
+    storeShared(out, blockRow, rowsThere, isPart, split);
+  else
+    storeOwn(out, blockRow, rowsThere, isPart, split);
+}
+
+/// Each lane what it holds.
+template <typename E, int D, Sharing sharing>
+template <typename Output>
+void AttentionSweep<E, D, sharing>::storeOwn(const Output &out,
+                                             uint32_t blockRow,
+                                             uint32_t rowsThere, bool isPart,
+                                             uint32_t split) {
+#pragma unroll
+  for (uint32_t i = 0; i < laneRows; ++i) {
+    uint32_t r = row(i);
+    if (r >= rowsThere)
+      continue;
+    const auto &of = o[i / 2];
+    const uint32_t left = i % 2 * 2, first = lane % 4 * 2;
+    auto each = [&](auto two, auto one) {
+#pragma unroll
+      for (uint32_t t = 0; t < D / 8; ++t)
+        if (uint32_t at = t * 8 + first; at + 1 < d)
+          two(at, of[t][left], of[t][left + 1]);
+        else if (at < d)
+          one(at, of[t][left]);
+    };
+    if (isPart) {
+      float *part = out.part(blockRow + r, split);
+      each([&](uint32_t at, float a, float b) { store(part + at, a), store(part + at + 1, b); },
+           [&](uint32_t at, float a) { store(part + at, a); });
+      if (lane % 4 == 0) {
+        store(part + d, state[i].most);
+        store(part + d + 1, state[i].weight);
+      }
+      continue;
+    }
+    auto to = out.row(blockRow + r);
+    float share = state[i].mean(1);
+    each([&](uint32_t at, float a, float b) { to.storeTwo(at, a * share, b * share); },
+         [&](uint32_t at, float a) { to.store(at, a * share); });
+    if (lane % 4 == 0)
+      out.storeLse(blockRow + r, state[i].most + simt.log2(state[i].weight));
+  }
+}
+
+/// What the warps have of the same rows, added up.
+template <typename E, int D, Sharing sharing>
+template <typename Output>
+void AttentionSweep<E, D, sharing>::storeShared(const Output &out,
+                                                uint32_t blockRow,
+                                                uint32_t rowsThere, bool isPart,
+                                                uint32_t split) {
   // Eight rows begin eight banks apart: stores of two floats do not conflict.
   constexpr uint32_t pitch = D + 8;
-  // Of each warp, as many rows at once as the tile has room for.
-  constexpr uint32_t room = sizeof(Tile) / sizeof(float) / pitch / warps,
-                     atOnce = room >= 16 ? 16 : 8;
-  static_assert(room >= 8 && (!sharesRows || room >= 16));
+  static_assert(sizeof(Tile) >= warps * 16 * pitch * sizeof(float));
   auto *sums = reinterpret_cast<float *>(&shared.tile);
   simt.barrier(); // the tile was used
 #pragma unroll
-  for (uint32_t i = 0; i < laneRows; ++i) {
-    state[i].weight = sumOf(simt, 4, state[i].weight);
+  for (uint32_t i = 0; i < laneRows; ++i)
     if (lane % 4 == 0)
       shared.rows[firstRow() + lane / 4 + i * 8].state = state[i];
-  }
 #pragma unroll
-  for (uint32_t some = 0; some < rowTiles * 16; some += atOnce) {
-    simt.syncWarp(); // the last rows were used
+  for (uint32_t i = 0; i < 2; ++i)
 #pragma unroll
-    for (uint32_t i = some / 8; i < (some + atOnce) / 8; ++i)
+    for (uint32_t t = 0; t < D / 8; ++t)
 #pragma unroll
-      for (uint32_t t = 0; t < D / 8; ++t)
+      for (uint32_t j = 0; j < 2; ++j)
+        sums[(warp * 16 + i * 8 + lane / 4) * pitch + t * 8 + lane % 4 * 2 +
+             j] = o[0][t][i * 2 + j];
+  simt.barrier();
+  for (uint32_t r = warp; r < 16 && r < rowsThere; r += warps) {
+    RowState all = shared.rows[r].state;
+    for (uint32_t w = 1; w < warps; ++w)
+      if (shared.rows[w * 16 + r].state.most > all.most)
+        all.most = shared.rows[w * 16 + r].state.most;
+    all.weight = 0;
+    float share[warps];
 #pragma unroll
-        for (uint32_t j = 0; j < 2; ++j)
-          sums[(warp * atOnce + i * 8 - some + lane / 4) * pitch + t * 8 +
-               lane % 4 * 2 + j] = o[i / 2][t][i % 2 * 2 + j];
-    if constexpr (sharesRows)
-      simt.barrier();
-    else
-      simt.syncWarp();
-    // A warp stores its own rows, or every `warps`-th of those that all share.
-    constexpr uint32_t step = sharesRows ? warps : 1, partners = step;
-    for (uint32_t at = sharesRows ? warp : 0; at < atOnce; at += step) {
-      uint32_t r = at + (sharesRows ? 0 : firstRow() + some);
-      if (r >= rowsThere)
-        break;
-      RowState all = shared.rows[r].state;
-      float share[partners];
-      if constexpr (sharesRows) {
-        for (uint32_t w = 1; w < warps; ++w)
-          if (shared.rows[w * 16 + r].state.most > all.most)
-            all.most = shared.rows[w * 16 + r].state.most;
-        all.weight = 0;
+    for (uint32_t w = 0; w < warps; ++w) {
+      const RowState &one = shared.rows[w * 16 + r].state;
+      share[w] = simt.exp2(one.most - all.most);
+      all.weight += share[w] * one.weight;
+    }
+    const float *of = sums + r * pitch;
+    auto to = out.row(blockRow + r);
+    float *part = isPart ? out.part(blockRow + r, split) : nullptr;
 #pragma unroll
-        for (uint32_t w = 0; w < warps; ++w) {
-          const RowState &one = shared.rows[w * 16 + r].state;
-          share[w] = simt.exp2(one.most - all.most);
-          all.weight += share[w] * one.weight;
-        }
-      } else {
-        share[0] = 1;
-      }
-      const float *of = sums + ((sharesRows ? 0 : warp * atOnce) + at) * pitch;
-      auto to = out.row(blockRow + r);
-      float *part = isPart ? out.part(blockRow + r, split) : nullptr;
+    for (uint32_t c = 0; c < D / 32; ++c) {
+      uint32_t i = lane + c * 32;
+      float sum = 0;
 #pragma unroll
-      for (uint32_t c = 0; c < D / 32; ++c) {
-        uint32_t i = lane + c * 32;
-        float sum = 0;
-#pragma unroll
-        for (uint32_t w = 0; w < partners; ++w)
-          sum += share[w] * of[w * atOnce * pitch + i];
-        if (i >= d)
-          continue;
-        if (isPart)
-          store(part + i, sum);
-        else
-          to.store(i, all.mean(sum));
-      }
-      if (lane != 0)
+      for (uint32_t w = 0; w < warps; ++w)
+        sum += share[w] * of[w * 16 * pitch + i];
+      if (i >= d)
         continue;
-      if (isPart) {
-        store(part + d, all.most);
-        store(part + d + 1, all.weight);
-      } else {
-        out.storeLse(blockRow + r, all.most + simt.log2(all.weight));
-      }
+      if (isPart)
+        store(part + i, sum);
+      else
+        to.store(i, all.mean(sum));
+    }
+    if (lane != 0)
+      continue;
+    if (isPart) {
+      store(part + d, all.most);
+      store(part + d + 1, all.weight);
+    } else {
+      out.storeLse(blockRow + r, all.most + simt.log2(all.weight));
     }
   }
 }

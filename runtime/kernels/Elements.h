@@ -106,6 +106,21 @@ template <typename T> void store(T *to, T value) {
 #endif
 }
 
+/// Neighbours; at once where they lie so.
+template <typename T> void storeTwo(T *to, T first, T second) {
+#ifdef __NVPTX__
+  if constexpr (sizeof(T) == 2)
+    if (uintptr_t(to) % 4 == 0) {
+      *(__attribute__((address_space(1))) uint32_t *)to =
+          uint32_t(__builtin_bit_cast(uint16_t, first)) |
+          uint32_t(__builtin_bit_cast(uint16_t, second)) << 16;
+      return;
+    }
+#endif
+  store(to, first);
+  store(to + 1, second);
+}
+
 /// Element i of a row of `width`; zero behind its end.
 template <typename E> E loadOne(const E *row, uint32_t i, uint32_t width) {
   if (i < width)

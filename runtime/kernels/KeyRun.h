@@ -7,10 +7,12 @@
 
 namespace kvc::gpu {
 
-/// The first row's key and value, and how many bytes from one row to the next.
+/// The first row's key and value, how many bytes from one row to the next, and the first key
+/// behind those that still lie so.
 struct KeyRun {
   const char *k, *v;
   uint32_t kStride, vStride;
+  uint32_t until;
 };
 
 } // namespace kvc::gpu

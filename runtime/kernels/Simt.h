@@ -36,6 +36,10 @@ public:
     return __nvvm_shfl_sync_bfly_f32(~0u, value, int(mask), 31);
   }
   bool any(bool holds) const { return __nvvm_vote_any_sync(~0u, holds); }
+  /// What all lanes of the warp have, so that the compiler knows.
+  uint32_t uniform(uint32_t value) const {
+    return uint32_t(__nvvm_shfl_sync_idx_i32(~0u, int(value), 0, 31));
+  }
   float exp2(float x) const { return __nvvm_ex2_approx_ftz_f(x); }
   float log2(float x) const { return __nvvm_lg2_approx_f(x); }
   /// The larger one, or the one that is a number.
@@ -155,6 +159,7 @@ public:
                               context->ops->shuffle_xor(context, bits, mask));
   }
   bool any(bool holds) const { return context->ops->ballot(context, holds); }
+  uint32_t uniform(uint32_t value) const { return value; }
   float exp2(float x) const { return context->ops->exp2(x); }
   float log2(float x) const { return context->ops->log2(x); }
   static float max(float a, float b) { return __builtin_fmaxf(a, b); }

@@ -50,13 +50,15 @@ public:
   }
   /// Rows [row, row + count), if they are in one page and no further apart than 32 bits say.
   bool run(uint32_t row, uint32_t count, KeyRun &run) const {
-    uint32_t ofPage = (1u << view.pageShift) - 1;
-    if (view.paged && ((uint32_t(first) + row) & ofPage) + count > ofPage + 1)
-      return false;
-    if (uint64_t(view.k.rowStride | view.v.rowStride) >> 32)
+    uint32_t pageRows = 1u << view.pageShift,
+             until = view.paged
+                         ? row + pageRows - ((uint32_t(first) + row) & (pageRows - 1))
+                         : UINT32_MAX;
+    if (row + count > until ||
+        uint64_t(view.k.rowStride | view.v.rowStride) >> 32)
       return false;
     run = {key(row), value(row), uint32_t(view.k.rowStride),
-           uint32_t(view.v.rowStride)};
+           uint32_t(view.v.rowStride), until};
     return true;
   }
   /// Of a row where rows have positions of their own.

@@ -60,7 +60,8 @@ public:
       return static_cast<const char *>(cached ? cache : own) +
              uint64_t(row) * stride;
     };
-    run = {at(c.k, a.k), at(c.v, a.v), stride, stride};
+    run = {at(c.k, a.k), at(c.v, a.v), stride, stride,
+           cached ? past : UINT32_MAX};
     return true;
   }
 
@@ -82,6 +83,9 @@ public:
     E *to;
     void store(uint32_t i, float value) const {
       gpu::store(to + i, narrow<E>(value));
+    }
+    void storeTwo(uint32_t i, float one, float other) const {
+      gpu::storeTwo(to + i, narrow<E>(one), narrow<E>(other));
     }
   };
   Row row(uint32_t row) const {
