@@ -78,4 +78,11 @@ void Block::run() {
     if (profile)
       profile->barrier();
   }
+  for (const Warp &warp : warps)
+    if (warp.products.begun != warpgroups.begun(warp.index))
+      throw fail(KVC_INTERNAL_ERROR,
+                 "kernel '{}', block ({}, {}, {}): the warps of a warpgroup "
+                 "must multiply together, warp {} began {} products of {}",
+                 kernel.name, at[0], at[1], at[2], warp.index,
+                 warp.products.begun, warpgroups.begun(warp.index));
 }

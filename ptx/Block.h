@@ -41,6 +41,7 @@ public:
   const std::span<const std::byte> parameters;
   const GlobalView &global;
   SharedMemory shared;
+  Warpgroups warpgroups;
   BlockProfile *const profile;
   const std::array<uint32_t, 3> at;
 

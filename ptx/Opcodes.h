@@ -23,9 +23,14 @@ using Parts = std::span<const std::string_view>;
 /// How many there may be.
 struct Count {
   size_t least = 0, most = 0;
+  bool between = true; // any of those between, too
   constexpr Count(size_t exactly = 0) : least(exactly), most(exactly) {}
-  constexpr Count(size_t least, size_t most) : least(least), most(most) {}
-  bool has(size_t count) const { return least <= count && count <= most; }
+  constexpr Count(size_t least, size_t most, bool between = true)
+      : least(least), most(most), between(between) {}
+  bool has(size_t count) const {
+    return count == least || count == most ||
+           (between && least < count && count < most);
+  }
 };
 
 /// What executes an opcode, with the operands that it reads.
@@ -42,6 +47,7 @@ struct Opcode {
   Count results = 1;
   Flow flow = Flow::Next;
   bool negates = false; // "!" may stand before an operand
+  bool keeps = false;   // Instruction
 };
 
 std::optional<Opcode> findArithmetic(Parts parts); // Arithmetic.cpp
@@ -50,6 +56,7 @@ std::optional<Opcode> findMemory(Parts parts);     // Memory.cpp
 std::optional<Opcode> findAsyncCopy(Parts parts);  // AsyncCopies.cpp
 std::optional<Opcode> findCollective(Parts parts); // Collective.cpp
 std::optional<Opcode> findControl(Parts parts);    // Control.cpp
+std::optional<Opcode> findWarpgroup(Parts parts);  // WarpgroupProducts.cpp
 
 } // namespace kvc::ptx
 

@@ -8,6 +8,7 @@
 #include "ptx/Types.h"
 #include "runtime/base/Failure.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -24,7 +25,7 @@ constexpr Row specialRows = 1u << 30, registerRows = 1u << 31;
 
 std::optional<Opcode> findOpcode(Parts parts) {
   for (auto find : {findArithmetic, findConversion, findMemory, findAsyncCopy,
-                    findCollective, findControl})
+                    findCollective, findWarpgroup, findControl})
     if (std::optional<Opcode> found = find(parts))
       return found;
   return std::nullopt;
@@ -232,7 +233,9 @@ private:
     do {
       std::string name(next());
       uint32_t count = 1;
-      if (accept("<")) {
+      bool numbered = accept("<");
+      kernel.names.push_back({kernel.registers, name, numbered});
+      if (numbered) {
         count = uint32_t(number());
         expect(">");
         families[name] = {kernel.registers, count};
@@ -344,6 +347,7 @@ private:
                offset != parameterNames.end()) {
       result.row = constant(offset->second);
     } else if (name == "_") { // a result that nobody reads
+      kernel.names.push_back({kernel.registers, name, false});
       result.row = registerRows + kernel.registers++;
     } else {
       throw unsupported(formatted("unknown operand '{}'", excerpt(name)));
@@ -380,7 +384,8 @@ private:
   static std::string text(Count count) {
     return count.least == count.most
                ? std::to_string(count.least)
-               : formatted("{} to {}", count.least, count.most);
+               : formatted("{} {} {}", count.least,
+                           count.between ? "to" : "or", count.most);
   }
 
   void instruction() {
@@ -404,6 +409,7 @@ private:
                  result.line, excerpt(result.opcode));
     result.run = opcode->body.run;
     result.flow = opcode->flow;
+    result.keeps = opcode->keeps;
     result.cost = costOf(parts);
     if (result.flow == Flow::Branch) {
       branches.push_back({uint32_t(kernel.code.size()), std::string(next())});
@@ -441,6 +447,7 @@ private:
       if (row < registerRows)
         throw bad(formatted("the result of '{}' must be a register",
                             excerpt(result.opcode)));
+    kernel.keeps |= result.keeps;
     kernel.waits |= result.opcode == "griddepcontrol.wait";
     kernel.code.push_back(std::move(result));
   }
@@ -545,6 +552,16 @@ private:
 };
 
 } // namespace
+
+std::string Kernel::nameOf(Row row) const {
+  uint32_t index = row - uint32_t(constants.size() + specials.size());
+  auto behind = std::upper_bound(
+      names.begin(), names.end(), index,
+      [](uint32_t index, const Name &name) { return index < name.first; });
+  const Name &name = behind[-1];
+  return name.numbered ? name.text + std::to_string(index - name.first)
+                       : name.text;
+}
 
 Program kvc::ptx::parse(std::string_view text) {
   return Parser(text).program();

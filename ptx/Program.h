@@ -55,6 +55,8 @@ struct Instruction {
   Handler run = nullptr;
   Flow flow = Flow::Next;
   bool guarded = false;
+  /// wgmma.mma_async: registers stay in use behind it (WarpgroupProducts.h).
+  bool keeps = false;
   Operand guard;
   std::vector<Row> results;
   std::vector<Operand> operands;
@@ -82,6 +84,19 @@ struct Kernel {
   std::vector<uint64_t> constants;
   std::vector<std::pair<Special, int>> specials; // and the dimension: 0 is x
   uint32_t registers = 0;
+  size_t rows() const {
+    return constants.size() + specials.size() + registers;
+  }
+  bool keeps = false; // some instruction does
+  /// Declared registers, for messages: from which one on, a name, and whether a number
+  /// follows it.
+  struct Name {
+    uint32_t first;
+    std::string text;
+    bool numbered;
+  };
+  std::vector<Name> names;
+  std::string nameOf(Row row) const;
 };
 
 inline constexpr uint32_t mostShared =

@@ -81,6 +81,7 @@ void SharedMemory::write(uint64_t address, uint32_t size, const void *value,
       throw race("overwrites what is read by", i, word.readers.thread(),
                  access.thread);
     word.writers.add(access);
+    wrote(word, access);
   }
   std::memcpy(&bytes[address], value, size);
 }
@@ -97,6 +98,40 @@ std::byte *SharedMemory::change(uint64_t address, uint32_t size,
       throw race("changes what is read by", i, word.readers.thread(),
                  access.thread);
     word.changers.add(access);
+    wrote(word, access);
   }
   return &bytes[address];
+}
+
+void SharedMemory::fence(Access access) {
+  if (fences.size() <= access.thread)
+    fences.resize(access.thread + 1);
+  fences[access.thread].push_back(access.barriers);
+}
+
+void SharedMemory::wrote(Word &word, const Access &access) {
+  word.writer = access.thread;
+  word.fences = access.thread < fences.size()
+                    ? uint32_t(fences[access.thread].size())
+                    : 0;
+}
+
+const std::byte *SharedMemory::readAsync(uint64_t address, uint32_t size,
+                                         Access access) {
+  const std::byte *found = read(address, size, access);
+  for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
+    const Word &word = words[i];
+    if (word.fences == never)
+      continue;
+    bool fenced = word.writer < fences.size() &&
+                  word.fences < fences[word.writer].size();
+    if (fenced && !sameWarp(word.writer, access.thread))
+      fenced = fences[word.writer][word.fences] < access.barriers;
+    if (!fenced)
+      throw fail(KVC_INTERNAL_ERROR,
+                 "shared memory at {} is written by thread {}, which must pass "
+                 "fence.proxy.async before the barrier",
+                 i * 4, word.writer);
+  }
+  return found;
 }

@@ -1,6 +1,7 @@
 //===- SharedMemory.h - a block's memory, and who races for it ------------===//
 //
-// Bytes begin as NaN. Two threads race where both touch a word between two
+// Bytes begin as NaN. What wgmma reads must have gone to the asynchronous proxy: its
+// writer passes fence.proxy.async, then the barrier. Two threads race where both touch a word between two
 // barriers, at least one writes, and no bar.warp.sync stands between them where
 // they are of one warp. Writing what is there already, and atomics among
 // themselves, are no race.
@@ -32,6 +33,11 @@ public:
              Access access);
   /// For the caller to change in place.
   std::byte *change(uint64_t address, uint32_t bytes, Access access);
+  /// A read of the asynchronous proxy.
+  const std::byte *readAsync(uint64_t address, uint32_t bytes, Access access);
+  /// fence.proxy.async of a thread: from the next barrier on, that proxy sees what the
+  /// thread has written.
+  void fence(Access access);
 
   uint32_t barriers = 0; // passed so far
 
@@ -53,11 +59,16 @@ private:
   };
   struct Word {
     Party readers, writers, changers; // by atomics
+    uint32_t writer = 0;              // the last one
+    uint32_t fences = never;          // that it had passed before
   };
+  static constexpr uint32_t never = ~0u;
+  void wrote(Word &word, const Access &access);
 
   void check(uint64_t address, uint32_t bytes) const;
   std::vector<std::byte> bytes;
   std::vector<Word> words;
+  std::vector<std::vector<uint32_t>> fences; // by thread: barriers in front of each
 };
 
 } // namespace kvc::ptx

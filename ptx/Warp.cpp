@@ -10,8 +10,8 @@ using namespace kvc::ptx;
 using kvc::rt::fail;
 
 Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
-    : block(block), index(index), kernel(kernel),
-      rows(kernel.constants.size() + kernel.specials.size() + kernel.registers),
+    : block(block), index(index), products(kernel), kernel(kernel),
+      rows(kernel.rows()),
       ways{{0, lanes, uint32_t(kernel.code.size())}}, alive(lanes) {
   waited = kernel.waits ? 0 : ~0u;
   size_t at = 0;
@@ -75,6 +75,8 @@ Warp::State Warp::run(uint64_t most) {
     if (block.profile)
       block.profile->instruction(*this, op, lanes);
     try {
+      if (kernel.keeps && lanes && !op.keeps)
+        products.touch(op);
       switch (op.flow) {
       case Flow::Branch:
         branch(op, lanes);

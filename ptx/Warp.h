@@ -14,6 +14,7 @@
 #include "ptx/AsyncCopies.h"
 #include "ptx/Program.h"
 #include "ptx/SharedMemory.h"
+#include "ptx/WarpgroupProducts.h"
 
 #include <span>
 
@@ -41,6 +42,7 @@ public:
   uint32_t syncs = 0; // bar.warp.sync so far: orders memory among lanes
   uint32_t waited;    // lanes that have waited for earlier launches, a bit each
   std::array<AsyncCopies, 32> copies; // a lane's
+  WarpgroupProducts products;
 
 private:
   struct Way {

@@ -41,10 +41,8 @@ BlockProfile::BlockProfile(const Card &card, const Kernel &kernel,
                            uint32_t warps, uint64_t l1Bytes,
                            std::function<bool(uint64_t)> inL2)
     : card(card), l1(l1Bytes), inL2(std::move(inL2)), clocks(warps) {
-  size_t rows =
-      kernel.constants.size() + kernel.specials.size() + kernel.registers;
   for (Clock &clock : clocks)
-    clock.ready.assign(rows, 0);
+    clock.ready.assign(kernel.rows(), 0);
 }
 
 void BlockProfile::endBasicBlock(Clock &clock, double more) {
