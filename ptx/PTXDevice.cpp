@@ -8,6 +8,7 @@
 #include "ptx/profile/Profiler.h"
 #include "ptx/profile/Registers.h"
 #include "runtime/base/Failure.h"
+#include "runtime/device/ChipName.h"
 #include "runtime/device/Targets.h"
 
 #include <algorithm>
@@ -24,17 +25,29 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
   if (!artifact.image_count)
     throw fail(KVC_BAD_ARTIFACT, "artifact has no PTX: compile it with "
                                  "--chip=sm_90, say");
-  const kvc_image &last = artifact.images[artifact.image_count - 1];
-  image = {last.ptx, last.size};
-  imageChip = last.chip;
-  program = parse(image);
-  for (const std::string &name : names) {
-    auto found = program.kernels.find(name);
-    if (found == program.kernels.end())
-      throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'",
-                 last.chip, name);
-    kernels.push_back(&found->second);
+  for (const std::string &name : names)
+    kernels.push_back(&find(artifact, name));
+}
+
+/// Newer images are in front of older ones, and read only where they are needed.
+const Kernel &PTXDevice::find(const kvc_artifact &artifact,
+                              const std::string &name) {
+  for (uint32_t behind = 0; behind < artifact.image_count; ++behind) {
+    if (behind == loaded.size()) {
+      const kvc_image &image =
+          artifact.images[artifact.image_count - 1 - behind];
+      std::string_view text(image.ptx, image.size);
+      loaded.push_back({image.chip, text, parse(text)});
+    }
+    auto &of = loaded[behind].program.kernels;
+    if (auto found = of.find(name); found != of.end())
+      return found->second;
   }
+  std::string chips;
+  for (const Image &image : loaded)
+    chips += (chips.empty() ? "" : ", ") + image.chip;
+  throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'", chips,
+             name);
 }
 
 void PTXDevice::launch(const rt::Launch &launch, void *) {
@@ -79,10 +92,17 @@ std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
   if (!machine)
     throw fail(KVC_BAD_ARGUMENT, "a profile needs the target ptx");
   const Card &found = findCard(card);
-  // A driver compiles older PTX for its card. The names of chips compare as they are.
-  std::string chip = std::max<std::string>(machine->chip(), found.chip);
+  std::map<std::string, Assembled> assembled;
+  for (const PTXDevice::Image &image : machine->images()) {
+    rt::ChipName chip(image.chip), card(found.chip);
+    if (chip.alone && !chip.runsOn(card.number))
+      throw fail(KVC_BAD_ARGUMENT, "{} cannot run PTX for {}", found.name,
+                 image.chip);
+    // A driver compiles older PTX for its card.
+    assembled.merge(assemble(image.text, chip < card ? found.chip : image.chip));
+  }
   auto profiler = std::make_unique<Profiler>(
-      Profiler::Options{found, blocks, assemble(machine->text(), chip)});
+      Profiler::Options{found, blocks, std::move(assembled)});
   machine->watch(profiler.get());
   return profiler;
 }

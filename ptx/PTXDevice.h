@@ -7,22 +7,28 @@
 #include "ptx/Program.h"
 #include "runtime/device/Device.h"
 
+#include <deque>
+
 namespace kvc::ptx {
 
 class Profiler;
 
 class PTXDevice : public rt::Device {
 public:
-  /// Runs the artefact's last image. Throws Failure where it has none, or where
-  /// the machine does not know what is in it.
+  /// Runs each kernel from the artefact's last image that has it. Throws Failure where
+  /// there is none, or where the machine does not know what is in it.
   PTXDevice(const kvc_artifact &artifact, std::span<const std::string> names,
             const kvc_target &target);
 
   /// From now on the profiler runs every launch; null: the machine again.
   void watch(Profiler *watching) { profiler = watching; }
-  /// The image that runs, and its chip.
-  std::string_view text() const { return image; }
-  const std::string &chip() const { return imageChip; }
+  /// PTX that was read.
+  struct Image {
+    std::string chip;
+    std::string_view text;
+    Program program;
+  };
+  const std::deque<Image> &images() const { return loaded; }
 
   void launch(const rt::Launch &launch, void *stream) override;
   void *allocate(size_t bytes) override { return memory.allocate(bytes); }
@@ -36,9 +42,9 @@ public:
   bool onHost() const override { return false; }
 
 private:
-  std::string_view image;
-  std::string imageChip;
-  Program program;
+  const Kernel &find(const kvc_artifact &artifact, const std::string &name);
+
+  std::deque<Image> loaded;
   std::vector<const Kernel *> kernels;
   GlobalMemory memory;
   Profiler *profiler = nullptr;

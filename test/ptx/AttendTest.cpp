@@ -124,12 +124,13 @@ TEST_F(PtxAttend, ReadsMembersOfMergedRows) {
 TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
   Cache cache = randomCache(random, 64, 2, 8, KVC_BF16, 3);
   Laid laid(cache, Layout::HeadsFirst);
-  for (uint32_t group : {1, 7, 16, 100})
+  for (auto [group, together] :
+       {std::pair(1, false), {7, true}, {16, false}, {16, true}, {100, true}})
     for (uint32_t rows : {1u, 128u, 129u, 5000u, 100000u}) {
-      Call call(random, cache, group, 1, KVC_F32);
+      Call call(random, cache, uint32_t(group), 1, KVC_F32);
       call.args.cache = &laid.view;
       call.args.max_rows = rows;
-      auto cut = [&](uint32_t batch, uint32_t queries) {
+      auto cut = [&, together = together](uint32_t batch, uint32_t queries) {
         laid.view.batch = batch;
         call.args.queries = queries;
         return DeviceCut(AttendCall(call.args), together);
