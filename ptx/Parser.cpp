@@ -384,8 +384,8 @@ private:
   static std::string text(Count count) {
     return count.least == count.most
                ? std::to_string(count.least)
-               : formatted("{} {} {}", count.least,
-                           count.between ? "to" : "or", count.most);
+               : formatted("{} {} {}", count.least, count.between ? "to" : "or",
+                           count.most);
   }
 
   void instruction() {

@@ -84,9 +84,7 @@ struct Kernel {
   std::vector<uint64_t> constants;
   std::vector<std::pair<Special, int>> specials; // and the dimension: 0 is x
   uint32_t registers = 0;
-  size_t rows() const {
-    return constants.size() + specials.size() + registers;
-  }
+  size_t rows() const { return constants.size() + specials.size() + registers; }
   bool keeps = false; // some instruction does
   /// Declared registers, for messages: from which one on, a name, and whether a number
   /// follows it.

@@ -123,8 +123,8 @@ const std::byte *SharedMemory::readAsync(uint64_t address, uint32_t size,
     const Word &word = words[i];
     if (word.fences == never)
       continue;
-    bool fenced = word.writer < fences.size() &&
-                  word.fences < fences[word.writer].size();
+    bool fenced =
+        word.writer < fences.size() && word.fences < fences[word.writer].size();
     if (fenced && !sameWarp(word.writer, access.thread))
       fenced = fences[word.writer][word.fences] < access.barriers;
     if (!fenced)

@@ -68,7 +68,8 @@ private:
   void check(uint64_t address, uint32_t bytes) const;
   std::vector<std::byte> bytes;
   std::vector<Word> words;
-  std::vector<std::vector<uint32_t>> fences; // by thread: barriers in front of each
+  std::vector<std::vector<uint32_t>>
+      fences; // by thread: barriers in front of each
 };
 
 } // namespace kvc::ptx

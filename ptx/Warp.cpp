@@ -11,8 +11,8 @@ using kvc::rt::fail;
 
 Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
     : block(block), index(index), products(kernel), kernel(kernel),
-      rows(kernel.rows()),
-      ways{{0, lanes, uint32_t(kernel.code.size())}}, alive(lanes) {
+      rows(kernel.rows()), ways{{0, lanes, uint32_t(kernel.code.size())}},
+      alive(lanes) {
   waited = kernel.waits ? 0 : ~0u;
   size_t at = 0;
   for (uint64_t value : kernel.constants)

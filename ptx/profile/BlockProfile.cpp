@@ -70,8 +70,14 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     clock.special += 8; // 4 lanes a clock in a quarter of an SM
   }
   if (cost.unit == Unit::Matrix) {
-    sums.matrix += 1;
-    clock.matrix += card.matrixClocks;
+    double clocks = card.matrixClocks;
+    sums.matrix += cost.products;
+    if (cost.warpgroup) {
+      clocks = warpgroupMatrixClocks(card);
+      sums.warpgroupMatrix += cost.products;
+      latency += clocks * cost.products; // its results come together
+    }
+    clock.matrix += clocks * cost.products;
   }
   switch (cost.traffic) {
   case Traffic::None:

@@ -29,6 +29,14 @@ struct Card {
              // and nothing of its code is in a cache
 };
 
+inline constexpr double flopOfProduct = 2.0 * 16 * 8 * 16; // mma.m16n8k16
+
+/// What matrixClocks are for as much of a wgmma: at the best rate.
+constexpr double warpgroupMatrixClocks(const Card &card) {
+  return flopOfProduct * 4 * card.multiprocessors * card.clock /
+         card.matrixPeak;
+}
+
 /// Throws Failure where the name is unknown.
 const Card &findCard(const std::string &name);
 std::span<const Card> cards();

@@ -5,6 +5,7 @@
 #include "ptx/Types.h"
 
 #include <algorithm>
+#include <charconv>
 
 using namespace kvc::ptx;
 
@@ -75,6 +76,20 @@ Cost matrixLoadCost(Parts parts) {
   return cost;
 }
 
+/// wgmma: a warp has 16 rows of the product, so many m16n8k16 as there are columns by 8.
+/// What it takes the matrix unit beside the latency, BlockProfile adds.
+Cost warpgroupCost(Parts parts) {
+  if (parts[1] != "mma_async")
+    return {Unit::Control, 1, 0};
+  std::string_view shape = parts[4]; // m64n128k16
+  uint32_t columns = 0;
+  std::from_chars(shape.data() + 4, shape.data() + shape.size(), columns);
+  return {.unit = Unit::Matrix,
+          .latency = 33,
+          .products = float(columns) / 8,
+          .warpgroup = true};
+}
+
 Cost divisionCost(std::string_view type) {
   // Called or inlined sequences around rcp.
   if (isFloating(type))
@@ -104,7 +119,11 @@ Cost kvc::ptx::costOf(Parts parts) {
   if (name == "ldmatrix")
     return matrixLoadCost(parts);
   if (name == "mma")
-    return {Unit::Matrix, 1, 33};
+    return {.unit = Unit::Matrix, .latency = 33, .products = 1};
+  if (name == "wgmma")
+    return warpgroupCost(parts);
+  if (name == "fence")
+    return {Unit::Barrier, 1, 0};
   if (name == "bra" || name == "ret" || name == "griddepcontrol")
     return {Unit::Control, 1, 0};
   if (name == "shfl")

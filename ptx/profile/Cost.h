@@ -44,6 +44,8 @@ struct Cost {
   bool shared = false;
   uint8_t bytes = 0;    // of a memory access, a lane
   uint32_t lanes = ~0u; // whose addresses count
+  float products = 0;   // worth so many mma.m16n8k16
+  bool warpgroup = false; // by wgmma
 };
 
 /// Of an opcode in its parts, {"ld", "global", "v4", "b32"}.

@@ -13,7 +13,8 @@ namespace kvc::ptx {
 /// Sums over all warps. "Issues" are SASS instructions as Cost.h estimates them.
 struct Counters {
   std::array<double, unitCount> issues = {};
-  double matrix = 0;  // mma.m16n8k16
+  double matrix = 0;          // mma.m16n8k16, and wgmma as so many
+  double warpgroupMatrix = 0; // those of wgmma
   double special = 0; // warp operations of the special-function unit
 
   double sharedRequests = 0;
@@ -54,10 +55,11 @@ struct Counters {
   }
 
 private:
-  std::array<double *, 12> all() {
-    return {&matrix,       &special,      &sharedRequests, &sharedPasses,
-            &sharedIdeal,  &loadRequests, &loadSectors,    &loadIdeal,
-            &globalPasses, &l2Bytes,      &barriers,       &path};
+  std::array<double *, 13> all() {
+    return {&matrix,       &warpgroupMatrix, &special,      &sharedRequests,
+            &sharedPasses, &sharedIdeal,     &loadRequests, &loadSectors,
+            &loadIdeal,    &globalPasses,    &l2Bytes,      &barriers,
+            &path};
   }
 };
 

@@ -32,7 +32,9 @@ Estimate kvc::ptx::estimate(const LaunchProfile &profile, const Card &card) {
   };
   set(Resource::Issue, n.totalIssues() * weight / quarters);
   set(Resource::Memory, (n.sharedPasses + n.globalPasses) / used);
-  set(Resource::Matrix, card.matrixClocks * n.matrix / quarters);
+  set(Resource::Matrix, (card.matrixClocks * (n.matrix - n.warpgroupMatrix) +
+                         warpgroupMatrixClocks(card) * n.warpgroupMatrix) /
+                            quarters);
   set(Resource::Special, 8 * n.special / quarters);
   set(Resource::Integer, 2 * integer * weight / quarters);
   // A single SM reads L2 at 64 bytes a clock.
@@ -56,7 +58,6 @@ Estimate kvc::ptx::estimate(const LaunchProfile &profile, const Card &card) {
   result.low = most + gap + card.start;
   result.high = high + gap + card.start;
   result.middle = std::sqrt(most * high) + gap + card.start;
-  constexpr double flopOfProduct = 2.0 * 16 * 8 * 16;
   result.floor = std::max({result.busy[size_t(Resource::Dram)],
                            profile.distinctRead / card.l2Bytes,
                            n.matrix * flopOfProduct / card.matrixPeak}) +

@@ -169,12 +169,12 @@ private:
     if constexpr (pieces <= warpSize) {
       constexpr uint32_t step = warpSize / pieces;
       static_assert(warpKeys % step == 0);
-      from += uint64_t(lane / pieces) * stride + lane % pieces * 16;
+      uint32_t row = lane / pieces, column = lane % pieces * pieceElements;
+      from += uint64_t(row) * stride + column * sizeof(E);
+      auto at = to.walk(row, column);
 #pragma unroll
-      for (uint32_t i = 0; i < warpKeys; i += step) {
-        simt.copy(to.at(lane / pieces + i, lane % pieces * pieceElements), from);
-        from += uint64_t(step) * stride;
-      }
+      for (uint32_t i = 0; i < warpKeys; i += step)
+        simt.copy(at.down(i), from + uint64_t(i) * stride);
     }
   }
   void loadKeys(uint32_t stage, bool aligned, bool full);

@@ -32,6 +32,12 @@ template <typename E, int D> struct PaddedRows {
   E (*rows)[pitch];
 
   E *at(uint32_t row, uint32_t column) const { return &rows[row][column]; }
+  /// A column, from a row downwards.
+  struct Walk {
+    E *at;
+    E *down(uint32_t rows) const { return at + rows * pitch; }
+  };
+  Walk walk(uint32_t row, uint32_t column) const { return {at(row, column)}; }
   PaddedRows from(uint32_t row) const { return {rows + row}; }
 };
 

@@ -53,8 +53,9 @@ public:
 
   /// 16 bytes to the block's memory, there once their group was waited for and the
   /// threads that read them have met. Both are aligned to 16 bytes.
-  void copy(void *to, const void *from) const {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(inBlock(to)),
+  void copy(void *to, const void *from) const { copy(inBlock(to), from); }
+  void copy(uint32_t to, const void *from) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
                  "l"((__attribute__((address_space(1))) const void *)from)
                  : "memory");
   }

@@ -33,6 +33,28 @@ template <typename E, uint32_t count> struct PanelRows {
     uint32_t piece = column / 8 % 8 ^ row % 8;
     return rows + column / width * panel + row * width + piece * 8 + column % 8;
   }
+  /// Pieces of a column, from one of the first eight rows downwards, by numbers of rows that
+  /// have no bit of the first one's.
+#ifdef __NVPTX__
+  struct Walk {
+    uint32_t at; // the pieces of a row fill 128 bytes
+    uint32_t down(uint32_t rows) const {
+      return (at ^ rows % 8 * 16) + rows * width * sizeof(E);
+    }
+  };
+  Walk walk(uint32_t row, uint32_t column) const {
+    return {Simt::inBlock(at(row, column))};
+  }
+#else
+  struct Walk {
+    PanelRows of;
+    uint32_t row, column;
+    E *down(uint32_t rows) const { return of.at(row + rows, column); }
+  };
+  Walk walk(uint32_t row, uint32_t column) const {
+    return {*this, row, column};
+  }
+#endif
   /// `row`: a multiple of 8.
   PanelRows from(uint32_t row) const { return {rows + row * width}; }
 };

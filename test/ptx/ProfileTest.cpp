@@ -130,6 +130,36 @@ TEST(Profile, UnitsAndPath) {
   EXPECT_LT(none.longestPath, 32);
 }
 
+TEST(Profile, WarpgroupProducts) {
+  // m64n64k16: a warp has 16 rows of it, eight mma.m16n8k16. Four warps.
+  std::string registers = "%r1";
+  for (int i = 2; i <= 31; ++i)
+    registers += ", %r" + std::to_string(i);
+  auto products = [&](int count) {
+    std::string body = ".reg .b32 %x; mov.b64 %d3, 0x4000004000010000;\n"
+                       "wgmma.fence.sync.aligned;\n";
+    for (int i = 0; i < count; ++i)
+      body += "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" +
+              registers + ", %x}, %d3, %d3, 1, 1, 1, 0, 0;\n";
+    return profileOf(".shared .align 1024 .b8 tiles[16384];" + body +
+                         "wgmma.commit_group.sync.aligned;\n"
+                         "wgmma.wait_group.sync.aligned 0; mov.b32 %r0, %r1;",
+                     1, 0, 128);
+  };
+  LaunchProfile two = products(2), six = products(6);
+  EXPECT_EQ(two.counters.matrix, 4 * 2 * 8);
+  EXPECT_EQ(two.counters.warpgroupMatrix, two.counters.matrix);
+  EXPECT_EQ(units(six, Unit::Matrix), 4 * 6);
+  // At the rate of the best kernels, a quarter of an SM a warp.
+  const Card &h100 = findCard("h100");
+  double clocks = warpgroupMatrixClocks(h100);
+  EXPECT_NEAR(clocks, 5.42, 0.005);
+  EXPECT_NEAR(estimate(six, h100).busy[size_t(Resource::Matrix)] * h100.clock,
+              6 * 8 * clocks, 1e-6);
+  EXPECT_NEAR(six.longestPath, 6 * 8 * clocks, 1);
+  EXPECT_GE(two.longestPath, 33 + 8 * clocks);
+}
+
 TEST(Profile, WhatOtherLanesSkipIsNotCountedForThem) {
   // One lane loops 100 times: the warp does, once.
   LaunchProfile loop = profileOf(

@@ -135,7 +135,9 @@ std::string textOf(const Case &c) {
             (c.leftInRegisters ? registers("%a", 4) : "%d7") + ", %d8, " +
             (step ? "1" : "%p2") + ", " + std::to_string(c.signOfLeft) + ", " +
             std::to_string(c.signOfRight) +
-            (c.leftInRegisters ? "" : c.left.alongK ? ", 0" : ", 1") +
+            (c.leftInRegisters ? ""
+             : c.left.alongK   ? ", 0"
+                               : ", 1") +
             (c.right.alongK ? ", 0" : ", 1") + ";";
     // A's registers are filled again.
     if (c.leftInRegisters && step + 1 < c.steps)
@@ -355,15 +357,17 @@ TEST(PTXWarpgroup, MemoryNeedsAProxyFence) {
   EXPECT_THAT(complaint(proxy, ""),
               HasSubstr("is written by thread 0, which must pass "
                         "fence.proxy.async before the barrier"));
-  EXPECT_THAT(complaint(proxy + barrier, barrier + proxy),
-              HasSubstr("which must pass fence.proxy.async before the barrier"));
+  EXPECT_THAT(
+      complaint(proxy + barrier, barrier + proxy),
+      HasSubstr("which must pass fence.proxy.async before the barrier"));
   EXPECT_THAT(complaint(barrier, ""), HasSubstr("race for shared memory"));
   EXPECT_EQ(complaint(proxy, "fence.proxy.async.shared::cta;"), "");
   // Copies land, then comes the fence.
-  const std::string copy =
-      "mul.wide.u32 %d10, %r0, 16; add.s64 %d10, %d10, %d1; mad.lo.s32 %r9, "
-      "%r0, 16, %r1;\n cp.async.cg.shared.global [%r9], [%d10], 16;\n",
-                    landed = "cp.async.wait_all;";
+  const std::string
+      copy = "mul.wide.u32 %d10, %r0, 16; add.s64 %d10, %d10, %d1; mad.lo.s32 "
+             "%r9, "
+             "%r0, 16, %r1;\n cp.async.cg.shared.global [%r9], [%d10], 16;\n",
+      landed = "cp.async.wait_all;";
   EXPECT_EQ(complaint(proxy, copy + landed + proxy), "");
   EXPECT_THAT(complaint(proxy, copy + proxy + landed),
               HasSubstr("which must pass fence.proxy.async"));
@@ -385,8 +389,9 @@ TEST(PTXWarpgroup, MemoryIsReadUntilProductsAreWaitedFor) {
 }
 
 TEST(PTXWarpgroup, WarpsMultiplyTogether) {
-  EXPECT_THAT(complaint(wait, wait, {.columns = 8}, {.threads = 96}),
-              HasSubstr("a warpgroup must have 128 threads, got a block of 96"));
+  EXPECT_THAT(
+      complaint(wait, wait, {.columns = 8}, {.threads = 96}),
+      HasSubstr("a warpgroup must have 128 threads, got a block of 96"));
   EXPECT_THAT(complaint(fence, fence + "cvt.u64.u32 %d8, %r0;"),
               HasSubstr("must be the same in all lanes, got 0x0 and 0x1"));
   EXPECT_THAT(
@@ -400,9 +405,9 @@ TEST(PTXWarpgroup, WarpsMultiplyTogether) {
 
 TEST(PTXWarpgroup, DescriptorsAreChecked) {
   auto with = [](uint64_t bits, const Case &c = {}) {
-    return complaint(fence, "add.s64 %d8, %d8, " +
-                                std::to_string(int64_t(bits)) + ";" + fence,
-                     c);
+    return complaint(
+        fence,
+        "add.s64 %d8, %d8, " + std::to_string(int64_t(bits)) + ";" + fence, c);
   };
   EXPECT_EQ(with(0), "");
   EXPECT_EQ(with(4), ""); // the row's second half
