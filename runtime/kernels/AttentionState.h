@@ -69,9 +69,10 @@ constexpr uint32_t attentionThreads(uint32_t elementBytes, uint32_t width,
   return attentionWarps(elementBytes, width, sharing) * 32;
 }
 
-/// Keys of a tile that four warps multiply together.
+/// Keys of a tile that four warps multiply together: three of keys and three of values
+/// fit into a multiprocessor.
 constexpr uint32_t warpgroupKeys(uint32_t width) {
-  return width <= 128 ? 128 : 64;
+  return width <= 64 ? 128 : width <= 128 ? 96 : 32;
 }
 
 /// Bytes of a block's memory that its launch must give, where the kernel cannot have so
@@ -79,8 +80,8 @@ constexpr uint32_t warpgroupKeys(uint32_t width) {
 constexpr uint32_t attentionLaunchBytes(uint32_t elementBytes, uint32_t width,
                                         Sharing sharing) {
   if (sharing == Sharing::Keys64)
-    return (128 + 4 * warpgroupKeys(width)) * elementBytes * width +
-           (11 << 10);
+    return (128 + 6 * warpgroupKeys(width)) * elementBytes * width +
+           192 * warpgroupKeys(width) + (3 << 10);
   return attentionWarps(elementBytes, width, sharing) == 8 ? 84 << 10 : 0;
 }
 

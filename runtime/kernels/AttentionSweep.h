@@ -47,11 +47,12 @@ public:
                             rows = attentionRows(sizeof(E), D, sharing);
   /// That a warp loads. Of a tile of more than 32, registers have no room for the logits
   /// of 32 rows.
-  static constexpr uint32_t warpKeys = together ? warpgroupKeys(D) / warps
+  static constexpr uint32_t loaders = together ? 2 : 1,
+                            warpKeys = together ? warpgroupKeys(D) / 4
                                        : rowTiles == 2 ? 32 / warps
                                                        : 16,
-                            tileKeys = warps * warpKeys,
-                            stages = together || rowTiles == 2 ? 2 : 1;
+                            tileKeys = warps / loaders * warpKeys,
+                            stages = together ? 3 : rowTiles == 2 ? 2 : 1;
   using Tile =
       Conditional<together, PanelTile<E, D, int(tileKeys), int(rows)>,
                   KeyTile<E, D, int(tileKeys), int(stages)>>;
@@ -63,7 +64,7 @@ public:
 
   struct alignas(Tile) Shared {
     Tile tile; // in front of the sweep: queries; behind it: the rows' sums
-    KeyPlace<E> places[stages][tileKeys];
+    KeyPlace<E> places[loaders * stages][tileKeys];
     union {
       QueryRow<E> query;
       RowState state; // behind the sweep
@@ -115,7 +116,7 @@ private:
 
   /// Of the warp, in the block's memory.
   uint32_t firstRow() const { return warp * rowTiles * 16; }
-  uint32_t firstKey() const { return warp * warpKeys; }
+  uint32_t firstKey() const { return warp % (warps / loaders) * warpKeys; }
   static constexpr uint32_t pieces = D * sizeof(E) / 16, // of a row
       pieceElements = 16 / sizeof(E);
 
@@ -476,30 +477,33 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
   if (from >= to)
     return;
   const auto &group = products.group;
-  // Of the tile from `first` on, keys, then values.
+  const uint32_t number = simt.uniform(warp / 4);
+  auto queries = shared.tile.q(), own = queries.from(number * 64);
+  // The first warpgroup loads keys, the other one values.
   KeyRun run;
   bool runs = false;
-  auto loadTileKeys = [&](uint32_t first, uint32_t stage) {
+  auto loadOwn = [&](uint32_t first, uint32_t stage) {
     runs = isNextRun(keys, first, to, runs, run);
+    Rows into = number ? shared.tile.v(stage) : shared.tile.k(stage);
+    into = into.from(firstKey());
     if (runs)
-      return loadRun(shared.tile.k(stage).from(firstKey()), run.k, run.kStride);
-    tell(place(keys, first, to), stage);
-    loadKeys(stage, keys.aligned, has(first, to));
-  };
-  auto loadTileValues = [&](uint32_t first, uint32_t stage) {
-    if (runs)
-      return loadRun(shared.tile.v(stage).from(firstKey()), run.v, run.vStride);
-    loadValues(stage, keys.aligned, has(first, to));
+      return loadRun(into, number ? run.v : run.k,
+                     number ? run.vStride : run.kStride);
+    uint32_t list = number * stages + stage;
+    tell(place(keys, first, to), list);
+    const KeyPlace<E> *places = shared.places[list] + firstKey();
+    load<warpKeys>(into, keys.aligned, has(first, to), [&](uint32_t i) {
+      return number ? places[i].v : places[i].k;
+    });
   };
   auto arrive = [&] { // what was asked for is there, and what is behind was used
     simt.wait<0>();
     group.publish();
     simt.barrier();
   };
-  auto queries = shared.tile.q();
   load<16>(queries.from(firstRow()), rowsAligned, /*full=*/true,
            [&](uint32_t i) { return shared.rows[firstRow() + i].query.q; });
-  loadTileKeys(from, 0);
+  loadOwn(from, 0);
   simt.commit();
   if (scale < 0) {
     simt.wait<0>();
@@ -509,35 +513,39 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
   }
   scale = (scale < 0 ? -scale : scale) * log2e;
   arrive();
-  auto own = queries.from(simt.uniform(warp / 4) * 64);
   Logits c;
   typename Products::Weights weights;
   float fade[laneRows];
+  auto behind = [](uint32_t stage) {
+    return stage == stages - 1 ? 0 : stage + 1;
+  };
+  uint32_t stage = 0, next = behind(stage), far = behind(next);
   group.fence();
-  products.beginScores(own, shared.tile.k(0), c);
-  loadTileValues(from, 0);
+  products.beginScores(own, shared.tile.k(stage), c);
+  if (number)
+    arrive();
   if (from + tileKeys < to)
-    loadTileKeys(from + tileKeys, 1);
+    loadOwn(from + tileKeys, next);
   simt.commit();
   group.template wait<0>();
   group.waited(c[0]);
-  hide(c, keys, from, to, 0);
+  hide(c, keys, from, to, stage);
   soften(c, scale, fade);
   products.narrowTo(weights, c);
-  uint32_t stage = 0, first = from;
-  for (; first + tileKeys < to; first += tileKeys, stage ^= 1) {
-    uint32_t next = first + tileKeys;
+  if (!number)
     arrive();
+  for (uint32_t first = from + tileKeys; first < to; first += tileKeys) {
     group.fence();
-    products.beginScores(own, shared.tile.k(stage ^ 1), c);
+    products.beginScores(own, shared.tile.k(next), c);
     products.beginValues(shared.tile.v(stage), weights, o);
-    loadTileValues(next, stage ^ 1);
-    if (next + tileKeys < to)
-      loadTileKeys(next + tileKeys, stage);
+    if (number)
+      arrive();
+    if (first + tileKeys < to)
+      loadOwn(first + tileKeys, far);
     simt.commit();
     group.template wait<1>();
     group.waited(c[0]);
-    hide(c, keys, next, to, stage ^ 1);
+    hide(c, keys, first, to, next);
     if (soften(c, scale, fade)) {
       group.template wait<0>();
       group.waited(o[0]);
@@ -547,8 +555,10 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
     group.template wait<0>();
     group.waited(o[0]);
     products.narrowTo(weights, c);
+    if (!number)
+      arrive();
+    stage = next, next = far, far = behind(far);
   }
-  arrive();
   group.fence();
   products.beginValues(shared.tile.v(stage), weights, o);
   group.template wait<0>();

@@ -78,15 +78,23 @@ private:
   uint64_t bits;
 };
 
-// Of asm statements: the registers of eight blocks of columns, and their names.
+// Of asm statements: the registers of blocks of columns, and their names.
 #define KVC_BLOCK(c, t) "+f"(c[t][0]), "+f"(c[t][1]), "+f"(c[t][2]), "+f"(c[t][3])
-#define KVC_EIGHT_BLOCKS(c, t)                                                 \
-  KVC_BLOCK(c, t), KVC_BLOCK(c, t + 1), KVC_BLOCK(c, t + 2),                   \
-      KVC_BLOCK(c, t + 3), KVC_BLOCK(c, t + 4), KVC_BLOCK(c, t + 5),           \
-      KVC_BLOCK(c, t + 6), KVC_BLOCK(c, t + 7)
+#define KVC_FOUR_BLOCKS(c, t)                                                  \
+  KVC_BLOCK(c, t), KVC_BLOCK(c, t + 1), KVC_BLOCK(c, t + 2), KVC_BLOCK(c, t + 3)
+#define KVC_BLOCKS_32(c) KVC_FOUR_BLOCKS(c, 0)
+#define KVC_BLOCKS_64(c) KVC_BLOCKS_32(c), KVC_FOUR_BLOCKS(c, 4)
+#define KVC_BLOCKS_96(c) KVC_BLOCKS_64(c), KVC_FOUR_BLOCKS(c, 8)
+#define KVC_BLOCKS_128(c) KVC_BLOCKS_96(c), KVC_FOUR_BLOCKS(c, 12)
+#define KVC_NAMES_32 \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define KVC_NAMES_64 \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17," \
   "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define KVC_NAMES_96 \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17," \
+  "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33," \
+  "%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define KVC_NAMES_128 \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17," \
   "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33," \
@@ -96,26 +104,15 @@ private:
   "{\n .reg .pred p;\n setp.ne.b32 p, " SCALE ", 0;\n"                         \
   " wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE " {" KVC_NAMES_##N   \
   "}, " A ", " B ", p, 1, 1, " LAYOUT ";\n}"
-#define KVC_BOTH_IN_MEMORY(TYPE)                                               \
-  if constexpr (blocks == 8)                                                   \
-    asm volatile(KVC_PRODUCT(64, TYPE, "%32", "%33", "%34", "0, 0")            \
-                 : KVC_EIGHT_BLOCKS(c, 0)                                      \
-                 : "l"(a), "l"(b), "r"(int(adds)));                            \
-  else                                                                         \
-    asm volatile(KVC_PRODUCT(128, TYPE, "%64", "%65", "%66", "0, 0")           \
-                 : KVC_EIGHT_BLOCKS(c, 0), KVC_EIGHT_BLOCKS(c, 8)              \
-                 : "l"(a), "l"(b), "r"(int(adds)))
-#define KVC_A_IN_REGISTERS(TYPE)                                               \
-  if constexpr (blocks == 8)                                                   \
-    asm volatile(                                                              \
-        KVC_PRODUCT(64, TYPE, "{%32,%33,%34,%35}", "%36", "1", "1")            \
-        : KVC_EIGHT_BLOCKS(c, 0)                                               \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                 \
-  else                                                                         \
-    asm volatile(                                                              \
-        KVC_PRODUCT(128, TYPE, "{%64,%65,%66,%67}", "%68", "1", "1")           \
-        : KVC_EIGHT_BLOCKS(c, 0), KVC_EIGHT_BLOCKS(c, 8)                       \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+// Of operands that follow N / 2 registers.
+#define KVC_BOTH_IN_MEMORY(N, TYPE, A, B, SCALE)                               \
+  asm volatile(KVC_PRODUCT(N, TYPE, A, B, SCALE, "0, 0")                       \
+               : KVC_BLOCKS_##N(c)                                             \
+               : "l"(a), "l"(b), "r"(int(adds)))
+#define KVC_A_IN_REGISTERS(N, TYPE, A, B)                                      \
+  asm volatile(KVC_PRODUCT(N, TYPE, A, B, "1", "1")                            \
+               : KVC_BLOCKS_##N(c)                                             \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
 class Warpgroup {
 public:
@@ -145,18 +142,26 @@ public:
   template <int width, typename E, uint32_t aRows, uint32_t bRows, int blocks>
   void multiply(const PanelRows<E, aRows> &aOf, const PanelRows<E, bRows> &bOf,
                 float (&c)[blocks][4]) const {
-    static_assert(blocks == 8 || blocks == 16);
+    static_assert(blocks == 4 || blocks == 12 || blocks == 16);
     PanelOperand aOperand(aOf), bOperand(bOf);
 #pragma unroll
     for (int step = 0; step < width / 16; ++step) {
       uint64_t a = aOperand.advanced(offset(step, aOf.panel)),
                b = bOperand.advanced(offset(step, bOf.panel));
       bool adds = step > 0;
-      if constexpr (isSame<E, BF16>) {
-        KVC_BOTH_IN_MEMORY("bf16.bf16");
-      } else {
-        KVC_BOTH_IN_MEMORY("f16.f16");
-      }
+      constexpr bool bf16 = isSame<E, BF16>;
+      if constexpr (blocks == 4 && bf16)
+        KVC_BOTH_IN_MEMORY(32, "bf16.bf16", "%16", "%17", "%18");
+      else if constexpr (blocks == 4)
+        KVC_BOTH_IN_MEMORY(32, "f16.f16", "%16", "%17", "%18");
+      else if constexpr (blocks == 12 && bf16)
+        KVC_BOTH_IN_MEMORY(96, "bf16.bf16", "%48", "%49", "%50");
+      else if constexpr (blocks == 12)
+        KVC_BOTH_IN_MEMORY(96, "f16.f16", "%48", "%49", "%50");
+      else if constexpr (bf16)
+        KVC_BOTH_IN_MEMORY(128, "bf16.bf16", "%64", "%65", "%66");
+      else
+        KVC_BOTH_IN_MEMORY(128, "f16.f16", "%64", "%65", "%66");
     }
   }
   /// c += a b, of the rows of b from `row`, a multiple of 16, and its columns from `column`, a
@@ -167,11 +172,15 @@ public:
     static_assert(blocks == 8 || blocks == 16);
     uint64_t b = PanelOperand(bOf).advanced(
         (row * bOf.width + column / bOf.width * bOf.panel) * sizeof(E));
-    if constexpr (isSame<E, BF16>) {
-      KVC_A_IN_REGISTERS("bf16.bf16");
-    } else {
-      KVC_A_IN_REGISTERS("f16.f16");
-    }
+    constexpr bool bf16 = isSame<E, BF16>;
+    if constexpr (blocks == 8 && bf16)
+      KVC_A_IN_REGISTERS(64, "bf16.bf16", "{%32,%33,%34,%35}", "%36");
+    else if constexpr (blocks == 8)
+      KVC_A_IN_REGISTERS(64, "f16.f16", "{%32,%33,%34,%35}", "%36");
+    else if constexpr (bf16)
+      KVC_A_IN_REGISTERS(128, "bf16.bf16", "{%64,%65,%66,%67}", "%68");
+    else
+      KVC_A_IN_REGISTERS(128, "f16.f16", "{%64,%65,%66,%67}", "%68");
   }
 
 private:
@@ -184,9 +193,15 @@ private:
 #undef KVC_A_IN_REGISTERS
 #undef KVC_BOTH_IN_MEMORY
 #undef KVC_PRODUCT
+#undef KVC_NAMES_32
 #undef KVC_NAMES_64
+#undef KVC_NAMES_96
 #undef KVC_NAMES_128
-#undef KVC_EIGHT_BLOCKS
+#undef KVC_BLOCKS_32
+#undef KVC_BLOCKS_64
+#undef KVC_BLOCKS_96
+#undef KVC_BLOCKS_128
+#undef KVC_FOUR_BLOCKS
 #undef KVC_BLOCK
 
 #else

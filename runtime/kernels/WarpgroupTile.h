@@ -13,15 +13,16 @@
 
 namespace kvc::gpu {
 
-/// The block's query rows, and two tiles of keys and of values in turn.
+/// The block's query rows, and three tiles of keys and of values in turn.
 template <typename E, int D, int Keys, int QueryRows> struct PanelTile {
   using Rows = PanelRows<E, Keys>;
   using Queries = PanelRows<E, QueryRows>;
+  static constexpr uint32_t stages = 3;
   alignas(1024) E queries[QueryRows * D];
-  E keysAndValues[4][Keys * D];
+  E keys[stages][Keys * D], values[stages][Keys * D];
   Queries q() { return {queries}; }
-  Rows k(uint32_t stage) { return {keysAndValues[stage]}; }
-  Rows v(uint32_t stage) { return {keysAndValues[2 + stage]}; }
+  Rows k(uint32_t stage) { return {keys[stage]}; }
+  Rows v(uint32_t stage) { return {values[stage]}; }
 };
 
 template <typename E, int D, int Keys> class WarpgroupTile {
