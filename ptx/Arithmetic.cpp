@@ -77,15 +77,25 @@ void shift(Warp &warp, const Instruction &op, uint32_t lanes) {
   });
 }
 
+/// The bits behind the last one are, of a signed type, the field's highest: that of the whole
+/// number where the field goes over its end.
 template <typename T>
 void extract(Warp &warp, const Instruction &op, uint32_t lanes) {
+  constexpr uint64_t bits = sizeof(T) * 8;
   Lanes &to = warp.row(op.results[0]);
   forLanes(lanes, [&](uint32_t i) {
-    uint64_t value = Unsigned<T>(warp[op.operands[0]][i]);
+    T value = T(warp[op.operands[0]][i]);
     uint64_t from = warp[op.operands[1]][i] & 255;
     uint64_t length = warp[op.operands[2]][i] & 255;
-    value = from >= 64 ? 0 : value >> from;
-    to[i] = length >= 64 ? value : value & ((1ull << length) - 1);
+    uint64_t last = std::min(from + length, bits) - 1; // its highest bit
+    bool sign = std::is_signed_v<T> && length && (value >> last & 1);
+    uint64_t field = from >= bits ? 0 : Unsigned<T>(value) >> from;
+    uint64_t kept = length >= 64 ? ~0ull : (1ull << length) - 1;
+    if (from < bits && length > bits - from)
+      kept = (1ull << (bits - from)) - 1;
+    if (from >= bits)
+      kept = 0;
+    to[i] = Unsigned<T>((field & kept) | (sign ? ~kept : 0));
   });
 }
 
@@ -172,7 +182,7 @@ Body findInteger(std::string_view name, std::string_view mode,
       return {shift<T, true>, 2};
     if (name == "shr")
       return {shift<T, false>, 2};
-    if (name == "bfe" && !std::is_signed_v<T>)
+    if (name == "bfe")
       return {extract<T>, 3};
     return {};
   });

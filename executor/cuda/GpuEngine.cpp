@@ -178,7 +178,8 @@ private:
     uint32_t headRows = tokens * (config.qHeads / config.kvHeads);
     CacheArgs cached = cache.args(index, rope.at(0));
     Sharing sharing =
-        attentionSharing(bytes, width, headRows, cached.members.rows, false);
+        attentionSharing(bytes, width, headRows, cached.members.rows,
+                         queue.multipliesTogether());
     uint32_t blocks = ceilDiv(headRows, attentionRows(bytes, width, sharing));
     AttendArgs args = {.q = layer.q.data(),
                        .k = layer.k.data(),

@@ -12,6 +12,9 @@ constexpr int ptxChip = 80;
 
 /// kernels/Kernels.cpp for one element type.
 const char *ptxOf(kvc_dtype dtype);
+/// Of it what runs on sm_90 alone; null: nothing.
+const char *togetherPtxOf(kvc_dtype dtype);
+constexpr int togetherPtxChip = 90;
 
 } // namespace kvc::gpu
 

@@ -5,6 +5,7 @@
 #include "runtime/base/Failure.h"
 #include "runtime/base/DType.h"
 #include "executor/cuda/Ptx.h"
+#include "runtime/kernels/AttentionState.h"
 #include "runtime/plan/Manifest.h"
 
 #include <algorithm>
@@ -60,6 +61,12 @@ Queue::~Queue() {
   driver.cuMemFreeHost(ring);
   driver.cuStreamDestroy_v2(cudaStream);
   driver.cuModuleUnload(module);
+  if (togetherModule)
+    driver.cuModuleUnload(togetherModule);
+}
+
+bool Queue::multipliesTogether() const {
+  return togetherPtxOf(dtype) && context.chip() == togetherPtxChip;
 }
 
 void Queue::upload(void *to, const void *from, size_t bytes) {
@@ -138,9 +145,16 @@ void Queue::launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
   if (size_t at = name.find("TYPE"); at != std::string::npos)
     name.replace(at, 4, rt::dtypeName(dtype));
   rt::CUfunction &function = functions[name];
-  if (!function)
-    driver.check(driver.cuModuleGetFunction(&function, module, name.c_str()),
+  if (!function) {
+    bool together = name.ends_with(attentionKernelEnd(Sharing::Keys64));
+    if (together && !togetherModule)
+      togetherModule = context.load(togetherPtxOf(dtype),
+                                    "the executor's kernels for sm_90a");
+    driver.check(driver.cuModuleGetFunction(
+                     &function, together ? togetherModule : module,
+                     name.c_str()),
                  "cuModuleGetFunction of " + name);
+  }
   context.allowSharedBytes(function, sharedBytes);
   void *slots[] = {const_cast<void *>(args)};
   driver.check(driver.cuLaunchKernel(function, grid[0], grid[1], grid[2], block,

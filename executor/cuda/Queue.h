@@ -110,6 +110,8 @@ public:
   uint32_t multiprocessors() const {
     return uint32_t(context.attribute(rt::cudaMultiprocessors));
   }
+  /// True where there are kernels for four warps that multiply together.
+  bool multipliesTogether() const;
   const kvc_dtype dtype;
 
 private:
@@ -122,7 +124,7 @@ private:
   const rt::CudaContext context;
   const rt::CudaDriver &driver;
   rt::CUstream cudaStream = nullptr;
-  rt::CUmodule module = nullptr;
+  rt::CUmodule module = nullptr, togetherModule = nullptr;
   /// Pinned memory for small uploads, which then need not wait for the GPU.
   void *ring = nullptr;
   size_t ringUsed = 0;

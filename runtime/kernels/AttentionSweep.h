@@ -155,17 +155,6 @@ private:
       return keys.aligned && d == D && has(first, to) &&
              i + warpKeys <= keys.whole && keys.run(i, warpKeys, run);
   }
-  /// The same where the tile in front of it was asked for: nearly always that is the run.
-  template <typename Keys>
-  bool isNextRun(const Keys &keys, uint32_t first, uint32_t to, bool wasRun,
-                 KeyRun &run) const {
-    uint32_t i = first + firstKey();
-    if (!wasRun || i + warpKeys > run.until)
-      return isRun(keys, first, to, run);
-    run.k += uint64_t(tileKeys) * run.kStride;
-    run.v += uint64_t(tileKeys) * run.vStride;
-    return has(first, to) && i + warpKeys <= keys.whole;
-  }
   void loadRun(Rows to, const char *from, uint32_t stride) {
     if constexpr (pieces <= warpSize) {
       constexpr uint32_t step = warpSize / pieces;
@@ -200,6 +189,10 @@ private:
   template <typename Keys>
   void hide(Logits &c, const Keys &keys, uint32_t first, uint32_t to,
             uint32_t stage) const;
+  /// The same where keys' positions ascend: a row sees the first ones of a tile.
+  template <typename Keys>
+  void hideBehind(Logits &c, const Keys &keys, uint32_t first, uint32_t to,
+                  uint32_t stage) const;
   bool soften(Logits &c, float scale, float (&fade)[laneRows]);
   /// The sums of values.
   void weaken(const float (&fade)[laneRows]);
@@ -216,7 +209,8 @@ private:
   void sweepApart(const Keys &keys, uint32_t from, uint32_t to,
                   const QueryRow<E> (&query)[laneRows], bool rowsAligned,
                   float scale);
-  template <typename Keys>
+  /// `number`: of the warpgroup.
+  template <uint32_t number, typename Keys>
   void sweepTogether(const Keys &keys, uint32_t from, uint32_t to,
                      bool rowsAligned, float scale);
 };
@@ -356,6 +350,38 @@ void AttentionSweep<E, D, sharing>::hide(Logits &c, const Keys &keys,
 
 template <typename E, int D, Sharing sharing>
 template <typename Keys>
+void AttentionSweep<E, D, sharing>::hideBehind(Logits &c, const Keys &keys,
+                                               uint32_t first, uint32_t to,
+                                               uint32_t stage) const {
+  if (first + tileKeys <= to && first + tileKeys <= keys.whole)
+    return;
+  const uint32_t there = to - first < tileKeys ? to - first : tileKeys,
+                 whole = keys.whole > first ? keys.whole - first : 0;
+#pragma unroll
+  for (uint32_t i = 0; i < laneRows; ++i) {
+    int32_t position =
+        shared.rows[firstRow() + lane / 4 + i * 8].query.position;
+    uint32_t seen = whole < there ? whole : there, end = there;
+    while (seen < end) {
+      uint32_t middle = seen + (end - seen) / 2;
+      if (shared.places[stage][middle].position <= position)
+        seen = middle + 1;
+      else
+        end = middle;
+    }
+    const uint32_t left = i % 2 * 2;
+#pragma unroll
+    for (uint32_t t = 0; t < uint32_t(Products::blocks); ++t)
+#pragma unroll
+      for (uint32_t j = 0; j < 2; ++j) {
+        float &x = c[i / 2][t][left + j];
+        x = t * 8 + lane % 4 * 2 + j < seen ? x : -__builtin_inff();
+      }
+  }
+}
+
+template <typename E, int D, Sharing sharing>
+template <typename Keys>
 void AttentionSweep<E, D, sharing>::run(const Keys &keys, uint32_t from,
                                         uint32_t to,
                                         const QueryRow<E> (&query)[laneRows],
@@ -364,8 +390,15 @@ void AttentionSweep<E, D, sharing>::run(const Keys &keys, uint32_t from,
     for (uint32_t i = 0; i < laneRows; ++i)
       shared.rows[firstRow() + lane / 4 + i * 8].query = query[i];
   simt.syncWarp();
-  if constexpr (together)
-    sweepTogether(keys, from, to, rowsAligned, scale);
+  if constexpr (together) {
+    // Each has its own code: all it multiplies lies at constants then.
+    if (from >= to)
+      return;
+    else if (simt.uniform(warp / 4))
+      sweepTogether<1>(keys, from, to, rowsAligned, scale);
+    else
+      sweepTogether<0>(keys, from, to, rowsAligned, scale);
+  }
   else
     sweepApart(keys, from, to, query, rowsAligned, scale);
 }
@@ -470,25 +503,31 @@ float treeOf(const float (&of)[count], Both both) {
 }
 
 template <typename E, int D, Sharing sharing>
-template <typename Keys>
+template <uint32_t number, typename Keys>
 void AttentionSweep<E, D, sharing>::sweepTogether(
     const Keys &keys, uint32_t from, uint32_t to, bool rowsAligned,
     float scale) {
-  if (from >= to)
-    return;
   const auto &group = products.group;
-  const uint32_t number = simt.uniform(warp / 4);
   auto queries = shared.tile.q(), own = queries.from(number * 64);
   // The first warpgroup loads keys, the other one values.
-  KeyRun run;
-  bool runs = false;
+  const uint32_t most = to < keys.whole ? to : keys.whole; // that may be in a run
+  const char *at = nullptr;
+  uint32_t stride = 0, until = 0; // of the run that the last tile was, else 0
   auto loadOwn = [&](uint32_t first, uint32_t stage) {
-    runs = isNextRun(keys, first, to, runs, run);
     Rows into = number ? shared.tile.v(stage) : shared.tile.k(stage);
     into = into.from(firstKey());
+    uint32_t behind = first + firstKey() + warpKeys;
+    at += uint64_t(tileKeys) * stride;
+    bool runs = behind <= until;
+    if (KeyRun run; !runs && isRun(keys, first, to, run)) {
+      at = number ? run.v : run.k;
+      stride = number ? run.vStride : run.kStride;
+      until = run.until < most ? run.until : most;
+      runs = true;
+    }
     if (runs)
-      return loadRun(into, number ? run.v : run.k,
-                     number ? run.vStride : run.kStride);
+      return loadRun(into, at, stride);
+    until = 0;
     uint32_t list = number * stages + stage;
     tell(place(keys, first, to), list);
     const KeyPlace<E> *places = shared.places[list] + firstKey();
@@ -529,7 +568,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
   simt.commit();
   group.template wait<0>();
   group.waited(c[0]);
-  hide(c, keys, from, to, stage);
+  hideBehind(c, keys, from, to, stage);
   soften(c, scale, fade);
   products.narrowTo(weights, c);
   if (!number)
@@ -545,7 +584,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
     simt.commit();
     group.template wait<1>();
     group.waited(c[0]);
-    hide(c, keys, first, to, next);
+    hideBehind(c, keys, first, to, next);
     if (soften(c, scale, fade)) {
       group.template wait<0>();
       group.waited(o[0]);

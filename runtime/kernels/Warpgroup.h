@@ -22,61 +22,71 @@ namespace kvc::gpu {
 constexpr uint32_t warpgroupSize = 128;
 
 /// `count` rows of panels, the first one at a multiple of 1024 bytes.
-template <typename E, uint32_t count> struct PanelRows {
+template <typename E, uint32_t count> class PanelRows {
   static_assert(sizeof(E) == 2 && count % 8 == 0);
-  static constexpr uint32_t width = 64,
-                            panel = count * width; // in elements
-  E *rows;
 
-  /// A row's pieces of eight elements are where their number and the row's differ.
+public:
+  static constexpr uint32_t width = 64,                 // of a panel
+      rowBytes = width * sizeof(E), panelBytes = count * rowBytes;
+  /// `offset` bytes behind what lies in the block's memory.
+  PanelRows(void *base, uint32_t offset) : first(placeOf(base) + offset) {}
+
   E *at(uint32_t row, uint32_t column) const {
-    uint32_t piece = column / 8 % 8 ^ row % 8;
-    return rows + column / width * panel + row * width + piece * 8 + column % 8;
+    return pointer(first + offset(row, column));
+  }
+  /// `row`: a multiple of 8.
+  PanelRows from(uint32_t row) const {
+    return PanelRows(first + row * rowBytes);
   }
   /// Pieces of a column, from one of the first eight rows downwards, by numbers of rows that
   /// have no bit of the first one's.
-#ifdef __NVPTX__
   struct Walk {
-    uint32_t at; // the pieces of a row fill 128 bytes
-    uint32_t down(uint32_t rows) const {
-      return (at ^ rows % 8 * 16) + rows * width * sizeof(E);
+    uint32_t row, column;
+    PanelRows of;
+    auto down(uint32_t rows) const {
+#ifdef __NVPTX__
+      return (of.first + offset(row, column) ^ rows % 8 * 16) +
+             rows * rowBytes;
+#else
+      return of.at(row + rows, column);
+#endif
     }
   };
-  Walk walk(uint32_t row, uint32_t column) const {
-    return {Simt::inBlock(at(row, column))};
+  Walk walk(uint32_t row, uint32_t column) const { return {row, column, *this}; }
+
+  // An address in the block's memory.
+#ifdef __NVPTX__
+  using Place = uint32_t;
+  static Place placeOf(void *p) { return Simt::inBlock(p); }
+  static E *pointer(Place place) {
+    return (E *)(__attribute__((address_space(3))) E *)uintptr_t(place);
   }
 #else
-  struct Walk {
-    PanelRows of;
-    uint32_t row, column;
-    E *down(uint32_t rows) const { return of.at(row + rows, column); }
-  };
-  Walk walk(uint32_t row, uint32_t column) const {
-    return {*this, row, column};
-  }
+  using Place = char *;
+  static Place placeOf(void *p) { return static_cast<char *>(p); }
+  static E *pointer(Place place) { return reinterpret_cast<E *>(place); }
 #endif
-  /// `row`: a multiple of 8.
-  PanelRows from(uint32_t row) const { return {rows + row * width}; }
+  Place first;
+
+private:
+  explicit PanelRows(Place first) : first(first) {}
+  /// A row's pieces of eight elements are where their number and the row's differ.
+  static constexpr uint32_t offset(uint32_t row, uint32_t column) {
+    uint32_t piece = column / 8 % 8 ^ row % 8;
+    return column / width * panelBytes + row * rowBytes + piece * 16 +
+           column % 8 * uint32_t(sizeof(E));
+  }
 };
 
 #ifdef __NVPTX__
 
-/// Where an operand's first element lies, and the distance of its panels and of its groups
-/// of eight rows.
-class PanelOperand {
-public:
-  template <typename E, uint32_t count>
-  explicit PanelOperand(const PanelRows<E, count> &of)
-      : PanelOperand(Simt::inBlock(of.rows), of.panel * sizeof(E)) {}
-  uint64_t advanced(uint32_t bytes) const { return bits + (bytes >> 4); }
-
-private:
-  PanelOperand(uint32_t address, uint32_t panelBytes)
-      : bits(uint64_t(address >> 4 & 0x3fff) |
-             uint64_t(panelBytes >> 4) << 16 | uint64_t(1024 >> 4) << 32 |
-             uint64_t(1) << 62) {}
-  uint64_t bits;
-};
+/// The low half of an operand's descriptor: where it begins, and the distance of its panels.
+/// The high half is the same for all: eight rows are 1024 bytes behind each other, and pieces
+/// exchanged in 128 bytes.
+template <typename E, uint32_t count>
+uint32_t descriptor(const PanelRows<E, count> &of) {
+  return (of.first >> 4 & 0x3fff) | (of.panelBytes >> 4) << 16;
+}
 
 // Of asm statements: the registers of blocks of columns, and their names.
 #define KVC_BLOCK(c, t) "+f"(c[t][0]), "+f"(c[t][1]), "+f"(c[t][2]), "+f"(c[t][3])
@@ -100,19 +110,28 @@ private:
   "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33," \
   "%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49," \
   "%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define KVC_PRODUCT(N, TYPE, A, B, SCALE, LAYOUT)                              \
-  "{\n .reg .pred p;\n setp.ne.b32 p, " SCALE ", 0;\n"                         \
+// Descriptors are made here, of what all lanes have the same: only so ptxas keeps them out of
+// the lanes' registers.
+#define KVC_PRODUCT(N, TYPE, A, DESCRIPTORS, SCALE, LAYOUT)                    \
+  "{\n .reg .pred p;\n .reg .b32 l, h;\n .reg .b64 da, db;\n"                  \
+  " mov.b32 h, 0x40000040;\n" DESCRIPTORS " setp.ne.b32 p, " SCALE ", 0;\n"    \
   " wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE " {" KVC_NAMES_##N   \
-  "}, " A ", " B ", p, 1, 1, " LAYOUT ";\n}"
-// Of operands that follow N / 2 registers.
-#define KVC_BOTH_IN_MEMORY(N, TYPE, A, B, SCALE)                               \
-  asm volatile(KVC_PRODUCT(N, TYPE, A, B, SCALE, "0, 0")                       \
+  "}, " A ", db, p, 1, 1, " LAYOUT ";\n}"
+#define KVC_DESCRIPTOR(NAME, LOW, OFFSET)                                      \
+  " add.s32 l, " LOW ", " OFFSET ";\n mov.b64 " NAME ", {l, h};\n"
+// Operands follow N / 2 registers.
+#define KVC_BOTH_IN_MEMORY(N, TYPE, A, AT, B, BT, SCALE)                       \
+  asm volatile(KVC_PRODUCT(                                                    \
+                   N, TYPE, "da",                                              \
+                   KVC_DESCRIPTOR("da", A, AT) KVC_DESCRIPTOR("db", B, BT),    \
+                   SCALE, "0, 0")                                              \
                : KVC_BLOCKS_##N(c)                                             \
-               : "l"(a), "l"(b), "r"(int(adds)))
-#define KVC_A_IN_REGISTERS(N, TYPE, A, B)                                      \
-  asm volatile(KVC_PRODUCT(N, TYPE, A, B, "1", "1")                            \
-               : KVC_BLOCKS_##N(c)                                             \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+               : "r"(a), "n"(aAt), "r"(b), "n"(bAt), "n"(step > 0))
+#define KVC_A_IN_REGISTERS(N, TYPE, A, B, BT)                                  \
+  asm volatile(                                                                \
+      KVC_PRODUCT(N, TYPE, A, KVC_DESCRIPTOR("db", B, BT), "1", "1")           \
+      : KVC_BLOCKS_##N(c)                                                      \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(bAt))
 
 class Warpgroup {
 public:
@@ -140,58 +159,68 @@ public:
 
   /// c = a b^T, of the 64 rows of a and the 8 * blocks rows of b.
   template <int width, typename E, uint32_t aRows, uint32_t bRows, int blocks>
-  void multiply(const PanelRows<E, aRows> &aOf, const PanelRows<E, bRows> &bOf,
+  void multiply(const PanelRows<E, aRows> &a, const PanelRows<E, bRows> &b,
                 float (&c)[blocks][4]) const {
-    static_assert(blocks == 4 || blocks == 12 || blocks == 16);
-    PanelOperand aOperand(aOf), bOperand(bOf);
-#pragma unroll
-    for (int step = 0; step < width / 16; ++step) {
-      uint64_t a = aOperand.advanced(offset(step, aOf.panel)),
-               b = bOperand.advanced(offset(step, bOf.panel));
-      bool adds = step > 0;
-      constexpr bool bf16 = isSame<E, BF16>;
-      if constexpr (blocks == 4 && bf16)
-        KVC_BOTH_IN_MEMORY(32, "bf16.bf16", "%16", "%17", "%18");
-      else if constexpr (blocks == 4)
-        KVC_BOTH_IN_MEMORY(32, "f16.f16", "%16", "%17", "%18");
-      else if constexpr (blocks == 12 && bf16)
-        KVC_BOTH_IN_MEMORY(96, "bf16.bf16", "%48", "%49", "%50");
-      else if constexpr (blocks == 12)
-        KVC_BOTH_IN_MEMORY(96, "f16.f16", "%48", "%49", "%50");
-      else if constexpr (bf16)
-        KVC_BOTH_IN_MEMORY(128, "bf16.bf16", "%64", "%65", "%66");
-      else
-        KVC_BOTH_IN_MEMORY(128, "f16.f16", "%64", "%65", "%66");
-    }
+    multiplyFrom<0, width / 16, E, aRows * 128, bRows * 128>(descriptor(a),
+                                                             descriptor(b), c);
   }
-  /// c += a b, of the rows of b from `row`, a multiple of 16, and its columns from `column`, a
-  /// multiple of 64.
-  template <typename E, uint32_t bRows, int blocks>
-  void add(const uint32_t *a, const PanelRows<E, bRows> &bOf, uint32_t row,
-           uint32_t column, float (&c)[blocks][4]) const {
-    static_assert(blocks == 8 || blocks == 16);
-    uint64_t b = PanelOperand(bOf).advanced(
-        (row * bOf.width + column / bOf.width * bOf.panel) * sizeof(E));
-    constexpr bool bf16 = isSame<E, BF16>;
-    if constexpr (blocks == 8 && bf16)
-      KVC_A_IN_REGISTERS(64, "bf16.bf16", "{%32,%33,%34,%35}", "%36");
-    else if constexpr (blocks == 8)
-      KVC_A_IN_REGISTERS(64, "f16.f16", "{%32,%33,%34,%35}", "%36");
-    else if constexpr (bf16)
-      KVC_A_IN_REGISTERS(128, "bf16.bf16", "{%64,%65,%66,%67}", "%68");
-    else
-      KVC_A_IN_REGISTERS(128, "f16.f16", "{%64,%65,%66,%67}", "%68");
+  /// c += a b, of `rows` rows of b and its columns from `column`, a multiple of 64. Of a a
+  /// lane has 4 registers for every 16 rows of b.
+  template <int rows, uint32_t column, typename E, uint32_t bRows, int blocks>
+  void add(const uint32_t *a, const PanelRows<E, bRows> &b,
+           float (&c)[blocks][4]) const {
+    addFrom<0, rows / 16, E, column / 64 * bRows * 128>(a, descriptor(b), c);
   }
 
 private:
-  /// Bytes in front of 16 columns of the first row.
-  static constexpr uint32_t offset(int step, uint32_t panel) {
-    return uint32_t(step) / 4 * panel * 2 + uint32_t(step) % 4 * 32;
+  /// Of a step of 16 columns, in 16 bytes.
+  static constexpr int columnsAt(int step, uint32_t panelBytes) {
+    return int(uint32_t(step) / 4 * panelBytes + uint32_t(step) % 4 * 32) / 16;
+  }
+
+  template <int step, int steps, typename E, uint32_t aPanel, uint32_t bPanel,
+            int blocks>
+  static void multiplyFrom(uint32_t a, uint32_t b, float (&c)[blocks][4]) {
+    static_assert(blocks == 4 || blocks == 12 || blocks == 16);
+    constexpr int aAt = columnsAt(step, aPanel), bAt = columnsAt(step, bPanel);
+    constexpr bool bf16 = isSame<E, BF16>;
+    if constexpr (blocks == 4 && bf16)
+      KVC_BOTH_IN_MEMORY(32, "bf16.bf16", "%16", "%17", "%18", "%19", "%20");
+    else if constexpr (blocks == 4)
+      KVC_BOTH_IN_MEMORY(32, "f16.f16", "%16", "%17", "%18", "%19", "%20");
+    else if constexpr (blocks == 12 && bf16)
+      KVC_BOTH_IN_MEMORY(96, "bf16.bf16", "%48", "%49", "%50", "%51", "%52");
+    else if constexpr (blocks == 12)
+      KVC_BOTH_IN_MEMORY(96, "f16.f16", "%48", "%49", "%50", "%51", "%52");
+    else if constexpr (bf16)
+      KVC_BOTH_IN_MEMORY(128, "bf16.bf16", "%64", "%65", "%66", "%67", "%68");
+    else
+      KVC_BOTH_IN_MEMORY(128, "f16.f16", "%64", "%65", "%66", "%67", "%68");
+    if constexpr (step + 1 < steps)
+      multiplyFrom<step + 1, steps, E, aPanel, bPanel>(a, b, c);
+  }
+
+  template <int step, int steps, typename E, uint32_t bytes, int blocks>
+  static void addFrom(const uint32_t *a, uint32_t b, float (&c)[blocks][4]) {
+    static_assert(blocks == 8 || blocks == 16);
+    constexpr int bAt = int(bytes + uint32_t(step) * 2048) / 16;
+    constexpr bool bf16 = isSame<E, BF16>;
+    if constexpr (blocks == 8 && bf16)
+      KVC_A_IN_REGISTERS(64, "bf16.bf16", "{%32,%33,%34,%35}", "%36", "%37");
+    else if constexpr (blocks == 8)
+      KVC_A_IN_REGISTERS(64, "f16.f16", "{%32,%33,%34,%35}", "%36", "%37");
+    else if constexpr (bf16)
+      KVC_A_IN_REGISTERS(128, "bf16.bf16", "{%64,%65,%66,%67}", "%68", "%69");
+    else
+      KVC_A_IN_REGISTERS(128, "f16.f16", "{%64,%65,%66,%67}", "%68", "%69");
+    if constexpr (step + 1 < steps)
+      addFrom<step + 1, steps, E, bytes>(a + 4, b, c);
   }
 };
 
 #undef KVC_A_IN_REGISTERS
 #undef KVC_BOTH_IN_MEMORY
+#undef KVC_DESCRIPTOR
 #undef KVC_PRODUCT
 #undef KVC_NAMES_32
 #undef KVC_NAMES_64
@@ -233,17 +262,18 @@ public:
       }
     }
   }
-  template <typename E, uint32_t bRows, int blocks>
-  void add(const uint32_t *a, const PanelRows<E, bRows> &b, uint32_t row,
-           uint32_t column, float (&c)[blocks][4]) const {
-    for (uint32_t t = 0; t < uint32_t(blocks); ++t) {
-      uint32_t right[2], at = column + t * 8 + lane() / 4;
-      for (uint32_t i = 0; i < 2; ++i) {
-        uint32_t k = row + i * 8 + lane() % 4 * 2;
-        right[i] = pack(*b.at(k, at), *b.at(k + 1, at));
+  template <int rows, uint32_t column, typename E, uint32_t bRows, int blocks>
+  void add(const uint32_t *a, const PanelRows<E, bRows> &b,
+           float (&c)[blocks][4]) const {
+    for (uint32_t row = 0; row < uint32_t(rows); row += 16)
+      for (uint32_t t = 0; t < uint32_t(blocks); ++t) {
+        uint32_t right[2], at = column + t * 8 + lane() / 4;
+        for (uint32_t i = 0; i < 2; ++i) {
+          uint32_t k = row + i * 8 + lane() % 4 * 2;
+          right[i] = pack(*b.at(k, at), *b.at(k + 1, at));
+        }
+        simt.mma<E, 1>(a + row / 4, right, c[t]);
       }
-      simt.mma<E, 1>(a, right, c[t]);
-    }
   }
 
 private:

@@ -17,12 +17,14 @@ namespace kvc::gpu {
 template <typename E, int D, int Keys, int QueryRows> struct PanelTile {
   using Rows = PanelRows<E, Keys>;
   using Queries = PanelRows<E, QueryRows>;
-  static constexpr uint32_t stages = 3;
-  alignas(1024) E queries[QueryRows * D];
-  E keys[stages][Keys * D], values[stages][Keys * D];
-  Queries q() { return {queries}; }
-  Rows k(uint32_t stage) { return {keys[stage]}; }
-  Rows v(uint32_t stage) { return {values[stage]}; }
+  static constexpr uint32_t stages = 3, queryBytes = QueryRows * D * sizeof(E),
+                            tileBytes = Keys * D * sizeof(E);
+  static_assert(queryBytes % 1024 == 0 && tileBytes % 1024 == 0);
+  alignas(1024) char memory[queryBytes + 2 * stages * tileBytes];
+
+  Queries q() { return {memory, 0}; }
+  Rows k(uint32_t stage) { return {memory, queryBytes + stage * tileBytes}; }
+  Rows v(uint32_t stage) { return k(stages + stage); }
 };
 
 template <typename E, int D, int Keys> class WarpgroupTile {
@@ -56,12 +58,12 @@ public:
   void beginValues(const Rows &values, const Weights &weights,
                    float (&o)[1][D / 8][4]) const {
     constexpr int some = D < 128 ? D / 8 : 16; // blocks of columns at once
-#pragma unroll
-    for (int t = 0; t < D / 8; t += some)
-#pragma unroll
-      for (int step = 0; step < Keys / 16; ++step)
-        group.add(weights.a + 4 * step, values, uint32_t(step) * 16,
-                  uint32_t(t) * 8, reinterpret_cast<float (&)[some][4]>(o[0][t]));
+    auto of = [&](int t) -> auto & {
+      return reinterpret_cast<float (&)[some][4]>(o[0][t]);
+    };
+    group.template add<Keys, 0>(weights.a, values, of(0));
+    if constexpr (D > 128)
+      group.template add<Keys, 128>(weights.a, values, of(16));
     group.commit();
   }
 

@@ -142,11 +142,12 @@ void Attention::check(const Shape &s) {
   uint32_t width = attentionWidth(d);
   std::string type = "_TYPE_" + std::to_string(width);
   uint32_t headRows = s.tokens * s.group;
-  for (Sharing sharing : {Sharing::Rows, Sharing::Keys, Sharing::Keys32}) {
+  for (Sharing sharing : allSharings) {
     uint32_t rowsOf = attentionRows(bytes, width, sharing);
+    bool members = sharing == Sharing::Rows || sharing == Sharing::Keys;
     if ((sharing == Sharing::Rows && headRows > rowsOf) ||
-        (sharing == Sharing::Keys32 &&
-         (s.merged || !hasSharing(bytes, width, sharing, false))))
+        (s.merged && !members) ||
+        !hasSharing(bytes, width, sharing, queue.multipliesTogether()))
       continue;
     queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {ceilDiv(headRows, rowsOf), heads, s.splits},

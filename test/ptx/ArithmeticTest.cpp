@@ -44,6 +44,12 @@ TEST(PTX, Integers) {
   expect32("clz.b32 %r2, 1;", 31);
   expect32("bfe.u32 %r2, 0xabcd, 4, 8;", 0xbc);
   expectValue("bfe.u64 %d2, -1, 60, 32;", 15);
+  expect32("bfe.s32 %r2, 0xabcd, 4, 8;", 0xffffffbc);
+  expect32("bfe.s32 %r2, 0x7bcd, 4, 7;", 0x3c);
+  expect32("bfe.s32 %r2, -1, 3, 0;", 0);
+  expect32("bfe.s32 %r2, 0x80000000, 40, 4;", 0xffffffff);
+  expect32("bfe.s32 %r2, 0x70000000, 28, 8;", 7);
+  expectValue("bfe.s64 %d2, -2, 60, 4;", uint64_t(-1));
   expectValue("mul.wide.s32 %d2, -1, 5;", -5);
   expectValue("mul.wide.u32 %d2, -1, 2;", 0x1fffffffell);
   expectValue("mad.wide.u32 %d2, 3, 4, 5;", 17);

@@ -89,6 +89,23 @@ TEST_F(PtxAttend, SweepsAPromptCausally) {
   EXPECT_EQ(status, 0);
 }
 
+// More tiles than are in the block's memory at once, of which rows see a part.
+TEST_F(PtxAttend, MultipliesTogetherOverManyTiles) {
+  for (kvc_dtype dtype : {KVC_F16, KVC_BF16})
+    for (uint32_t dim : {64, 128, 256}) {
+      Cache cache = wholeCache(random, 1, 1, dim, dtype, 700);
+      while (cache.lengths[0] < 600)
+        cache = wholeCache(random, 1, 1, dim, dtype, 700);
+      Call call(random, cache, 2, 90, dtype, true);
+      for (Layout layout : {Layout::TokensFirst, Layout::PagesNHD}) {
+        Laid laid(cache, layout, layout == Layout::PagesNHD ? 64 : 1);
+        ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
+        expectRight(call, cache, weightRounding(dtype));
+      }
+    }
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(PtxAttend, GivesZeroWhereAQuerySeesNoRow) {
   Cache cache = wholeCache(random, 1, 2, 8, KVC_F32, 1);
   cache.lengths[0] = 10;

@@ -24,10 +24,13 @@ namespace kvc::gpu {
   KVC_SWEEP(X, suffix, E, D, keys, Sharing::Rows)                              \
   KVC_SWEEP(X, suffix, E, D, rows, Sharing::Keys)                              \
   X(combine_##suffix##_##D, (combine<E, D>), AttendArgs, (PartsShared<D>))
-// Where hasKeys32() is true.
+// Where hasSharing() is true.
 #define KVC_KERNELS_OF_HEADS32(X, suffix, E, D)                                \
   KVC_KERNELS_OF_HEADS(X, suffix, E, D)                                        \
   KVC_SWEEP(X, suffix, E, D, rows32, Sharing::Keys32)
+#define KVC_KERNELS_TOGETHER(X, suffix, E)                                     \
+  KVC_SWEEP(X, suffix, E, 64, rows64, Sharing::Keys64)                         \
+  KVC_SWEEP(X, suffix, E, 128, rows64, Sharing::Keys64)
 #define KVC_KERNELS_OF_TYPE(X, suffix, E, HEADS)                               \
   X(embed_##suffix, (embed<E>), EmbedArgs, (NoShared))                         \
   X(rms_norm_##suffix, (rmsNorm<E>), RmsNormArgs, (RmsNormShared))             \
@@ -42,8 +45,12 @@ namespace kvc::gpu {
   X(move_rows, (moveRows), MoveRowsArgs, (NoShared))                           \
   X(move_members, (moveMembers), MoveMembersArgs, (NoShared))
 
-// A file of PTX holds what one element type needs.
-#if defined(KVC_ONLY_F32)
+// A file of PTX holds what one element type needs; with KVC_TOGETHER what needs sm_90a.
+#if defined(KVC_TOGETHER) && defined(KVC_ONLY_F16)
+#define KVC_KERNELS(X) KVC_KERNELS_TOGETHER(X, f16, F16)
+#elif defined(KVC_TOGETHER)
+#define KVC_KERNELS(X) KVC_KERNELS_TOGETHER(X, bf16, BF16)
+#elif defined(KVC_ONLY_F32)
 #define KVC_KERNELS(X)                                                         \
   KVC_KERNELS_OF_TYPE(X, f32, float, KVC_KERNELS_OF_HEADS)                     \
   KVC_KERNELS_OF_NO_TYPE(X)
@@ -57,6 +64,8 @@ namespace kvc::gpu {
   KVC_KERNELS_OF_NO_TYPE(X)
 #else
 #define KVC_KERNELS(X)                                                         \
+  KVC_KERNELS_TOGETHER(X, f16, F16)                                            \
+  KVC_KERNELS_TOGETHER(X, bf16, BF16)                                          \
   KVC_KERNELS_OF_TYPE(X, f32, float, KVC_KERNELS_OF_HEADS)                     \
   KVC_KERNELS_OF_TYPE(X, f16, F16, KVC_KERNELS_OF_HEADS32)                     \
   KVC_KERNELS_OF_TYPE(X, bf16, BF16, KVC_KERNELS_OF_HEADS32)                   \
