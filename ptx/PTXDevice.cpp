@@ -92,17 +92,19 @@ std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
   if (!machine)
     throw fail(KVC_BAD_ARGUMENT, "a profile needs the target ptx");
   const Card &found = findCard(card);
-  std::map<std::string, Assembled> assembled;
+  Profiler::Options options{found, blocks, {}, {}};
   for (const PTXDevice::Image &image : machine->images()) {
     rt::ChipName chip(image.chip), card(found.chip);
-    if (chip.alone && !chip.runsOn(card.number))
-      throw fail(KVC_BAD_ARGUMENT, "{} cannot run PTX for {}", found.name,
-                 image.chip);
+    if (chip.alone && !chip.runsOn(card.number)) {
+      for (const auto &[name, kernel] : image.program.kernels)
+        options.refused.emplace(name, image.chip);
+      continue;
+    }
     // A driver compiles older PTX for its card.
-    assembled.merge(assemble(image.text, chip < card ? found.chip : image.chip));
+    options.assembled.merge(
+        assemble(image.text, chip < card ? found.chip : image.chip));
   }
-  auto profiler = std::make_unique<Profiler>(
-      Profiler::Options{found, blocks, std::move(assembled)});
+  auto profiler = std::make_unique<Profiler>(std::move(options));
   machine->watch(profiler.get());
   return profiler;
 }

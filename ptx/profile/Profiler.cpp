@@ -2,6 +2,8 @@
 
 #include "ptx/profile/Profiler.h"
 
+#include "runtime/base/Failure.h"
+
 #include "emulator/Blocks.h"
 #include "ptx/GlobalMemory.h"
 
@@ -127,6 +129,10 @@ std::vector<LaunchProfile> Profiler::take() {
 void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
                    std::span<const std::byte> arguments,
                    const GlobalView &memory, unsigned threads, uint64_t seed) {
+  if (auto found = options.refused.find(kernel.name);
+      found != options.refused.end())
+    throw rt::fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
+                   options.card.name, kernel.name, found->second);
   LaunchProfile profile;
   profile.kernel = kernel.name;
   profile.grid = shape.grid;

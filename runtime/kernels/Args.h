@@ -49,7 +49,7 @@ struct ViewArgs {
   int32_t *status;  // or null: gets KVC_DATA_* bits
 };
 
-/// attend_view_E_D_keys, _rows and _rows32 (Sharing in AttentionState.h), grid
+/// attend_view_E_D_keys, _rows, _rows32 and _rows64 (Sharing in AttentionState.h), grid
 /// [blocks * kvHeads * batch, splits]. The rows of a KV head are its queries times the
 /// query heads of its group.
 struct AttendViewArgs {

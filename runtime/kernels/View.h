@@ -50,13 +50,13 @@ public:
   }
   /// Rows [row, row + count), if they are in one page and no further apart than 32 bits say.
   bool run(uint32_t row, uint32_t count, KeyRun &run) const {
-    uint32_t pageRows = 1u << view.pageShift,
-             until = view.paged
-                         ? row + pageRows - ((uint32_t(first) + row) & (pageRows - 1))
-                         : UINT32_MAX;
-    if (row + count > until ||
-        uint64_t(view.k.rowStride | view.v.rowStride) >> 32)
+    uint32_t ofPage = (1u << view.pageShift) - 1,
+             inPage = (uint32_t(first) + row) & ofPage;
+    if (view.paged && inPage + count > ofPage + 1)
       return false;
+    if (uint64_t(view.k.rowStride | view.v.rowStride) >> 32)
+      return false;
+    uint32_t until = view.paged ? row + (ofPage + 1 - inPage) : UINT32_MAX;
     run = {key(row), value(row), uint32_t(view.k.rowStride),
            uint32_t(view.v.rowStride), until};
     return true;

@@ -1,0 +1,123 @@
+//===- AttentionTogether.h - two warpgroups, half a tile apart ------------===//
+//
+// One multiplies while the other one softens its logits. Between two barriers the first one
+// begins products of tile i, then makes weights of tile i + 1; the other one makes weights of
+// tile i, then begins its products. Keys of tile i + 2 come while those of i + 1 are
+// multiplied, and those of i are still read by the warpgroup behind: three tiles. Values come
+// when the warpgroup that loads them has passed the barrier behind its products: those of
+// tile i + 2 while i and i + 1 are in use.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_RUNTIME_KERNELS_ATTENTIONTOGETHER_H
+#define KVC_RUNTIME_KERNELS_ATTENTIONTOGETHER_H
+
+#include "runtime/kernels/AttentionSweep.h"
+
+namespace kvc::gpu {
+
+template <typename E, int D, Sharing sharing>
+template <uint32_t number, typename Keys>
+void AttentionSweep<E, D, sharing>::sweepTogether(
+    const Keys &keys, uint32_t from, uint32_t to, bool rowsAligned,
+    float scale) {
+  const auto &group = products.group;
+  auto queries = shared.tile.q(), own = queries.from(number * 64);
+  // The first warpgroup loads keys, the other one values.
+  const uint32_t most = to < keys.whole ? to : keys.whole; // that may be in a run
+  const char *at = nullptr;
+  uint32_t stride = 0, until = 0; // of the run that the last tile was, else 0
+  auto loadOwn = [&](uint32_t first, uint32_t stage) {
+    Rows into = number ? shared.tile.v(stage) : shared.tile.k(stage);
+    into = into.from(firstKey());
+    uint32_t behind = first + firstKey() + warpKeys;
+    at += uint64_t(tileKeys) * stride;
+    bool runs = behind <= until;
+    if (KeyRun run; !runs && isRun(keys, first, to, run)) {
+      at = number ? run.v : run.k;
+      stride = number ? run.vStride : run.kStride;
+      until = run.until < most ? run.until : most;
+      runs = true;
+    }
+    if (runs)
+      return loadRun(into, at, stride);
+    until = 0;
+    uint32_t list = number * stages + stage;
+    tell(place(keys, first, to), list);
+    const KeyPlace<E> *places = shared.places[list] + firstKey();
+    load<warpKeys>(into, keys.aligned, has(first, to), [&](uint32_t i) {
+      return number ? places[i].v : places[i].k;
+    });
+  };
+  auto arrive = [&] { // what was asked for is there, and what is behind was used
+    simt.wait<0>();
+    group.publish();
+    simt.barrier();
+  };
+  load<16>(queries.from(firstRow()), rowsAligned, /*full=*/true,
+           [&](uint32_t i) { return shared.rows[firstRow() + i].query.q; });
+  loadOwn(from, 0);
+  simt.commit();
+  if (scale < 0) {
+    simt.wait<0>();
+    simt.syncWarp();
+    for (uint32_t i = lane; i < 16 * D; i += warpSize)
+      queries.at(firstRow() + i / D, i % D)->bits ^= 0x8000;
+  }
+  scale = (scale < 0 ? -scale : scale) * log2e;
+  arrive();
+  Logits c;
+  typename Products::Weights weights;
+  float fade[laneRows];
+  auto behind = [](uint32_t stage) {
+    return stage == stages - 1 ? 0 : stage + 1;
+  };
+  uint32_t stage = 0, next = behind(stage), far = behind(next);
+  group.fence();
+  products.beginScores(own, shared.tile.k(stage), c);
+  if (number)
+    arrive();
+  if (from + tileKeys < to)
+    loadOwn(from + tileKeys, next);
+  simt.commit();
+  group.template wait<0>();
+  group.waited(c[0]);
+  hideBehind(c, keys, from, to, stage);
+  soften(c, scale, fade);
+  products.narrowTo(weights, c);
+  if (!number)
+    arrive();
+  for (uint32_t first = from + tileKeys; first < to; first += tileKeys) {
+    group.fence();
+    products.beginScores(own, shared.tile.k(next), c);
+    products.beginValues(shared.tile.v(stage), weights, o);
+    if (number)
+      arrive();
+    if (first + tileKeys < to)
+      loadOwn(first + tileKeys, far);
+    simt.commit();
+    group.template wait<1>();
+    group.waited(c[0]);
+    hideBehind(c, keys, first, to, next);
+    if (soften(c, scale, fade)) {
+      group.template wait<0>();
+      group.waited(o[0]);
+      weaken(fade);
+    }
+    // A block of its own: in one with the softmax, ptxas would wait in front of that.
+    group.template wait<0>();
+    group.waited(o[0]);
+    products.narrowTo(weights, c);
+    if (!number)
+      arrive();
+    stage = next, next = far, far = behind(far);
+  }
+  group.fence();
+  products.beginValues(shared.tile.v(stage), weights, o);
+  group.template wait<0>();
+  group.waited(o[0]);
+}
+
+} // namespace kvc::gpu
+
+#endif // KVC_RUNTIME_KERNELS_ATTENTIONTOGETHER_H
