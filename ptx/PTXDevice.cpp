@@ -31,7 +31,7 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
 
 /// Newer images are in front of older ones, and read only where they are needed.
 const ptx::Kernel &PTXDevice::find(const kvc_artifact &artifact,
-                              const std::string &name) {
+                                   const std::string &name) {
   for (uint32_t behind = 0; behind < artifact.image_count; ++behind) {
     if (behind == loaded.size()) {
       const kvc_image &image =

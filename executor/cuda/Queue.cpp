@@ -150,9 +150,9 @@ void Queue::launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
     if (together && !togetherModule)
       togetherModule = context.load(togetherPtxOf(dtype),
                                     "the executor's kernels for sm_90a");
-    driver.check(driver.cuModuleGetFunction(
-                     &function, together ? togetherModule : module,
-                     name.c_str()),
+    driver.check(driver.cuModuleGetFunction(&function,
+                                            together ? togetherModule : module,
+                                            name.c_str()),
                  "cuModuleGetFunction of " + name);
   }
   context.allowSharedBytes(function, sharedBytes);

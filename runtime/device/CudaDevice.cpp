@@ -153,8 +153,8 @@ private:
       auto found = std::ranges::find_if(images, has);
       Loaded &from = found == images.end() ? images.front() : *found;
       if (!from.module)
-        from.module = context.load(from.image->ptx, "the PTX for " + std::string(
-                                                        from.image->chip));
+        from.module = context.load(
+            from.image->ptx, "the PTX for " + std::string(from.image->chip));
       Function &function = functions.emplace_back();
       driver.check(driver.cuModuleGetFunction(&function.handle, from.module,
                                               name.c_str()),

@@ -52,8 +52,8 @@ static const char *const texts[3][widths] = {KVC_TEXTS(f32), KVC_TEXTS(f16),
 static const char *const textsTogether[3][widths] = {
     {}, KVC_TEXTS_TOGETHER(f16), KVC_TEXTS_TOGETHER(bf16)};
 #else
-static const char *const texts[3][widths] = {}, *const textsTogether[3][widths] =
-                                                    {};
+static const char *const texts[3][widths] = {},
+                         *const textsTogether[3][widths] = {};
 #endif
 
 /// Of [32, 64, 128, 256].

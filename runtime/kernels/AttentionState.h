@@ -42,8 +42,8 @@ enum class Sharing : uint32_t {
   Rows, // 16 query rows; each warp has keys of its own
   Keys, // keys; each warp has 16 query rows of its own
   Keys32, // keys, which each warp reads once for 32 query rows of its own; no members
-  Keys64  // keys, which four warps multiply together by 64 query rows (sm_90a); no
-          // members
+  Keys64 // keys, which four warps multiply together by 64 query rows (sm_90a); no
+         // members
 };
 constexpr Sharing allSharings[] = {Sharing::Rows, Sharing::Keys,
                                    Sharing::Keys32, Sharing::Keys64};

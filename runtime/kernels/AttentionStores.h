@@ -49,7 +49,8 @@ void AttentionSweep<E, D, sharing>::storeOwn(const Output &out,
     };
     if (isPart) {
       float *part = out.part(blockRow + r, split);
-      each([&](uint32_t at, float a, float b) { store(part + at, a), store(part + at + 1, b); },
+      each([&](uint32_t at, float a,
+               float b) { store(part + at, a), store(part + at + 1, b); },
            [&](uint32_t at, float a) { store(part + at, a); });
       if (lane % 4 == 0) {
         store(part + d, state[i].most);
@@ -59,7 +60,8 @@ void AttentionSweep<E, D, sharing>::storeOwn(const Output &out,
     }
     auto to = out.row(blockRow + r);
     const float share = state[i].mean(1);
-    each([&](uint32_t at, float a, float b) { to.storeTwo(at, a * share, b * share); },
+    each([&](uint32_t at, float a,
+             float b) { to.storeTwo(at, a * share, b * share); },
          [&](uint32_t at, float a) { to.store(at, a * share); });
     if (lane % 4 == 0)
       out.storeLse(blockRow + r, state[i].most + simt.log2(state[i].weight));

@@ -38,8 +38,7 @@ template <typename E> struct KeyPlace {
 ///   bool aligned;   // rows begin and end at multiples of 16 bytes
 template <typename E, int D, Sharing sharing> class AttentionSweep {
   static constexpr bool sharesRows = sharing == Sharing::Rows,
-                        readsMembers =
-                            sharesRows || sharing == Sharing::Keys,
+                        readsMembers = sharesRows || sharing == Sharing::Keys,
                         together = sharing == Sharing::Keys64;
 
 public:
@@ -49,14 +48,15 @@ public:
   /// That a warp loads. Of a tile of more than 32, registers have no room for the logits
   /// of 32 rows.
   static constexpr uint32_t loaders = together ? 2 : 1,
-                            warpKeys = together ? warpgroupKeys(D) / 4
+                            warpKeys = together        ? warpgroupKeys(D) / 4
                                        : rowTiles == 2 ? 32 / warps
                                                        : 16,
                             tileKeys = warps / loaders * warpKeys,
-                            stages = together ? 3 : rowTiles == 2 ? 2 : 1;
-  using Tile =
-      Conditional<together, PanelTile<E, D, int(tileKeys), int(rows)>,
-                  KeyTile<E, D, int(tileKeys), int(stages)>>;
+                            stages = together        ? 3
+                                     : rowTiles == 2 ? 2
+                                                     : 1;
+  using Tile = Conditional<together, PanelTile<E, D, int(tileKeys), int(rows)>,
+                           KeyTile<E, D, int(tileKeys), int(stages)>>;
   using Rows = typename Tile::Rows;
   using Products =
       Conditional<together, WarpgroupTile<E, D, int(tileKeys)>,
@@ -236,8 +236,7 @@ void AttentionSweep<E, D, sharing>::run(const Keys &keys, uint32_t from,
       sweepTogether<1>(keys, from, to, rowsAligned, scale);
     else
       sweepTogether<0>(keys, from, to, rowsAligned, scale);
-  }
-  else
+  } else
     sweepApart(keys, from, to, query, rowsAligned, scale);
 }
 

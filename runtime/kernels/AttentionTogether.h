@@ -18,13 +18,15 @@ namespace kvc::gpu {
 
 template <typename E, int D, Sharing sharing>
 template <uint32_t number, typename Keys>
-void AttentionSweep<E, D, sharing>::sweepTogether(
-    const Keys &keys, uint32_t from, uint32_t to, bool rowsAligned,
-    float scale) {
+void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
+                                                  uint32_t from, uint32_t to,
+                                                  bool rowsAligned,
+                                                  float scale) {
   const auto &group = products.group;
   auto queries = shared.tile.q(), own = queries.from(number * 64);
   // The first warpgroup loads keys, the other one values.
-  const uint32_t most = to < keys.whole ? to : keys.whole; // that may be in a run
+  const uint32_t most =
+      to < keys.whole ? to : keys.whole; // that may be in a run
   const char *at = nullptr;
   uint32_t stride = 0, until = 0; // of the run that the last tile was, else 0
   auto loadOwn = [&](uint32_t first, uint32_t stage) {
@@ -49,11 +51,12 @@ void AttentionSweep<E, D, sharing>::sweepTogether(
       return number ? places[i].v : places[i].k;
     });
   };
-  auto arrive = [&] { // what was asked for is there, and what is behind was used
-    simt.wait<0>();
-    group.publish();
-    simt.barrier();
-  };
+  auto arrive =
+      [&] { // what was asked for is there, and what is behind was used
+        simt.wait<0>();
+        group.publish();
+        simt.barrier();
+      };
   load<16>(queries.from(firstRow()), rowsAligned, /*full=*/true,
            [&](uint32_t i) { return shared.rows[firstRow() + i].query.q; });
   loadOwn(from, 0);

@@ -128,7 +128,8 @@ private:
 };
 
 /// What a launch gives each block beside the memory that a kernel has of its own.
-extern "C" alignas(1024) __attribute__((address_space(3))) char kvcLaunchMemory[];
+extern "C" alignas(1024)
+    __attribute__((address_space(3))) char kvcLaunchMemory[];
 
 template <typename T> T &blockMemory() {
   if constexpr (sizeof(T) > mostOwnMemory) {

@@ -1,7 +1,7 @@
 //===- Warpgroup.h - four warps that multiply together --------------------===//
 //
-// The warpgroup matrix instructions (wgmma) of sm_90a: c += a b, where c has 64 rows and 64
-// or 128 columns and its fragments lie in the registers of 128 threads, each warp having 16
+// The warpgroup matrix instructions (wgmma) of sm_90a: c += a b, where c has 64 rows and up
+// to 128 columns and its fragments lie in the registers of 128 threads, each warp having 16
 // rows as m16n8k16 leaves them (AttentionTile.h). b is read from the block's memory, a from
 // there or from registers. A product is begun, and is over once it was waited for; until
 // then nobody touches its registers or overwrites what it reads.
@@ -19,14 +19,12 @@
 
 namespace kvc::gpu {
 
-constexpr uint32_t warpgroupSize = 128;
-
 /// `count` rows of panels, the first one at a multiple of 1024 bytes.
 template <typename E, uint32_t count> class PanelRows {
   static_assert(sizeof(E) == 2 && count % 8 == 0);
 
 public:
-  static constexpr uint32_t width = 64,                 // of a panel
+  static constexpr uint32_t width = 64, // of a panel
       rowBytes = width * sizeof(E), panelBytes = count * rowBytes;
   /// `offset` bytes behind what lies in the block's memory.
   PanelRows(void *base, uint32_t offset) : first(placeOf(base) + offset) {}
@@ -45,14 +43,15 @@ public:
     PanelRows of;
     auto down(uint32_t rows) const {
 #ifdef __NVPTX__
-      return (of.first + offset(row, column) ^ rows % 8 * 16) +
-             rows * rowBytes;
+      return (of.first + offset(row, column) ^ rows % 8 * 16) + rows * rowBytes;
 #else
       return of.at(row + rows, column);
 #endif
     }
   };
-  Walk walk(uint32_t row, uint32_t column) const { return {row, column, *this}; }
+  Walk walk(uint32_t row, uint32_t column) const {
+    return {row, column, *this};
+  }
 
   // An address in the block's memory.
 #ifdef __NVPTX__
@@ -89,26 +88,26 @@ uint32_t descriptor(const PanelRows<E, count> &of) {
 }
 
 // Of asm statements: the registers of blocks of columns, and their names.
-#define KVC_BLOCK(c, t) "+f"(c[t][0]), "+f"(c[t][1]), "+f"(c[t][2]), "+f"(c[t][3])
+#define KVC_BLOCK(c, t)                                                        \
+  "+f"(c[t][0]), "+f"(c[t][1]), "+f"(c[t][2]), "+f"(c[t][3])
 #define KVC_FOUR_BLOCKS(c, t)                                                  \
   KVC_BLOCK(c, t), KVC_BLOCK(c, t + 1), KVC_BLOCK(c, t + 2), KVC_BLOCK(c, t + 3)
 #define KVC_BLOCKS_32(c) KVC_FOUR_BLOCKS(c, 0)
 #define KVC_BLOCKS_64(c) KVC_BLOCKS_32(c), KVC_FOUR_BLOCKS(c, 4)
 #define KVC_BLOCKS_96(c) KVC_BLOCKS_64(c), KVC_FOUR_BLOCKS(c, 8)
 #define KVC_BLOCKS_128(c) KVC_BLOCKS_96(c), KVC_FOUR_BLOCKS(c, 12)
-#define KVC_NAMES_32 \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define KVC_NAMES_64 \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17," \
+#define KVC_NAMES_32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define KVC_NAMES_64                                                           \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,"             \
   "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define KVC_NAMES_96 \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17," \
-  "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33," \
+#define KVC_NAMES_96                                                           \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,"             \
+  "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,"           \
   "%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-#define KVC_NAMES_128 \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17," \
-  "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33," \
-  "%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49," \
+#define KVC_NAMES_128                                                          \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,"             \
+  "%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,"           \
+  "%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,"           \
   "%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 // Descriptors are made here, of what all lanes have the same: only so ptxas keeps them out of
 // the lanes' registers.
@@ -116,22 +115,21 @@ uint32_t descriptor(const PanelRows<E, count> &of) {
   "{\n .reg .pred p;\n .reg .b32 l, h;\n .reg .b64 da, db;\n"                  \
   " mov.b32 h, 0x40000040;\n" DESCRIPTORS " setp.ne.b32 p, " SCALE ", 0;\n"    \
   " wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE " {" KVC_NAMES_##N   \
-  "}, " A ", db, p, 1, 1, " LAYOUT ";\n}"
+      "}, " A ", db, p, 1, 1, " LAYOUT ";\n}"
 #define KVC_DESCRIPTOR(NAME, LOW, OFFSET)                                      \
   " add.s32 l, " LOW ", " OFFSET ";\n mov.b64 " NAME ", {l, h};\n"
 // Operands follow N / 2 registers.
 #define KVC_BOTH_IN_MEMORY(N, TYPE, A, AT, B, BT, SCALE)                       \
-  asm volatile(KVC_PRODUCT(                                                    \
-                   N, TYPE, "da",                                              \
-                   KVC_DESCRIPTOR("da", A, AT) KVC_DESCRIPTOR("db", B, BT),    \
-                   SCALE, "0, 0")                                              \
+  asm volatile(KVC_PRODUCT(N, TYPE, "da",                                      \
+                           KVC_DESCRIPTOR("da", A, AT)                         \
+                               KVC_DESCRIPTOR("db", B, BT),                    \
+                           SCALE, "0, 0")                                      \
                : KVC_BLOCKS_##N(c)                                             \
                : "r"(a), "n"(aAt), "r"(b), "n"(bAt), "n"(step > 0))
 #define KVC_A_IN_REGISTERS(N, TYPE, A, B, BT)                                  \
-  asm volatile(                                                                \
-      KVC_PRODUCT(N, TYPE, A, KVC_DESCRIPTOR("db", B, BT), "1", "1")           \
-      : KVC_BLOCKS_##N(c)                                                      \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(bAt))
+  asm volatile(KVC_PRODUCT(N, TYPE, A, KVC_DESCRIPTOR("db", B, BT), "1", "1")  \
+               : KVC_BLOCKS_##N(c)                                             \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(bAt))
 
 class Warpgroup {
 public:
@@ -254,10 +252,12 @@ public:
     for (uint32_t first = 0; first < uint32_t(width); first += 16) {
       uint32_t left[4], right[2];
       for (uint32_t i = 0; i < 4; ++i)
-        left[i] = two(a.at(row + i % 2 * 8, first + i / 2 * 8 + lane() % 4 * 2));
+        left[i] =
+            two(a.at(row + i % 2 * 8, first + i / 2 * 8 + lane() % 4 * 2));
       for (uint32_t t = 0; t < uint32_t(blocks); ++t) {
         for (uint32_t i = 0; i < 2; ++i)
-          right[i] = two(b.at(t * 8 + lane() / 4, first + i * 8 + lane() % 4 * 2));
+          right[i] =
+              two(b.at(t * 8 + lane() / 4, first + i * 8 + lane() % 4 * 2));
         simt.mma<E, 1>(left, right, c[t]);
       }
     }

@@ -49,8 +49,8 @@ public:
   static void narrowTo(Weights &weights, const float (&c)[1][blocks][4]) {
 #pragma unroll
     for (int i = 0; i < Keys / 4; ++i)
-      weights.a[i] = narrowPair<E>(c[0][i / 2][i % 2 * 2],
-                                   c[0][i / 2][i % 2 * 2 + 1]);
+      weights.a[i] =
+          narrowPair<E>(c[0][i / 2][i % 2 * 2], c[0][i / 2][i % 2 * 2 + 1]);
   }
 
   /// o += weights * values. To be waited for.
