@@ -27,6 +27,22 @@ def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
   ];
 }
 
+def ChooseForms : Pass<"kvc-choose-forms", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "keep one form of kernels that have two";
+  let description = [{
+    Of a kernel and its form for GPUs that multiply by warpgroups one is left, under the
+    kernel's name.
+
+    Example: test/codegen/kvc-choose-forms.mlir
+  }];
+  let options = [
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "the one for sm_90a, instead of the one for all">,
+    Option<"onlyOther", "only-other", "bool", "false",
+           "with warpgroups: drop kernels that have no such form">
+  ];
+}
+
 def ContractProducts : Pass<"kvc-contract-products", "::mlir::gpu::GPUModuleOp"> {
   let summary = "round sums of products once where that is allowed";
   let description = [{

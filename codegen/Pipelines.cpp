@@ -38,8 +38,10 @@ void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
   target.addPass(createContractProducts());
 }
 
-void kvc::buildNVVMPipeline(OpPassManager &manager) {
+void kvc::buildNVVMPipeline(OpPassManager &manager, bool warpgroups,
+                            bool onlyOther) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
+  target.addPass(createChooseForms({warpgroups, onlyOther}));
   target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
   target.addPass(createEarlyLoads());
@@ -55,6 +57,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager) {
 
 void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
+  target.addPass(createChooseForms());
   target.addPass(createRollStreams());
   target.addPass(createHostAlignment());
   target.addPass(createExpandMath());
@@ -67,9 +70,9 @@ void kvc::buildHostPipeline(OpPassManager &manager, bool warps) {
 }
 
 void kvc::registerCodegenPipelines() {
-  PassPipelineRegistration<>("kvc-nvvm-pipeline",
-                             "from level gpu to NVVM in the gpu.module",
-                             buildNVVMPipeline);
+  PassPipelineRegistration<>(
+      "kvc-nvvm-pipeline", "from level gpu to NVVM in the gpu.module",
+      [](OpPassManager &manager) { buildNVVMPipeline(manager); });
   PassPipelineRegistration<>("kvc-host-pipeline",
                              "from level gpu to the LLVM dialect",
                              [](OpPassManager &manager) {

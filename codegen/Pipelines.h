@@ -12,8 +12,9 @@ namespace kvc {
 /// Level fused to level gpu.
 void buildGPUPipeline(mlir::OpPassManager &manager,
                       llvm::ArrayRef<Shape> shapes);
-/// Level gpu to NVVM inside the gpu.module.
-void buildNVVMPipeline(mlir::OpPassManager &manager);
+/// Level gpu to NVVM inside the gpu.module; options as of kvc-choose-forms.
+void buildNVVMPipeline(mlir::OpPassManager &manager, bool warpgroups = false,
+                       bool onlyOther = false);
 /// Level gpu to the LLVM dialect, for the machine that runs the compiler: functions for a
 /// thread and, if `warps`, for a warp.
 void buildHostPipeline(mlir::OpPassManager &manager, bool warps);

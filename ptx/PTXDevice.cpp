@@ -7,12 +7,12 @@
 #include "ptx/Parser.h"
 #include "ptx/profile/Profiler.h"
 #include "ptx/profile/Registers.h"
-#include "runtime/base/Failure.h"
 #include "runtime/device/ChipName.h"
 #include "runtime/device/Targets.h"
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 using namespace kvc;
 using kvc::ptx::PTXDevice;
@@ -25,33 +25,55 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
   if (!artifact.image_count)
     throw fail(KVC_BAD_ARTIFACT, "artifact has no PTX: compile it with "
                                  "--chip=sm_90, say");
-  for (const std::string &name : names)
-    kernels.push_back(&find(artifact, name));
+  for (const kvc_image &image :
+       std::span(artifact.images, artifact.image_count))
+    loaded.push_back({image.chip, {image.ptx, image.size}, {}});
+  for (const std::string &name : names) {
+    kernels.push_back(find(name, [](const Image &) { return true; }));
+    if (kernels.back())
+      continue;
+    std::string chips;
+    for (const Image &image : loaded)
+      chips = image.chip + (chips.empty() ? "" : ", ") + chips;
+    throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'", chips,
+               name);
+  }
 }
 
-/// Newer images are in front of older ones, and read only where they are needed.
-const ptx::Kernel &PTXDevice::find(const kvc_artifact &artifact,
-                                   const std::string &name) {
-  for (uint32_t behind = 0; behind < artifact.image_count; ++behind) {
-    if (behind == loaded.size()) {
-      const kvc_image &image =
-          artifact.images[artifact.image_count - 1 - behind];
-      std::string_view text(image.ptx, image.size);
-      loaded.push_back({image.chip, text, parse(text)});
-    }
-    auto &of = loaded[behind].program.kernels;
+const ptx::Kernel *
+PTXDevice::find(const std::string &name,
+                const std::function<bool(const Image &)> &may) {
+  for (Image &image : std::views::reverse(loaded)) {
+    if (!may(image))
+      continue;
+    if (!image.program)
+      image.program = parse(image.text);
+    auto &of = image.program->kernels;
     if (auto found = of.find(name); found != of.end())
-      return found->second;
+      return &found->second;
   }
-  std::string chips;
-  for (const Image &image : loaded)
-    chips += (chips.empty() ? "" : ", ") + image.chip;
-  throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'", chips,
-             name);
+  return nullptr;
+}
+
+void PTXDevice::runAs(const Card &card) {
+  int number = rt::ChipName(card.chip).number;
+  auto may = [&](const Image &image) {
+    rt::ChipName chip(image.chip);
+    return !chip.alone || chip.runsOn(number);
+  };
+  for (const Kernel *&kernel : kernels)
+    if (const Kernel *found = find(kernel->name, may))
+      kernel = found;
+    else
+      refused.emplace(
+          kernel, fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
+                       card.name, kernel->name, loaded.back().chip));
 }
 
 void PTXDevice::launch(const rt::Launch &launch, void *) {
   const Kernel &kernel = *kernels[launch.kernel];
+  if (auto found = refused.find(&kernel); found != refused.end())
+    throw found->second;
   std::vector<std::byte> bytes(kernel.parameterBytes);
   if (kernel.parameters.size() == 1 &&
       kernel.parameterBytes == launch.args.size_bytes()) {
@@ -92,14 +114,13 @@ std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
   if (!machine)
     throw fail(KVC_BAD_ARGUMENT, "a profile needs the target ptx");
   const Card &found = findCard(card);
-  Profiler::Options options{found, blocks, {}, {}};
-  for (const PTXDevice::Image &image : machine->images()) {
+  machine->runAs(found);
+  Profiler::Options options{found, blocks, {}};
+  // Newer ones first: of a kernel of several images it is theirs that runs.
+  for (const PTXDevice::Image &image : std::views::reverse(machine->images())) {
     rt::ChipName chip(image.chip), card(found.chip);
-    if (chip.alone && !chip.runsOn(card.number)) {
-      for (const auto &[name, kernel] : image.program.kernels)
-        options.refused.emplace(name, image.chip);
+    if (!image.program || (chip.alone && !chip.runsOn(card.number)))
       continue;
-    }
     // A driver compiles older PTX for its card.
     options.assembled.merge(
         assemble(image.text, chip < card ? found.chip : image.chip));

@@ -5,13 +5,18 @@
 
 #include "ptx/GlobalMemory.h"
 #include "ptx/Program.h"
+#include "runtime/base/Failure.h"
 #include "runtime/device/Device.h"
 
 #include <deque>
+#include <functional>
+#include <map>
+#include <optional>
 
 namespace kvc::ptx {
 
 class Profiler;
+struct Card;
 
 class PTXDevice : public rt::Device {
 public:
@@ -22,12 +27,15 @@ public:
 
   /// From now on the profiler runs every launch; null: the machine again.
   void watch(Profiler *watching) { profiler = watching; }
-  /// PTX that was read.
+  /// From now on kernels are those that a card would run. PTX for a later chip is no
+  /// hindrance, but for one alone. A launch of what has no other throws Failure.
+  void runAs(const Card &card);
   struct Image {
     std::string chip;
     std::string_view text;
-    Program program;
+    std::optional<Program> program; // once somebody has asked for a kernel
   };
+  /// In the artefact's order.
   const std::deque<Image> &images() const { return loaded; }
 
   void launch(const rt::Launch &launch, void *stream) override;
@@ -42,10 +50,13 @@ public:
   bool onHost() const override { return false; }
 
 private:
-  const Kernel &find(const kvc_artifact &artifact, const std::string &name);
+  /// Of the last image that it `may` be of; null: none has it.
+  const Kernel *find(const std::string &name,
+                     const std::function<bool(const Image &)> &may);
 
   std::deque<Image> loaded;
   std::vector<const Kernel *> kernels;
+  std::map<const Kernel *, rt::Failure> refused;
   GlobalMemory memory;
   Profiler *profiler = nullptr;
   unsigned threads;

@@ -123,14 +123,14 @@ Buffer KernelBuilder::buffer(StringRef name, ArrayRef<Expr> outerStrides) {
 }
 
 Buffer KernelBuilder::shared(Type element, int64_t count,
-                             ArrayRef<Expr> outerStrides) {
+                             ArrayRef<Expr> outerStrides, int64_t alignment) {
   auto type =
       MemRefType::get({count}, element, MemRefLayoutAttrInterface{},
                       space(b.getContext(), gpu::AddressSpace::Workgroup));
   Value memory = func.addWorkgroupAttribution(type, b.getLoc());
   func.setWorkgroupAttributionAttr(func.getNumWorkgroupAttributions() - 1,
                                    b.getStringAttr("llvm.align"),
-                                   b.getI64IntegerAttr(16));
+                                   b.getI64IntegerAttr(alignment));
   Buffer result{memory, {}};
   result.strides.append(outerStrides.begin(), outerStrides.end());
   result.strides.push_back(index(1));
@@ -275,6 +275,8 @@ void KernelBuilder::commitCopies() { simt::AsyncCommitOp::create(b); }
 void KernelBuilder::waitForCopies(int64_t pending) {
   simt::AsyncWaitOp::create(b, pending);
 }
+
+void KernelBuilder::publishCopies() { simt::PublishOp::create(b); }
 
 Expr KernelBuilder::atomicAdd(Expr value, const Buffer &buffer,
                               ArrayRef<Expr> at) {

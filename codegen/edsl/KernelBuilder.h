@@ -80,9 +80,9 @@ public:
   Expr arg(llvm::StringRef name);
   /// A pointer argument with strides; the innermost stride 1 is implied.
   Buffer buffer(llvm::StringRef name, llvm::ArrayRef<Expr> outerStrides);
-  /// Memory of the block, `count` elements, 16-byte aligned.
+  /// Memory of the block, `count` elements, from a multiple of `alignment` bytes on.
   Buffer shared(mlir::Type element, int64_t count,
-                llvm::ArrayRef<Expr> outerStrides = {});
+                llvm::ArrayRef<Expr> outerStrides = {}, int64_t alignment = 16);
   /// Memory of the thread alone, `count` elements of 32 bits. Only the host's form of a
   /// walk (`eitherForm`) uses it: a GPU has registers and no cache for so much.
   Buffer own(mlir::Type element, int64_t count);
@@ -128,6 +128,9 @@ public:
   void commitCopies();
   /// Waits for all of the thread's groups but the last `pending`.
   void waitForCopies(int64_t pending);
+  /// What the thread has copied is there for products of warpgroups, too, behind a
+  /// barrier.
+  void publishCopies();
   /// Returns what was there before.
   Expr atomicAdd(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// Of i32 in global memory.

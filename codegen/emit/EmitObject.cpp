@@ -205,12 +205,13 @@ llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
     return error;
   ArtifactBuilder builder(*host.module);
   SmallVector<llvm::Constant *> images, kernels;
-  auto texts = emitPTXImages(module, options.chips);
-  if (!texts)
-    return texts.takeError();
-  for (auto [chip, ptx] : llvm::zip(options.chips, *texts))
-    images.push_back(builder.structure(
-        {builder.text(chip), builder.text(ptx), builder.number(ptx.size())}));
+  auto made = emitPTXImages(module, options.chips);
+  if (!made)
+    return made.takeError();
+  for (const PTXImage &image : *made)
+    images.push_back(
+        builder.structure({builder.text(image.chip), builder.text(image.text),
+                           builder.number(image.text.size())}));
   for (const HostKernel &kernel : host.kernels) {
     auto function = [&](StringRef name, int64_t bytes) -> llvm::Constant * {
       if (name.empty())

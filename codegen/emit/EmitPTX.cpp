@@ -5,10 +5,14 @@
 #include "codegen/emit/DependentLaunch.h"
 #include "codegen/emit/LLVMTarget.h"
 #include "codegen/Pipelines.h"
+#include "codegen/WarpgroupForms.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -57,6 +61,17 @@ static llvm::Error checkChip(StringRef chip) {
   return llvm::Error::success();
 }
 
+/// Warps that part must not take copies of these statements with them.
+static void keepWarpgroupsTogether(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction))
+        if (auto *text =
+                llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()))
+          if (llvm::StringRef(text->getAsmString()).contains("wgmma."))
+            call->addFnAttr(llvm::Attribute::Convergent);
+}
+
 static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
                                                StringRef chip, bool quick) {
   llvm::LLVMContext context;
@@ -73,26 +88,26 @@ static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
   // an indirect branch.
   for (llvm::Function &function : *llvmModule)
     function.addFnAttr("no-jump-tables", "true");
+  if (multipliesByWarpgroups(chip))
+    keepWarpgroupsTogether(*llvmModule);
   optimize(*llvmModule, **machine, quick);
   if (chipNumber(chip) >= 90)
     waitForEarlierLaunches(*llvmModule);
   return emit(*llvmModule, **machine, llvm::CodeGenFileType::AssemblyFile);
 }
 
-llvm::Expected<std::vector<std::string>>
-kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
-  for (const std::string &chip : chips)
-    if (llvm::Error error = checkChip(chip))
-      return error;
-  std::vector<std::string> texts;
+/// Images of chips that take the same forms of kernels.
+static llvm::Error emitForms(ModuleOp module, ArrayRef<std::string> chips,
+                             bool warpgroups, bool onlyOther, bool quick,
+                             std::vector<PTXImage> &images) {
   if (chips.empty())
-    return texts;
+    return llvm::Error::success();
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager manager(module.getContext());
   // Level gpu has been verified; between upstream's lowerings only time is
   // lost.
   manager.enableVerifier(false);
-  buildNVVMPipeline(manager);
+  buildNVVMPipeline(manager, warpgroups, onlyOther);
   if (failed(manager.run(*copy)))
     return llvm::createStringError("lowering to NVVM failed");
   auto target = *copy->getOps<gpu::GPUModuleOp>().begin();
@@ -100,15 +115,38 @@ kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
     llvm::Expected<std::string> text = emitLowered(target, chip, quick);
     if (!text)
       return text.takeError();
-    texts.push_back(std::move(*text));
+    images.push_back({chip, std::move(*text)});
   }
-  return texts;
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<PTXImage>>
+kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
+  SmallVector<std::string> plain, together;
+  for (const std::string &chip : chips) {
+    if (llvm::Error error = checkChip(chip))
+      return error;
+    (multipliesByWarpgroups(chip) ? together : plain).push_back(chip);
+  }
+  bool others = llvm::any_of(plain, [](StringRef chip) {
+    return chipNumber(chip) <= 90 && !chip.ends_with("a");
+  });
+  if (others && !hasWarpgroupForms(*module.getOps<gpu::GPUModuleOp>().begin()))
+    together.clear();
+  std::vector<PTXImage> images;
+  if (llvm::Error error = emitForms(module, plain, /*warpgroups=*/false,
+                                    /*onlyOther=*/false, quick, images))
+    return error;
+  if (llvm::Error error = emitForms(module, together, /*warpgroups=*/true,
+                                    /*onlyOther=*/others, quick, images))
+    return error;
+  return images;
 }
 
 llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
                                          bool quick) {
-  auto texts = emitPTXImages(module, chip.str(), quick);
-  if (!texts)
-    return texts.takeError();
-  return std::move(texts->front());
+  auto images = emitPTXImages(module, chip.str(), quick);
+  if (!images)
+    return images.takeError();
+  return std::move(images->front().text);
 }

@@ -16,8 +16,14 @@ namespace kvc {
 /// hardly optimised, for those who only look what is in it.
 llvm::Expected<std::string> emitPTX(mlir::ModuleOp module, llvm::StringRef chip,
                                     bool quick = false);
-/// The same for several chips, in their order: what MLIR does is done once.
-llvm::Expected<std::vector<std::string>>
+struct PTXImage {
+  std::string chip, text;
+};
+/// The same for several chips: what MLIR does is done once for all that take the same
+/// forms of kernels. An image of sm_90a beside one that its GPUs run as well has only the
+/// kernels of which there is another form (WarpgroupForms.h), and where there is none,
+/// there is no such image.
+llvm::Expected<std::vector<PTXImage>>
 emitPTXImages(mlir::ModuleOp module, llvm::ArrayRef<std::string> chips,
               bool quick = false);
 

@@ -47,6 +47,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LaneRows.h"
 #include "codegen/kernels/LogitTile.h"
+#include "codegen/kernels/PanelRows.h"
 #include "codegen/kernels/TokenParts.h"
 
 namespace kvc {
@@ -58,7 +59,8 @@ namespace kvc {
 /// registers, ColumnsMembers.cpp their sums by member of the group, ColumnsHeads.cpp
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
 /// heads, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
-/// is reduced over channels, ColumnsParts.cpp what is over tokens.
+/// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp
+/// products of four warps together.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -66,6 +68,8 @@ public:
   ColumnsBuilder(KernelOp kernel, const KernelSite &site);
 
   void build();
+  /// Whether there is a form that multiplies by warpgroups.
+  bool hasWarpgroupForm() const;
 
 private:
   static constexpr int64_t usualWarps = 4;
@@ -112,7 +116,9 @@ private:
   }
   /// The longest past whose blocks have tokens from both ends of it.
   static constexpr int64_t longestFolded = 16384;
-  /// Sets `piece`, `mate`, `tileStart` and `blockStart` of the block that would have this
+  /// Where both halves of a block's pieces begin, of mates over all queries.
+  Expr halfStarts[2];
+  /// Sets `piece`, `mate`, `tileStart`, `blockStart` and `halfStarts` of the block that would have this
   /// number. False where it has no tokens.
   Expr takeTokens(KernelBuilder &k, const SequenceScalars &s, Expr block);
   /// True where shared memory has room for all of a window's rows; and where they stay
@@ -155,6 +161,19 @@ private:
   /// 0: each warp reads them for itself.
   int64_t stagedRows = 0;
   std::optional<StagedRows> staged;
+  /// Where warpgroups multiply, in the place of `staged`.
+  std::optional<PanelRows> panels;
+  int64_t roundRows() const { return panels ? PanelRows::rows : stagedRows; }
+  /// A warpgroup has 64 tokens of each half of the block: a warp 16 of each.
+  static constexpr int64_t halves = 2;
+  Expr warpgroup(KernelBuilder &k) const { return k.warp() / 4; }
+  /// accumulateProducts of warpgroups.
+  Values accumulateTogether(KernelBuilder &k, LogitTile &tile,
+                            const SequenceScalars &s, const Point &point,
+                            const RowSource &source, Expr begin);
+  /// The first step of queries that see a token from `start` on, of which a round begins.
+  Expr firstRound(KernelBuilder &k, const LogitTile &tile,
+                  const SequenceScalars &s, Expr start) const;
   /// What is reduced over queries is evaluated at each product of a lane and
   /// added up in registers; else logits go through shared memory, and a lane has
   /// a token.
@@ -300,6 +319,19 @@ private:
                      const SequenceScalars &s, const Point &point, Expr step,
                      Expr place, llvm::ArrayRef<Expr> sums, bool whole,
                      std::optional<int64_t> known = std::nullopt);
+  /// What is made of one product, and added to `sums`: rows are those from step `step` on,
+  /// the lane has `slots` columns, and where log-sum-exps are read, `shift` is the row's,
+  /// times -log2(e).
+  struct Adding {
+    Expr step;
+    int slots;
+    bool whole;
+    std::optional<int64_t> known;
+    llvm::function_ref<Expr(const WarpProduct::Product &)> shift;
+  };
+  void addProduct(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+                  const Point &point, const Adding &adding,
+                  const WarpProduct::Product &product, Values &sums);
   /// Accumulators of a token, and which one a row of the lane is added to.
   static int classesOf(int64_t group) {
     return group == 1 ? 1 : group <= 8 ? 2 : 4;
@@ -320,6 +352,12 @@ private:
   };
   void putSums(KernelBuilder &k, llvm::ArrayRef<PlacedSum> sums, bool first,
                Expr mine);
+  /// Where sums of warpgroups go, of a reduction, the number `walk` of those that run: of all
+  /// tiles. rowOf(member) is a row of memberSums.
+  llvm::SmallVector<PlacedSum>
+  placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
+                llvm::ArrayRef<Expr> sums,
+                llvm::function_ref<Expr(Expr)> rowOf);
   /// By window reduction and member: sums of the lane's token in tile `number`, of all
   /// mates.
   Values sumsOfMembers(KernelBuilder &k, LogitTile &tile, int64_t number,

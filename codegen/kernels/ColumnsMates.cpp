@@ -45,11 +45,13 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s,
     some = front <= back;
     back = (front < back).select(back, halves);
     blockFirst = front * tokens;
+    halfStarts[0] = blockFirst;
+    halfStarts[1] = back * tokens;
     first = (piece < half).select(front, back) * tokens +
             piece % half * tokensPerWarp();
   }
   // Warps that share stages, or what they make of tokens, go the same way.
-  bool together = staged || !tokenParts.empty();
+  bool together = staged || panels || !tokenParts.empty();
   some = some & ((together ? blockFirst : first) < s.past);
   tileStart = halo ? first - halo : first;
   blockStart = halo ? blockFirst - halo : blockFirst;

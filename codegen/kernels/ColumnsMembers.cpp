@@ -51,6 +51,9 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
   };
   // In front of all stores, so that no shuffle waits for another.
   auto placed = [&](size_t i) {
+    if (panels)
+      return placeTogether(k, tile, i, sums,
+                           [&](Expr member) { return rowOf(i, member)[1]; });
     ReduceKind kind = ReduceOp(walked[i]).getKind();
     SmallVector<PlacedSum> result;
     for (int slot = 0; slot < slots; ++slot)
@@ -71,10 +74,13 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
     for (size_t i = from; i < end; ++i)
       mine.append(placed(i));
     together(); // earlier sums have been read
-    // One mate behind the other, so that the order is fixed.
-    for (int64_t turn = 0; turn < mates; ++turn) {
+    // One mate behind the other, so that the order is fixed. Of warpgroups each sum is one
+    // warp's.
+    for (int64_t turn = 0; turn < (panels ? 1 : mates); ++turn) {
       Expr own = quad < apart;
-      if (mates > 1)
+      if (panels)
+        own = own & (k.warp() % 4 / 2 == number);
+      else if (mates > 1)
         own = own & (mate == turn);
       if (turn)
         k.barrier();

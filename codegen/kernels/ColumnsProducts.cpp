@@ -69,7 +69,7 @@ void ColumnsBuilder::sumProducts(
     Expr begin = from;
     if (walks.size() > 1 && isSmaller(windowOf(walk[0]))) {
       Expr first = (queries - windowOf(walk[0])).max(k.index(0)) *
-                   tile.paddedGroup / staged->rows * (staged->rows / tile.rows);
+                   tile.paddedGroup / roundRows() * (roundRows() / tile.rows);
       begin = from.max(first);
     }
     SmallVector<std::pair<ReduceOp, int>> slots;
@@ -77,12 +77,13 @@ void ColumnsBuilder::sumProducts(
       forMembers(k, reduce.getValue(),
                  [&](int j) { slots.push_back({reduce, j}); });
     Expr first = mates > 1 ? own.max(begin) : begin;
-    if (mates > 1) {
+    if (mates > 1 && staged) {
       staged->turns = mates;
       staged->turn = mate;
       staged->own = first * tile.rows;
     }
-    Values sums = accumulateProducts(k, tile, s, point, source, begin);
+    Values sums = panels ? accumulateTogether(k, tile, s, point, source, begin)
+                         : accumulateProducts(k, tile, s, point, source, begin);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Values all = sumsOfMembers(k, tile, number, sums);
       for (auto [slot, sum, start] :
@@ -99,8 +100,10 @@ void ColumnsBuilder::sumProducts(
         }
     });
   }
-  staged->turns = 1;
-  staged->own = Expr();
+  if (staged) {
+    staged->turns = 1;
+    staged->own = Expr();
+  }
   for (auto [i, one] : llvm::enumerate(waiting))
     finishedTiles[one.first][{one.second.first, one.second.second}] =
         k.load(waitingSums, place(int64_t(i)));
@@ -109,8 +112,9 @@ void ColumnsBuilder::sumProducts(
 Values ColumnsBuilder::startProducts(KernelBuilder &k) {
   int64_t group = LogitTile::paddedGroupOf(k.shape);
   Values starts;
+  int64_t columns = panels ? halves * 2 : tiles * WarpProduct::columns / 8;
   for (ReduceOp reduce : walked)
-    starts.append(tiles * WarpProduct::columns / 8 * classesOf(group),
+    starts.append(columns * classesOf(group),
                   reductionStart(k, reduce.getKind()));
   return starts;
 }
@@ -154,67 +158,81 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
                                    const SequenceScalars &s, const Point &point,
                                    Expr step, Expr place, ArrayRef<Expr> sums,
                                    bool whole, std::optional<int64_t> known) {
-  int64_t group = tile.paddedGroup;
-  int classes = classesOf(group), slots = tile.products().slots();
-  Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
   llvm::SmallDenseMap<int, Expr> shifts; // by row of the lane
-  // Of positions that are apart by constants one is kept, not one for each column.
-  bool regular = !readsAll && !k.shape.hasRows();
-  Expr firstQuery = // that sees the lane's first token
-      (tileStart + tile.products().columnOf(0) - (s.length - queries)).toI32();
-  Values next(sums.begin(), sums.end());
-  auto add = [&](const WarpProduct::Product &p) {
-    Expr query = step * tile.queriesPerStep() + p.row / group;
-    Expr token = tileStart + p.column;
-    Point at = point;
-    at.query = query;
-    at.token = clamp(k, token, s.past);
-    at.laneMember = p.row % group;
-    Expr position =
-        whole || regular ? token : positionOf(k, s, at.kvHead, at.token);
-    if (group != k.shape.group) // heads that pad the group read the last one
-      at.laneMember = at.laneMember.min(k.index(k.shape.group - 1));
-    // Here, and not where it is first asked for, which may be in a loop.
+  Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
+  auto shiftOf = [&](const WarpProduct::Product &p) {
     Expr &shift = shifts[p.rowSlot];
-    if (readsLse && !shift.valid())
+    if (!shift.valid())
       shift = staged->number(place + p.row) * minusScale;
-    auto weightOf = [&](AttentionOp op) {
-      if (op.getLogits()) {
-        Expr logit = p.value * (tile.logitScale() * k.f32(logitsInBase2));
-        return whole ? logit : finishLogit(k, s, query, logit);
-      }
-      Expr value = k.exp2(p.value.multiplyAdd(tile.logitScale(), shift));
-      Expr seen = whole     ? Expr()
-                  : regular ? query.toI32() - firstQuery >=
-                                  WarpProduct::apart * p.columnSlot
-                            : sees(s, query, position);
-      if (!whole)
-        value = seen.select(value, k.f32(0));
-      return finishWeight(k, op, value);
-    };
-    LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {
-      if (auto attention = value.getDefiningOp<AttentionOp>())
-        return weightOf(attention);
-      return readColumn(k, s, value, q);
-    };
-    PointEval eval(k, s, leaf, at);
-    for (auto [i, reduce] : llvm::enumerate(walked)) {
-      int64_t window = windowOf(reduce);
-      if (known ? !isInStep(*known, window) : whole && isSmaller(window))
-        continue;
-      size_t column = i * slots + p.columnSlot;
-      Expr &sum = next[column * classes + classOf(group, p.rowSlot)];
-      Expr updated = reductionStep(ReduceOp(reduce).getKind(), sum,
-                                   eval(ReduceOp(reduce).getValue(), 0));
-      sum = whole || known
-                ? updated
-                : guarded(k, query, window, /*partial=*/true, sum, updated);
-    }
-    if (known)
-      holdProduct(*known, p, eval);
+    return shift;
   };
+  Adding adding{step, tile.products().slots(), whole, known, shiftOf};
+  Values next(sums.begin(), sums.end());
   tile.products().multiply(
       staged->memory, [&](Expr row) { return SmallVector<Expr>{place + row}; },
-      add);
+      [&](const WarpProduct::Product &p) {
+        addProduct(k, tile, s, point, adding, p, next);
+      });
   return next;
+}
+
+void ColumnsBuilder::addProduct(KernelBuilder &k, LogitTile &tile,
+                                const SequenceScalars &s, const Point &point,
+                                const Adding &adding,
+                                const WarpProduct::Product &p, Values &sums) {
+  int64_t group = tile.paddedGroup;
+  int classes = classesOf(group);
+  bool whole = adding.whole;
+  // Of positions that are apart by constants one is kept, not one for each column.
+  bool regular = !readsAll && !k.shape.hasRows();
+  Expr query = adding.step * tile.queriesPerStep() + p.row / group;
+  Expr token = tileStart + p.column;
+  Point at = point;
+  at.query = query;
+  at.token = clamp(k, token, s.past);
+  at.laneMember = p.row % group;
+  Expr position =
+      whole || regular ? token : positionOf(k, s, at.kvHead, at.token);
+  if (group != k.shape.group) // heads that pad the group read the last one
+    at.laneMember = at.laneMember.min(k.index(k.shape.group - 1));
+  // Here, and not where it is first asked for, which may be in a loop.
+  Expr shift = readsLse ? adding.shift(p) : Expr();
+  auto weightOf = [&](AttentionOp op) {
+    if (op.getLogits()) {
+      Expr logit = p.value * (tile.logitScale() * k.f32(logitsInBase2));
+      return whole ? logit : finishLogit(k, s, query, logit);
+    }
+    Expr value = k.exp2(p.value.multiplyAdd(tile.logitScale(), shift));
+    if (!whole) {
+      Expr firstQuery = // that sees the lane's first token
+          (tileStart + tile.products().columnOf(0) - (s.length - queries))
+              .toI32();
+      Expr seen = regular ? query.toI32() - firstQuery >=
+                                WarpProduct::apart * p.columnSlot
+                          : sees(s, query, position);
+      value = seen.select(value, k.f32(0));
+    }
+    return finishWeight(k, op, value);
+  };
+  LeafReader leaf = [&](Value value, const Point &q) -> std::optional<Expr> {
+    if (auto attention = value.getDefiningOp<AttentionOp>())
+      return weightOf(attention);
+    return readColumn(k, s, value, q);
+  };
+  PointEval eval(k, s, leaf, at);
+  for (auto [i, reduce] : llvm::enumerate(walked)) {
+    int64_t window = windowOf(reduce);
+    if (adding.known ? !isInStep(*adding.known, window)
+                     : whole && isSmaller(window))
+      continue;
+    size_t column = i * adding.slots + p.columnSlot;
+    Expr &sum = sums[column * classes + classOf(group, p.rowSlot)];
+    Expr updated = reductionStep(ReduceOp(reduce).getKind(), sum,
+                                 eval(ReduceOp(reduce).getValue(), 0));
+    sum = whole || adding.known
+              ? updated
+              : guarded(k, query, window, /*partial=*/true, sum, updated);
+  }
+  if (adding.known)
+    holdProduct(*adding.known, p, eval);
 }

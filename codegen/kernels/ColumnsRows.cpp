@@ -54,31 +54,34 @@ RowSource ColumnsBuilder::stagedQueries(KernelBuilder &k, LogitTile &tile,
   return source;
 }
 
+Expr ColumnsBuilder::firstRound(KernelBuilder &k, const LogitTile &tile,
+                                const SequenceScalars &s, Expr start) const {
+  // Older queries do not see these tokens, but logits are of all.
+  if (!readsAll || readsLogits)
+    return k.index(0);
+  Expr query = readsNew ? start - (s.length - queries) : start;
+  Expr step = query.max(k.index(0)) / tile.queriesPerStep();
+  if (!staged && !panels)
+    return step;
+  int64_t perRound = roundRows() / tile.rows;
+  return step / perRound * perRound;
+}
+
 void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
                                     const SequenceScalars &s, Point point) {
-  tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
+  if (panels)
+    tile.setHead(s.sequence, point.kvHead);
+  else
+    tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
   SmallVector<std::pair<ReduceOp, int>> slots;
   for (ReduceOp reduce : windows)
     forMembers(k, reduce.getValue(),
                [&](int j) { slots.push_back({reduce, j}); });
-  // Older queries do not see the tile's tokens, but logits are of all.
-  Expr from = k.index(0);
-  auto ofQueries = [&](Expr row) {
-    return readsNew ? row - (s.length - queries) : row;
-  };
-  Expr own = from; // what the warp itself begins with
-  if (readsAll && !readsLogits) {
-    auto firstStep = [&](Expr start) {
-      return ofQueries(start).max(k.index(0)) / tile.queriesPerStep();
-    };
-    from = firstStep(staged ? blockStart : tileStart);
-    own = firstStep(tileStart);
-  }
-  if (staged) {
-    int64_t perRound = staged->rows / tile.rows;
-    from = from / perRound * perRound;
-    own = own / perRound * perRound;
-  }
+  Expr start = tileStart;
+  if (panels) // warpgroups have tokens of both halves of the block
+    start = (piece < tokenWarps() / 2).select(halfStarts[0], halfStarts[1]);
+  Expr from = firstRound(k, tile, s, staged || panels ? blockStart : tileStart);
+  Expr own = firstRound(k, tile, s, start); // what the warp itself begins with
   auto startsAt = [&](const Point &at, Expr first, Slots of) {
     return startRows(k, s, at, first * tile.queriesPerStep(), of);
   };

@@ -19,7 +19,9 @@ void ColumnsBuilder::build() {
 
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
-  if (stagedRows)
+  if (site.warpgroups)
+    panels.emplace(k);
+  else if (stagedRows)
     staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)
     tile.emplace(k, inRegisters ? 0 : warps, /*spare=*/halo > 0,

@@ -19,7 +19,12 @@ struct KernelSite {
   llvm::SmallVector<std::string> inputs;
   /// The argument with the keys of members; empty for kernels over rows.
   std::string keys = {};
+  /// The form that multiplies by warpgroups is built (WarpgroupForms.h).
+  bool warpgroups = false;
 };
+
+/// True where there is such a form.
+bool hasWarpgroupForm(KernelOp kernel, const KernelSite &site);
 
 void buildStatistics(KernelOp kernel, const KernelSite &site);
 void buildCombine(KernelOp kernel, const KernelSite &site);

@@ -2,6 +2,7 @@
 
 #include "codegen/emit/Manifest.h"
 #include "codegen/Passes.h"
+#include "codegen/WarpgroupForms.h"
 #include "codegen/lower/CheckCache.h"
 #include "codegen/kernels/Kernels.h"
 
@@ -100,6 +101,9 @@ int64_t sharedBytes(gpu::GPUFuncOp func) {
   int64_t bytes = 0;
   for (BlockArgument memory : func.getWorkgroupAttributions()) {
     auto type = cast<MemRefType>(memory.getType());
+    auto alignment = func.getWorkgroupAttributionAttr(
+        memory.getArgNumber() - func.getNumArguments(), "llvm.align");
+    bytes = llvm::alignTo(bytes, cast<IntegerAttr>(alignment).getInt());
     bytes += llvm::alignTo(
         type.getNumElements() * type.getElementTypeBitWidth() / 8, 16);
   }
@@ -170,6 +174,24 @@ struct ConvertKVCToGPUPass
     return success();
   }
 
+  /// Beside the kernel itself, which is launched the same way.
+  static LogicalResult buildWarpgroupForm(KernelOp kernel, KernelSite site,
+                                          gpu::GPUModuleOp target) {
+    auto plain = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
+    site.name += "_warpgroups";
+    site.warpgroups = true;
+    site.builder.setInsertionPointToEnd(target.getBody());
+    if (failed(finish(kernel, site, buildKernel, target)))
+      return failure();
+    auto form = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
+    assert(form.getFunctionType() == plain.getFunctionType() &&
+           form.getKnownBlockSizeAttr() == plain.getKnownBlockSizeAttr() &&
+           "forms are launched the same way");
+    form->setAttr(warpgroupsOfAttr,
+                  site.builder.getStringAttr(plain.getName()));
+    return success();
+  }
+
   LogicalResult convert(PolicyOp policy, ArrayRef<Shape> shapes) {
     llvm::DenseMap<Value, std::string> holder;
     for (auto kernel : policy.getOps<KernelOp>())
@@ -195,6 +217,9 @@ struct ConvertKVCToGPUPass
           for (Value input : inputs)
             site.inputs.push_back(holder.lookup(input));
         if (failed(finish(kernel, site, buildKernel, target)))
+          return failure();
+        if (hasWarpgroupForm(kernel, site) &&
+            failed(buildWarpgroupForm(kernel, site, target)))
           return failure();
         if (placesMerged(kernel, shape)) {
           site.name = placeName(policy, shape);

@@ -150,7 +150,11 @@ class Narrowing {
 public:
   explicit Narrowing(gpu::GPUFuncOp func)
       : func(func), rewriter(func.getContext()),
-        asWritten(func.walk([](simt::MmaOp) { return WalkResult::interrupt(); })
+        asWritten(func.walk([](Operation *op) {
+                        return isa<simt::MmaOp, simt::GroupMultiplyOp>(op)
+                                   ? WalkResult::interrupt()
+                                   : WalkResult::advance();
+                      })
                       .wasInterrupted()) {}
 
   void run() {

@@ -1,6 +1,7 @@
 //===- SIMTToNVVM.cpp - convert-simt-to-nvvm ------------------------------===//
 
 #include "codegen/lower/RewriteRoots.h"
+#include "codegen/lower/WarpgroupsToNVVM.h"
 #include "codegen/Passes.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -216,6 +217,7 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
     RewritePatternSet patterns(context);
     patterns.add<LowerMma, LowerSyncWarp, LowerAsyncCopy, LowerAsyncCommit,
                  LowerAsyncWait, LowerWideProduct>(context);
+    addWarpgroupPatterns(patterns);
     patterns.add<LowerToOfWarp<simt::BallotOp>>(
         context, "llvm.nvvm.vote.ballot.sync", /*lanes=*/0);
     patterns.add<LowerToOfWarp<simt::SumOp>>(

@@ -111,6 +111,45 @@ def SIMT_AsyncWaitOp : SIMT_Op<"async_wait"> {
   let assemblyFormat = "$pending attr-dict";
 }
 
+def SIMT_PublishOp : SIMT_Op<"publish"> {
+  let summary = "show what the thread wrote to shared memory to warpgroups";
+  let description = [{
+    `simt.group_multiply` behind the next barrier reads it. Of copies it must have waited
+    for them.
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def SIMT_GroupMultiplyOp : SIMT_Op<"group_multiply"> {
+  let summary = "begin to multiply 64 rows of a warpgroup with rows in shared memory";
+  let description = [{
+    `products = a * b^T` on the tensor cores, fp32, for four warps from a multiple of four
+    on, all of whose lanes take part. Each warp has 16 rows of `a`, four registers for 16
+    columns as in `simt.mma`, and gets as much of the products as `simt.mma` leaves of them,
+    `b` having two rows for each of the lane's. `b` begins at element `index`, 1024 bytes
+    aligned: panels of 64 columns, row behind row, in which the pieces of 8 elements are
+    where their number and the row's last three bits differ (`wgmma`, 128-byte swizzle).
+
+    Products must go through a `simt.group_wait` first, and `b` stay until then. For GPUs
+    that multiply by warpgroups (sm_90a); the host has no form of it.
+  }];
+  let arguments = (ins Variadic<I32>:$a, MemRefRankOf<[BF16, F16], [1]>:$b, Index:$index);
+  let results = (outs Variadic<F32>:$products);
+  let assemblyFormat = [{
+    `a` `(` $a `)` `b` $b `[` $index `]` attr-dict `:` type($b) `->` type($products)
+  }];
+}
+
+def SIMT_GroupWaitOp : SIMT_Op<"group_wait"> {
+  let summary = "wait for the warpgroup's products";
+  let description = [{
+    All that it has begun are over; these are what comes out of some.
+  }];
+  let arguments = (ins Variadic<F32>:$products);
+  let results = (outs Variadic<F32>:$there);
+  let assemblyFormat = "`(` $products `)` attr-dict `:` type($products) `->` type($there)";
+}
+
 def SIMT_OneByOneOp : SIMT_Op<"one_by_one", [Pure]> {
   let summary = "whether loops are walked one by one";
   let description = [{

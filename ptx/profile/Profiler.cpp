@@ -129,10 +129,6 @@ std::vector<LaunchProfile> Profiler::take() {
 void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
                    std::span<const std::byte> arguments,
                    const GlobalView &memory, unsigned threads, uint64_t seed) {
-  if (auto found = options.refused.find(kernel.name);
-      found != options.refused.end())
-    throw rt::fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
-                   options.card.name, kernel.name, found->second);
   LaunchProfile profile;
   profile.kernel = kernel.name;
   profile.grid = shape.grid;

@@ -52,8 +52,6 @@ public:
     uint32_t blocksPerDimension = 0;
     /// Registers by kernel; kernels that are not there get `assumedRegisters`.
     std::map<std::string, Assembled> assembled;
-    /// Kernels that the card cannot run, and the chip that they are for.
-    std::map<std::string, std::string> refused;
   };
   static constexpr uint32_t assumedRegisters = 128;
   static constexpr uint64_t wholeGrid = 32;

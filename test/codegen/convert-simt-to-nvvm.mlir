@@ -19,6 +19,35 @@ gpu.module @kernels {
     gpu.return %y, %sum, %d#0, %e#1 : f32, i32, f32, f32
   }
 
+  // Four warps together: two panels of 64 columns, of which a step takes 16. The first one
+  // begins with zeros.
+  // CHECK-LABEL: gpu.func @warpgroup
+  // CHECK: llvm.inline_asm has_side_effects "fence.proxy.async.shared::cta;"
+  // CHECK: llvm.inline_asm has_side_effects "{
+  // CHECK-SAME: wgmma.fence.sync.aligned;
+  // CHECK-SAME: shr.u32 low, $[[AT:[0-9]+]], 4;
+  // CHECK-SAME: add.s32 at, low, 0;
+  // CHECK-SAME: setp.ne.b32 p, 0, 0;
+  // CHECK-SAME: wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {$0,$1,$2,$3}, {$4,$5,$6,$7}, b, p, 1, 1, 0;
+  // CHECK-SAME: add.s32 at, low, 2;
+  // CHECK-SAME: setp.ne.b32 p, 1, 0;
+  // CHECK-SAME: m64n8k16.f32.bf16.bf16 {$0,$1,$2,$3}, {$8,$9,$10,$11}, b, p, 1, 1, 0;
+  // CHECK-SAME: add.s32 at, low, 4;
+  // CHECK-SAME: add.s32 at, low, 6;
+  // CHECK-SAME: add.s32 at, low, 64;
+  // CHECK-SAME: wgmma.commit_group.sync.aligned;
+  // CHECK-SAME: "=&f,=&f,=&f,=&f,r,
+  // CHECK: llvm.inline_asm has_side_effects "wgmma.wait_group.sync.aligned 0;"
+  // CHECK: llvm.inline_asm has_side_effects "", "=f,=f,=f,=f,0,1,2,3,~{memory}"
+  // CHECK-NOT: simt.
+  gpu.func @warpgroup(%a: i32, %i: index) -> (f32)
+      workgroup(%rows: memref<1024xbf16, #gpu.address_space<workgroup>>) {
+    simt.publish
+    %d:4 = simt.group_multiply a(%a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a, %a) b %rows[%i] : memref<1024xbf16, #gpu.address_space<workgroup>> -> f32, f32, f32, f32
+    %e:4 = simt.group_wait(%d#0, %d#1, %d#2, %d#3) : f32, f32, f32, f32 -> f32, f32, f32, f32
+    gpu.return %e#3 : f32
+  }
+
   // A product of 32 bits by 32, and a sum with 64, is one instruction; of 64 bits it is
   // LLVM's.
   // CHECK-LABEL: gpu.func @wide

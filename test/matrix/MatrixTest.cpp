@@ -3,7 +3,7 @@
 // Policies and held-out variants x shapes x lengths x budgets x ties: the host
 // run of the kernels must keep what the reference in double keeps, but for ties
 // within fp32 rounding, and copy K and V byte for byte; so must their PTX on the
-// machine of ptx/. Without a seed kernels run warp by warp, with one thread by thread in a
+// machine of ptx/, and where kernels have a form for warpgroups, that. Without a seed kernels run warp by warp, with one thread by thread in a
 // shuffled order: both give the same bytes. Batches have sequences of different lengths.
 //
 // usage: matrix_test KVC_OPT WORK_DIR POLICY.mlir...
@@ -105,7 +105,8 @@ public:
       // Compiling for warps takes longer than running so little: one shape of some
       // policies.
       bool warps = all || (number < 2 && name.size() % 8 == 0);
-      std::string path = library(shape, onPTX, warps);
+      std::string path = library(shape, onPTX ? "sm_90" : "none", warps);
+      std::string together = ofWarpgroups(shape);
       for (const Batch &batch : batches.all) {
         if (batch.keys == Keys::Equal && !equalKeys)
           continue; // the policy's file says why
@@ -114,8 +115,9 @@ public:
                      << " " << rt::dtypeName(shape.dtype) << " keys "
                      << int(batch.keys));
         bool last = &batch == &batches.all.back();
-        ASSERT_NO_FATAL_FAILURE(
-            runBatch(shape, batch, places, path, onPTX && (last || all)));
+        ASSERT_NO_FATAL_FAILURE(runBatch(shape, batch, places, path,
+                                         onPTX && (last || all),
+                                         last || all ? together : ""));
       }
     }
   }
@@ -128,29 +130,40 @@ private:
   int swap = 0;
   std::set<std::string> compiled;
 
-  std::string library(const Shape &shape, bool ptx, bool warps,
+  std::string library(const Shape &shape, const std::string &chip, bool warps,
                       const std::string &option = "") {
     std::string name = stemOf(file);
     std::string path =
         workDir + "/" + name + "_" + std::to_string(shape.headDim) + "_" +
-        std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) +
-        (ptx ? "_ptx" : "") + (warps ? "_warps" : "") + option + ".so";
-    std::string command = compiler + " " + file +
-                          " --emit=library --chip=" + (ptx ? "sm_90" : "none") +
-                          " --host-forms=" + (warps ? "both" : "threads") +
-                          " -o " + path + " " + option +
-                          " --shape head_dim=" + std::to_string(shape.headDim) +
-                          ",group=" + std::to_string(shape.group) +
-                          ",dtype=" + rt::dtypeName(shape.dtype);
+        std::to_string(shape.group) + "_" + rt::dtypeName(shape.dtype) + "_" +
+        chip + (warps ? "_warps" : "") + option + ".so";
+    std::string command =
+        compiler + " " + file + " --emit=library --chip=" + chip +
+        " --host-forms=" + (warps ? "both" : "threads") + " -o " + path + " " +
+        option + " --shape head_dim=" + std::to_string(shape.headDim) +
+        ",group=" + std::to_string(shape.group) +
+        ",dtype=" + rt::dtypeName(shape.dtype);
     if (compiled.insert(path).second)
       EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return path;
   }
 
+  /// Where all queries are multiplied, a library whose PTX has forms for warpgroups, if
+  /// there are any for the shape; else nothing.
+  std::string ofWarpgroups(const Shape &shape) {
+    constexpr int64_t many = 10000;
+    if (shape.dtype == KVC_F32 || queriesFor(policy, many) < many)
+      return "";
+    std::string path =
+        library(shape, "sm_90", /*warps=*/false, "--chip=sm_90a");
+    bool has = rt::readText(path).find(".target sm_90a") != std::string::npos;
+    return has ? path : "";
+  }
+
   /// The layers of a batch, in order: of one model where state is carried.
   void runBatch(const Shape &shape, const Batch &batch,
                 const std::vector<Place> &places, const std::string &path,
-                bool onPTX) {
+                bool onPTX, const std::string &ofWarpgroups) {
     auto open = [&](const std::string &path, uint64_t seed,
                     kvc_target_kind kind = KVC_HOST) {
       kvc_target target = {};
@@ -160,19 +173,21 @@ private:
     };
     std::unique_ptr<rt::Evictor> plain = open(path, 0), given = open(path, 0),
                                  seeded[] = {open(path, 1), open(path, 2)};
-    std::unique_ptr<rt::Evictor> ptx;
+    std::unique_ptr<rt::Evictor> ptx, together;
     if (onPTX) {
       ptx = open(path, 1, KVC_PTX);
       ptx->runAtOnce();
     }
+    if (!ofWarpgroups.empty())
+      together = open(ofWarpgroups, 1, KVC_PTX);
     seeded[1]->runAtOnce();
     // Norms computed only where they can decide must not change what is kept.
     // Nor must what is prepared of the weights, and used again.
     std::unique_ptr<rt::Evictor> pruned, prepared;
     if (ranksByNorm && batch.keys != Keys::Equal && batch.sequences.size() < 3)
-      pruned = open(library(shape, false, false, "--prune-norms"), 0);
+      pruned = open(library(shape, "none", false, "--prune-norms"), 0);
     if (pruned && batch.sequences.size() == 1) {
-      prepared = open(library(shape, false, false, "--prune-norms"), 0);
+      prepared = open(library(shape, "none", false, "--prune-norms"), 0);
       prepared->keepPrepared();
     }
     std::vector<std::vector<double>> keptLayers;
@@ -223,11 +238,17 @@ private:
       // kernel that lists kept rows may move them.
       for (auto &other : seeded)
         expectNone(compareBytes(first, evict(*other, problems, read, false)));
-      if (ptx) {
-        rt::KeptLayer other = evict(*ptx, problems, read, false);
+      auto checkAll = [&](const rt::KeptLayer &other) {
         for (size_t s = 0; s < problems.size(); ++s)
           if (!carriesState || layer == 0)
             check(problems[s], other.sequences[s], wanted[s]);
+      };
+      // Its sums have another order.
+      if (together)
+        checkAll(evict(*together, problems, read, false));
+      if (ptx) {
+        rt::KeptLayer other = evict(*ptx, problems, read, false);
+        checkAll(other);
         // Sums of products of fp32 may be fused, and are on a GPU.
         if (shape.dtype != KVC_F32)
           expectNone(compareBytes(first, other));

@@ -141,8 +141,7 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
           .count();
   ObjectOptions object;
   object.library = object.quick = true;
-  if (!options.chip.empty())
-    object.chips = {options.chip};
+  object.chips = options.chips;
   llvm::Expected<std::string> text = emitObject(*module, object);
   if (!text)
     return refuse(llvm::toString(text.takeError()), true);

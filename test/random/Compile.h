@@ -20,8 +20,8 @@ struct CompileOptions {
   bool ptx = false;
   /// Assemble it with this program; empty: not.
   std::string ptxas;
-  /// Put the PTX of this chip into the library; empty: none.
-  std::string chip;
+  /// Put the PTX of these chips into the library.
+  std::vector<std::string> chips;
 };
 
 struct Compiled {

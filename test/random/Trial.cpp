@@ -72,9 +72,9 @@ public:
                           .library = libraryPath(""),
                           .ptx = options.ptx,
                           .ptxas = options.ptxas,
-                          .chip = ""};
-    if (options.target != KVC_HOST)
-      wanted.chip = "sm_80";
+                          .chips = {}};
+    if (options.target != KVC_HOST) // forms for warpgroups, if there are any
+      wanted.chips = {"sm_80", "sm_90a"};
     Clock clock;
     compiled = compile(context, text, wanted);
     verdict.ptxSeconds = compiled.ptxSeconds;

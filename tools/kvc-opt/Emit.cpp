@@ -57,7 +57,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   std::vector<std::string> chips = options.chips;
   bool artefact = level == Level::Object || level == Level::Library;
   if (chips.empty())
-    chips = artefact ? std::vector<std::string>{"sm_80", "sm_90"}
+    chips = artefact ? std::vector<std::string>{"sm_80", "sm_90", "sm_90a"}
                      : std::vector<std::string>{"sm_90"};
   // "none": host kernels only.
   if (artefact && chips == std::vector<std::string>{"none"})

@@ -1,0 +1,33 @@
+//===- WarpgroupForms.h - kernels that GPUs with warpgroups have ----------===//
+//
+// A kernel may have a second form, which multiplies by warpgroups (sm_90a): a gpu.func
+// beside its own, launched the same way, that reads and writes the same. The manifest
+// knows of one kernel; kvc-choose-forms keeps one of the two.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_WARPGROUPFORMS_H
+#define KVC_CODEGEN_WARPGROUPFORMS_H
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace kvc {
+
+/// On a gpu.func: the name of the kernel that it is the second form of.
+inline constexpr const char *warpgroupsOfAttr = "kvc.warpgroups_of";
+
+/// The one chip that has them: no later one runs its PTX.
+inline bool multipliesByWarpgroups(llvm::StringRef chip) {
+  return chip == "sm_90a";
+}
+
+inline bool hasWarpgroupForms(mlir::gpu::GPUModuleOp module) {
+  return llvm::any_of(module.getOps<mlir::gpu::GPUFuncOp>(),
+                      [](mlir::gpu::GPUFuncOp func) {
+                        return func->hasAttr(warpgroupsOfAttr);
+                      });
+}
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_WARPGROUPFORMS_H

@@ -1,0 +1,80 @@
+//===- PanelRows.h - rows in shared memory that warpgroups multiply -------===//
+//
+// As StagedRows.h, for products of 64 columns of a warpgroup (wgmma) in the place of 32
+// of a warp: two rounds of 64 rows, which lie where a descriptor says so. A round is
+// panels of 64 elements of each row: a panel's rows of 128 bytes follow each other, their
+// pieces of 16 bytes exchanged so that eight rows fill all banks (PTX ISA, "Asynchronous
+// Warpgroup Level Matrix Shared Memory Layout", 128-byte swizzle).
+//
+// One warpgroup copies for all. What it has copied is there for others when it has
+// waited, has published, and all have met.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KVC_CODEGEN_KERNELS_PANELROWS_H
+#define KVC_CODEGEN_KERNELS_PANELROWS_H
+
+#include "codegen/kernels/StagedRows.h"
+#include "codegen/kernels/WarpProduct.h"
+
+namespace kvc {
+
+class PanelRows {
+public:
+  using Values = KernelBuilder::Values;
+  static constexpr int64_t rows = 64, groupThreads = 4 * warpSize;
+
+  /// Rows are whole panels, and what a lane holds of 128 columns leaves it registers for
+  /// their products.
+  static bool suits(const Shape &shape) {
+    return StagedRows::suits(shape) && shape.headDim % panel == 0 &&
+           shape.headDim <= 128;
+  }
+  static int64_t bytesFor(const Shape &shape) {
+    return 2 * rows * (shape.headDim * shape.bytesPerElement() + 4);
+  }
+
+  /// At the top of a kernel: takes shared memory for two rounds.
+  explicit PanelRows(KernelBuilder &k);
+
+  /// The first warpgroup begins to copy the round from row `first` on, if there are such
+  /// rows.
+  void begin(const RowSource &source, Expr first);
+  /// It waits for what it has begun.
+  void finish();
+
+  /// Begins to multiply 64 columns, of which each warp of a warpgroup has 16 in `left`, as
+  /// LogitTile::keyFragment has them, with the round from row `first` on. What it returns
+  /// nobody touches in front of waitFor.
+  Values multiply(llvm::ArrayRef<Expr> left, Expr first);
+  /// Waits for all products of the warpgroup.
+  Values waitFor(llvm::ArrayRef<Expr> products);
+  /// Of several multiplies, whose products are behind each other: how many, and those of
+  /// one.
+  static size_t parts(llvm::ArrayRef<Expr> products) {
+    return products.size() / (rows / 2);
+  }
+  static llvm::ArrayRef<Expr> part(llvm::ArrayRef<Expr> products,
+                                   int64_t number) {
+    return products.slice(number * (rows / 2), rows / 2);
+  }
+  /// Visits what the lane has of 64 x 64 products: rows of the round, columns of the
+  /// warp's 16. Columns' slots begin with `slot`.
+  static void visit(KernelBuilder &k, llvm::ArrayRef<Expr> products, int slot,
+                    WarpProduct::Visit visit);
+  /// The numbers that go with the rows of the round that the lane has products of, by
+  /// rowSlot.
+  Values numbersOf(Expr first);
+
+private:
+  static constexpr int64_t panel = 64;
+  Expr stageOf(Expr first) { return first / rows % 2; }
+  void copy(const RowSource &source, Expr first, bool whole);
+
+  KernelBuilder &k;
+  Buffer memory, numbers;
+};
+
+} // namespace kvc
+
+#endif // KVC_CODEGEN_KERNELS_PANELROWS_H
