@@ -60,7 +60,7 @@ namespace kvc {
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
 /// heads, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
 /// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp
-/// products of four warps together.
+/// and ColumnsWarpgroupNorms.cpp products of four warps together.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -164,9 +164,17 @@ private:
   /// Where warpgroups multiply, in the place of `staged`.
   std::optional<PanelRows> panels;
   int64_t roundRows() const { return panels ? PanelRows::rows : stagedRows; }
-  /// A warpgroup has 64 tokens of each half of the block: a warp 16 of each.
+  /// Which products there are such forms of: of all queries (ColumnsWarpgroups.cpp), of an
+  /// output projection (ColumnsWarpgroupNorms.cpp).
+  bool hasQueryProducts() const;
+  bool hasDenseNorms() const;
+  /// Of the first ones, a warpgroup has 64 tokens of each half of the block: a warp 16 of
+  /// each.
   static constexpr int64_t halves = 2;
   Expr warpgroup(KernelBuilder &k) const { return k.warp() / 4; }
+  /// 16 of the cache's rows from `first` on, as PanelRows multiplies them.
+  Values columnFragment(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
+                        CacheSide side, Expr first);
   /// accumulateProducts of warpgroups.
   Values accumulateTogether(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
@@ -396,6 +404,9 @@ private:
   void storeNorms(KernelBuilder &k, ProjectedNormOp op,
                   const SequenceScalars &s, const Point &point,
                   WarpProduct &product);
+  /// The same of a warpgroup.
+  void storeNormsTogether(KernelBuilder &k, ProjectedNormOp op,
+                          const SequenceScalars &s, const Point &point);
   KernelBuilder::Values boundNorms(KernelBuilder &k, ProjectedNormOp op,
                                    const SequenceScalars &s, const Point &own,
                                    WarpProduct &product,

@@ -16,12 +16,17 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
   Point own = point;
   if (hasRow.valid()) // the lane's column is another's token
     own.token = tokenOf(k.lane());
-  product.loadColumns(sideBuffer(k, CacheSide::Value), [&](Expr column) {
-    return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
-  });
-  KernelBuilder::Values bounds = boundNorms(k, op, s, own, product, tokenOf);
-  if (!op.getBound())
-    storeNorms(k, op, s, point, product);
+  KernelBuilder::Values bounds;
+  if (panels) {
+    storeNormsTogether(k, op, s, point);
+  } else {
+    product.loadColumns(sideBuffer(k, CacheSide::Value), [&](Expr column) {
+      return SmallVector<Expr>{s.sequence, point.kvHead, tokenOf(column)};
+    });
+    bounds = boundNorms(k, op, s, own, product, tokenOf);
+    if (!op.getBound())
+      storeNorms(k, op, s, point, product);
+  }
   for (int j = 0; j < k.shape.group; ++j)
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Expr norm =

@@ -37,7 +37,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     waitingSums = k.shared(k.b.getF32Type(), tokenWarps() * sums * warpSize,
                            {k.index(sums * warpSize), k.index(warpSize)});
   }
-  if (!projectedNorms.empty())
+  if (!projectedNorms.empty() && !panels)
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
   if (computesNorms()) {

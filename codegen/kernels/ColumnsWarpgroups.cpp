@@ -24,17 +24,29 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
-bool ColumnsBuilder::hasWarpgroupForm() const {
+bool ColumnsBuilder::hasQueryProducts() const {
   return readsAll && !isMixed() && attends && inRegisters && mates == 2 &&
          warps == 8 && tiles == 2 && projectedNorms.empty() &&
-         !site.shape.hasRows() && PanelRows::suits(site.shape) &&
          PanelRows::bytesFor(site.shape) + tokenWarps() * bytesPerPiece() <=
              maxSharedBytes;
+}
+
+bool ColumnsBuilder::hasWarpgroupForm() const {
+  return !site.shape.hasRows() && PanelRows::suits(site.shape) &&
+         (hasQueryProducts() || hasDenseNorms());
 }
 
 bool kvc::hasWarpgroupForm(KernelOp kernel, const KernelSite &site) {
   return kernel.getKind() == KernelKind::Columns &&
          ColumnsBuilder(kernel, site).hasWarpgroupForm();
+}
+
+Values ColumnsBuilder::columnFragment(KernelBuilder &k,
+                                      const SequenceScalars &s, Expr kvHead,
+                                      CacheSide side, Expr first) {
+  return PanelRows::fragment(k, sideBuffer(k, side), [&](Expr row) {
+    return SmallVector<Expr>{s.sequence, kvHead, clamp(k, first + row, s.rows)};
+  });
 }
 
 Values ColumnsBuilder::accumulateTogether(KernelBuilder &k, LogitTile &tile,
@@ -47,7 +59,8 @@ Values ColumnsBuilder::accumulateTogether(KernelBuilder &k, LogitTile &tile,
     first[half] =
         from.max(firstRound(k, tile, s, halfStarts[half])) * tile.rows;
     columns[half] = halfStarts[half] + k.warp() * WarpProduct::rows;
-    keys[half] = tile.keyFragment(columns[half], s.rows);
+    keys[half] =
+        columnFragment(k, s, point.kvHead, CacheSide::Key, columns[half]);
   }
   Expr front = warpgroup(k) == 0, back = warpgroup(k) == 1;
   int64_t smaller = smallerWindow(walked);

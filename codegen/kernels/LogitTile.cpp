@@ -48,22 +48,6 @@ void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
   });
 }
 
-SmallVector<Expr> LogitTile::keyFragment(Expr firstToken, Expr end) {
-  Expr row = k.lane() / 4, pair = k.lane() % 4 * 2;
-  SmallVector<SmallVector<Expr>> addresses;
-  for (int64_t below : {0, 8})
-    addresses.push_back(
-        {sequence, kvHead,
-         (firstToken + row + below).max(k.index(0)).min(end - 1)});
-  SmallVector<Expr> registers;
-  for (int64_t dim = 0; dim < k.shape.headDim; dim += 8)
-    for (SmallVector<Expr> at : addresses) {
-      at.push_back(pair + dim);
-      registers.append(k.registers(k.loadVector(keys, at, 2)));
-    }
-  return registers;
-}
-
 std::pair<Expr, Expr> LogitTile::queryOf(Expr row) {
   Expr member = row % paddedGroup;
   if (paddedGroup != k.shape.group)

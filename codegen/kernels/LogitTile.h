@@ -46,10 +46,6 @@ public:
   /// are read as the last one before it, tokens in front of 0 as token 0.
   void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
 
-  /// 16 keys from `firstToken` on, as in loadKeys, for products that a warpgroup has
-  /// together (simt.group_multiply): elements of a key in their order.
-  llvm::SmallVector<Expr> keyFragment(Expr firstToken, Expr end);
-
   /// Where the row of a query stands in an array with so many rows, the argument
   /// `rows`, of which the last is the last query's.
   Expr givenRow(llvm::StringRef rows, Expr query) const;

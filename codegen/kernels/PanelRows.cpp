@@ -12,50 +12,87 @@ PanelRows::PanelRows(KernelBuilder &k) : k(k) {
   numbers = k.shared(k.b.getF32Type(), 2 * rows);
 }
 
-void PanelRows::copy(const RowSource &source, Expr first, bool whole) {
-  constexpr int64_t width = 8; // 16 bytes
+/// 16 bytes.
+static constexpr int64_t width = 8;
+
+Expr PanelRows::placeOf(Expr first, Expr row, Expr part) {
+  return stageOf(first) * (rows * k.shape.headDim) + part / 8 * (rows * panel) +
+         row * panel + (part % 8 ^ row % 8) * width;
+}
+
+void PanelRows::copyWhole(const RowSource &source, Expr first) {
   int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
   Expr row = k.thread() / perRow, part = k.thread() % perRow;
-  Expr stage = stageOf(first);
   // A thread's rows are alike modulo 8, and with them where its piece is.
-  Expr piece = part % 8 ^ row % 8;
-  Expr to = stage * (rows * k.shape.headDim) + part / 8 * (rows * panel) +
-            row * panel + piece * width;
-  // And with whole periods of rows, they are apart by constants in all rounds.
-  bool regular = whole && source.period && together % source.period == 0 &&
-                 rows % source.period == 0;
+  Expr to = placeOf(first, row, part);
+  // With whole periods of rows, they are apart by constants in all rounds.
+  bool regular = source.period && together % source.period == 0;
+  Expr offset;
+  if (regular)
+    offset = first / source.period * source.distance;
   for (int64_t done = 0; done < rows; done += together) {
-    Expr from = row, offset;
-    if (regular)
-      offset = (first / source.period + done / source.period) * source.distance;
-    else
-      from = whole ? first + row + done
-                   : (first + row + done).min(source.count - 1);
-    SmallVector<Expr> at = source.address(from);
+    SmallVector<Expr> at = source.address(regular ? row : first + row + done);
     at.push_back(part * width);
     k.copyAsync(source.memory, at, memory, {to}, width, offset,
                 k.index(done * panel));
+    if (regular)
+      offset = offset + source.distance * (together / source.period);
   }
-  if (!source.number)
-    return;
-  k.when(k.thread() < rows, [&] {
-    Expr from = first + k.thread();
-    k.copyAsync(source.numbers,
-                source.number(whole ? from : from.min(source.count - 1)),
-                numbers, {stage * rows + k.thread()}, 1);
+}
+
+/// Once a walk, and not worth a register for the place of each row.
+void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
+  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
+  Expr part = k.thread() % perRow;
+  k.loop(k.thread() / perRow, rows, together, [&](Expr row) {
+    Expr from = first + row, to = placeOf(first, row, part);
+    SmallVector<Expr> at = source.address(from.min(source.count - 1));
+    at.push_back(part * width);
+    auto copy = [&] { k.copyAsync(source.memory, at, memory, {to}, width); };
+    if (behind == Behind::Last)
+      return copy();
+    k.when(from < source.count, copy);
+    k.when(from >= source.count, [&] {
+      auto zeros =
+          VectorType::get({width}, k.shape.elementType(k.b.getContext()));
+      k.storeVector(k.zero(zeros), memory, {to});
+    });
   });
 }
 
-void PanelRows::begin(const RowSource &source, Expr first) {
-  k.when(first + rows <= source.count, [&] { copy(source, first, true); });
+void PanelRows::copyNumbers(const RowSource &source, Expr first) {
+  k.when(k.thread() < rows, [&] {
+    Expr row = (first + k.thread()).min(source.count - 1);
+    k.copyAsync(source.numbers, source.number(row), numbers,
+                {stageOf(first) * rows + k.thread()}, 1);
+  });
+}
+
+void PanelRows::begin(const RowSource &source, Expr first, Behind behind) {
+  k.when(first + rows <= source.count, [&] { copyWhole(source, first); });
   k.when((first < source.count) & (first + rows > source.count),
-         [&] { copy(source, first, false); });
+         [&] { copySome(source, first, behind); });
+  if (source.number)
+    k.when(first < source.count, [&] { copyNumbers(source, first); });
   k.commitCopies();
 }
 
 void PanelRows::finish() {
   k.waitForCopies(0);
   k.publishCopies();
+}
+
+SmallVector<Expr> PanelRows::fragment(KernelBuilder &k, const Buffer &memory,
+                                      WarpProduct::Address address) {
+  Expr row = k.lane() / 4, pair = k.lane() % 4 * 2;
+  SmallVector<SmallVector<Expr>> vectors = {address(row), address(row + 8)};
+  SmallVector<Expr> registers;
+  for (int64_t dim = 0; dim < k.shape.headDim; dim += 8)
+    for (SmallVector<Expr> at : vectors) {
+      at.push_back(pair + dim);
+      registers.append(k.registers(k.loadVector(memory, at, 2)));
+    }
+  return registers;
 }
 
 PanelRows::Values PanelRows::multiply(ArrayRef<Expr> left, Expr first) {
@@ -80,19 +117,16 @@ PanelRows::Values PanelRows::waitFor(ArrayRef<Expr> products) {
 
 void PanelRows::visit(KernelBuilder &k, ArrayRef<Expr> products, int slot,
                       WarpProduct::Visit visit) {
-  Expr low = k.lane() / 4, side = k.lane() % 4 * 2;
+  Expr low = k.lane() / 4;
   for (auto [i, product] : llvm::enumerate(products)) {
-    int64_t part = int64_t(i) / 4, r = int64_t(i) % 4;
-    visit({product, side + (part * 8 + r % 2), low + r / 2 * 8,
-           int(slot + r / 2), int(part * 2 + r % 2)});
+    int row = int(i) / 4 * 2 + int(i) % 2, below = int(i) % 4 / 2;
+    visit({product, rowOf(k, row), low + below * 8, slot + below, row});
   }
 }
 
 PanelRows::Values PanelRows::numbersOf(Expr first) {
-  Expr at = stageOf(first) * rows + k.lane() % 4 * 2;
   Values result;
-  for (int64_t part = 0; part < rows / 8; ++part)
-    for (int64_t i = 0; i < 2; ++i)
-      result.push_back(k.load(numbers, {at + (part * 8 + i)}));
+  for (int slot = 0; slot < rows / 4; ++slot)
+    result.push_back(k.load(numbers, {stageOf(first) * rows + rowOf(k, slot)}));
   return result;
 }

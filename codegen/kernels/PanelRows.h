@@ -37,14 +37,21 @@ public:
   /// At the top of a kernel: takes shared memory for two rounds.
   explicit PanelRows(KernelBuilder &k);
 
+  /// What is in the place of rows behind the last one: that one, or zeros, whose products
+  /// are.
+  enum class Behind { Last, Zeros };
   /// The first warpgroup begins to copy the round from row `first` on, if there are such
   /// rows.
-  void begin(const RowSource &source, Expr first);
+  void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
   /// It waits for what it has begun.
   void finish();
 
-  /// Begins to multiply 64 columns, of which each warp of a warpgroup has 16 in `left`, as
-  /// LogitTile::keyFragment has them, with the round from row `first` on. What it returns
+  /// 16 vectors of head_dim elements from address(0) on as the left operand of products.
+  static llvm::SmallVector<Expr> fragment(KernelBuilder &k,
+                                          const Buffer &memory,
+                                          WarpProduct::Address address);
+  /// Begins to multiply 64 columns, of which each warp of a warpgroup has 16 in `left`,
+  /// with the round from row `first` on. What it returns
   /// nobody touches in front of waitFor.
   Values multiply(llvm::ArrayRef<Expr> left, Expr first);
   /// Waits for all products of the warpgroup.
@@ -62,6 +69,11 @@ public:
   /// warp's 16. Columns' slots begin with `slot`.
   static void visit(KernelBuilder &k, llvm::ArrayRef<Expr> products, int slot,
                     WarpProduct::Visit visit);
+  /// The row of a slot, in the round, and how far it is behind that of slot 0.
+  static Expr rowOf(KernelBuilder &k, int slot) {
+    return k.lane() % 4 * 2 + apart(slot);
+  }
+  static int64_t apart(int slot) { return slot / 2 * 8 + slot % 2; }
   /// The numbers that go with the rows of the round that the lane has products of, by
   /// rowSlot.
   Values numbersOf(Expr first);
@@ -69,7 +81,11 @@ public:
 private:
   static constexpr int64_t panel = 64;
   Expr stageOf(Expr first) { return first / rows % 2; }
-  void copy(const RowSource &source, Expr first, bool whole);
+  /// Of 16 bytes of a row, `part` the number of these.
+  Expr placeOf(Expr first, Expr row, Expr part);
+  void copyWhole(const RowSource &source, Expr first);
+  void copySome(const RowSource &source, Expr first, Behind behind);
+  void copyNumbers(const RowSource &source, Expr first);
 
   KernelBuilder &k;
   Buffer memory, numbers;

@@ -227,7 +227,7 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
     patterns.add<LowerTo<simt::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
     // Exact on the device; as math ops they would be sent to libdevice.
     patterns.add<LowerTo<math::SqrtOp>>(context, "llvm.sqrt.f32");
-    patterns.add<LowerTo<math::AbsFOp>>(context, "llvm.fabs.f32");
+    patterns.add<LowerTo<math::AbsFOp>>(context, "llvm.nvvm.fabs.f32");
     patterns.add<LowerTo<math::FloorOp>>(context, "llvm.floor.f32");
     patterns.add<LowerTo<math::CeilOp>>(context, "llvm.ceil.f32");
     patterns.add<LowerTo<math::RoundEvenOp>>(context, "llvm.roundeven.f32");

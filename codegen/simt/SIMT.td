@@ -143,11 +143,14 @@ def SIMT_GroupMultiplyOp : SIMT_Op<"group_multiply"> {
 def SIMT_GroupWaitOp : SIMT_Op<"group_wait"> {
   let summary = "wait for the warpgroup's products";
   let description = [{
-    All that it has begun are over; these are what comes out of some.
+    All that it has begun are over. The operands are what was begun, the results what comes
+    out.
   }];
   let arguments = (ins Variadic<F32>:$products);
   let results = (outs Variadic<F32>:$there);
-  let assemblyFormat = "`(` $products `)` attr-dict `:` type($products) `->` type($there)";
+  let assemblyFormat = [{
+    `(` $products `)` attr-dict `:` type($products) `->` type($there)
+  }];
 }
 
 def SIMT_OneByOneOp : SIMT_Op<"one_by_one", [Pure]> {

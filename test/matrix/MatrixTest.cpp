@@ -148,11 +148,12 @@ private:
     return path;
   }
 
-  /// Where all queries are multiplied, a library whose PTX has forms for warpgroups, if
-  /// there are any for the shape; else nothing.
+  /// Where all queries or an output projection are multiplied, a library whose PTX has
+  /// forms for warpgroups, if there are any for the shape; else nothing.
   std::string ofWarpgroups(const Shape &shape) {
     constexpr int64_t many = 10000;
-    if (shape.dtype == KVC_F32 || queriesFor(policy, many) < many)
+    bool multiplies = ranksByNorm || queriesFor(policy, many) == many;
+    if (shape.dtype == KVC_F32 || !multiplies)
       return "";
     std::string path =
         library(shape, "sm_90", /*warps=*/false, "--chip=sm_90a");
