@@ -85,8 +85,10 @@ int main(int argc, char **argv) {
                                cl::desc("Read the shape from DIR/config.json"),
                                cl::cat(category));
   cl::list<std::string> chips("chip",
-                              cl::desc("GPU, sm_80 or later (repeat); none: "
-                                       "host kernels only"),
+                              cl::desc("GPU, sm_80 or later (repeat); sm_90a: "
+                                       "kernels by warpgroups, beside "
+                                       "others those alone; none: host "
+                                       "kernels only"),
                               cl::cat(category));
   cl::list<std::string> params(
       "param", cl::desc("NAME=VALUE, overrides a parameter (repeat)"),

@@ -51,8 +51,13 @@ def compile_for(
 def _chips(model: Any) -> list[str] | None:
     """What PTX is made for: each of the GPUs that have a part of the model."""
     devices = {weight.device for weight in model.parameters() if weight.device.type == "cuda"}
-    found = {_chip(*torch.cuda.get_device_capability(device)) for device in devices}
+    found = {chip for device in devices for chip in _chips_of(*torch.cuda.get_device_capability(device))}
     return sorted(found) or None
+
+
+def _chips_of(major: int, minor: int) -> list[str]:
+    """Of one GPU. Those of 9.0 have kernels of their own beside those that others run."""
+    return [_chip(major, minor)] + ["sm_90a"] * ((major, minor) == (9, 0))
 
 
 def _chip(major: int, minor: int) -> str:

@@ -11,7 +11,7 @@ from transformers import DynamicCache
 
 import kvc
 from kvc.transformers import KvcCache
-from kvc.transformers.model import _CHIPS, _chip
+from kvc.transformers.model import _CHIPS, _chip, _chips_of
 
 from ..support import compiled
 from . import stand_in
@@ -190,8 +190,10 @@ class TestDevices(OnGPU):
     def test_chips(self):
         found = [_chip(*one) for one in ((7, 5), (8, 0), (8, 9), (9, 0), (10, 1), (12, 1), (13, 0))]
         self.assertEqual(found, ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_121", "sm_121"])
+        self.assertEqual(_chips_of(9, 0), ["sm_90", "sm_90a"])
+        self.assertEqual(_chips_of(8, 9), ["sm_89"])
         # The compiler knows them all.
-        compiled("streaming_llm", arch=[f"sm_{chip}" for chip in _CHIPS])
+        compiled("streaming_llm", arch=[*(f"sm_{chip}" for chip in _CHIPS), "sm_90a"])
 
 
 if __name__ == "__main__":
