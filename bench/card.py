@@ -9,7 +9,8 @@ Parts, in their order unless --parts has another:
     layers     the policies of the README at 4K and 32K
     attention  calls of kvc_attend
     peers      the same in PyTorch
-    checks     everything else that must be right, as many at once as there are processors
+    checks     everything else that must be right, as many at once as there are processors; with them the shapes of the
+               matrix test and the golden kept sets
     counters   what Nsight Compute counts in the kernels of some policies at 32K
     others     the other policies at 4K and 32K
     longest    128K
@@ -234,6 +235,7 @@ def peers():
 
 def checks():
     shards = 1 if fake else 8
+    every = [os.path.basename(path)[:-5] for path in FILES]
     plainly = [os.path.basename(path)[:-5] for path in FILES if "/merged/" not in path]
     together([*[lambda i=i: kernels(i, shards) for i in range(shards)],
               *[lambda one=one: check("over_time", one) for one in ("snapkv", "headkv", "kvec", "keydiff", "lagkv")],
@@ -241,6 +243,8 @@ def checks():
               lambda: check("merged", "ems", "ems_decode"), lambda: check("eval", "adakv", "ems"),
               *[lambda one=one: check("policies", one) for one in plainly],
               *[lambda one=one: check("apply", one) for one in plainly],
+              *[lambda one=one: check("matrix", one) for one in every],
+              *[lambda one=one: check("golden", one) for one in plainly],
               *[lambda one=one: in_torch(one) for one in ("plans", "attention", "transformers")],
               lambda: check("plain"), lambda: check("dump")])
 

@@ -14,6 +14,9 @@ import struct
 import subprocess
 import sys
 
+sys.path.append(os.path.dirname(os.path.abspath(__file__)) + "/../golden")
+import golden
+import gpu_matrix
 from layers import load, make, save
 
 check, models, fake, work, *policies = sys.argv[1:]
@@ -84,11 +87,22 @@ def compiled(path, dtype="bf16", rows=False, options=()):
     library = f"{work}/{os.path.basename(path)[:-5]}.{dtype}{'.rows' if rows else ''}{''.join(options)}.so"
     if shutil.which("kvc-opt"):
         shape = f"head_dim=32,group=2,dtype={dtype}"
-        merged = os.path.basename(os.path.dirname(path)) == "merged"
-        caches = [",cache=merged"] if merged else ["", ",cache=ragged"] if rows else [""]
+        caches = [",cache=merged"] if is_merged(path) else ["", ",cache=ragged"] if rows else [""]
         shapes = [word for cache in caches for word in ("--shape", shape + cache)]
         for emit, out in (("library", library), ("manifest", library + ".json")):
             subprocess.run(["kvc-opt", path, "--emit=" + emit, "--host-forms=threads", "--chip=sm_80", *shapes, *options, "-o", out], check=True)
+    return library
+
+
+def is_merged(path):
+    """Whether a policy runs over rows that another one has merged."""
+    return os.path.basename(os.path.dirname(path)) == "merged"
+
+
+def golden_library(path):
+    library = f"{work}/{os.path.basename(path)[:-5]}.golden.so"
+    if shutil.which("kvc-opt"):
+        golden.compile_library(path, library, "--chip=sm_90")
     return library
 
 
@@ -128,6 +142,9 @@ def compile_all():
             compiled(path, dtype)
         if runs_on_rows(path):
             compiled(path, rows=True)
+        gpu_matrix.compiled(path, work)
+        if not is_merged(path):
+            golden_library(path)
     print(len(files()), "policies compiled")
 
 
@@ -393,4 +410,26 @@ def check_memory():
     print("memory is bounded")
 
 
-{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory, "plain": check_plain, "over_time": check_over_time, "merged": check_merged, "sessions": check_sessions, "eval": check_eval, "dump": check_dump}[check]()
+def check_matrix():
+    """Every policy and shape of the matrix test; the stand-in leaves the host's bytes unless it runs the PTX."""
+    exact = fake and os.environ.get("KVC_FAKE_CUDA_PTX") != "1"
+    gpu_matrix.check(files(), kvc, table_for, work, exact)
+
+
+def check_golden():
+    """The kept sets of test/golden, which kernels on the host and the reference in double agree on."""
+    golden.make(work)
+    sets = golden.read_sets()
+    for path in files():
+        wanted = sets[os.path.basename(path)[:-5]]
+        kvc("cuda", *golden.run_of(golden_library(path), work, golden.table_of(path, work)))
+        kept, merged = golden.kept_of(work + "/kept.safetensors")
+        assert kept == wanted["kept"], (path, kept, wanted["kept"])
+        if golden.names_merged(path):
+            assert merged == wanted.get("merged", []), (path, merged, wanted["merged"])
+    print(len(files()), "policies keep the golden sets")
+
+
+{"compile": compile_all, "apply": check_apply, "policies": check_policies, "memory": check_memory,
+ "plain": check_plain, "over_time": check_over_time, "merged": check_merged, "sessions": check_sessions,
+ "eval": check_eval, "dump": check_dump, "matrix": check_matrix, "golden": check_golden}[check]()

@@ -82,17 +82,21 @@ def split(values, counts):
     return result
 
 
-def kernels(policy, folder, table):
-    """Kept tokens, and which kept token represents each merged one, by kvc-run."""
-    shape = f"head_dim={DIM},group={GROUP},dtype=f32"
+def compile_library(policy, library, *options):
     # Threads, which compile soon; with warps the Python package has the same sets.
-    subprocess.run(["kvc-opt", policy, "--emit=library", "--chip=none", "--host-forms=threads", "--shape", shape,
-                    "-o", folder + "/policy.so"], check=True)
-    subprocess.run(["kvc-run", "apply", "--policy", folder + "/policy.so", "--budget",
-                    str(BUDGET), "--input", folder + "/input.safetensors", "--output",
-                    folder + "/kept.safetensors", "--target", "host",
-                    *(["--table", table] if table else [])], check=True, capture_output=True)
-    tensors, kept, merged = integers(folder + "/kept.safetensors"), [], []
+    subprocess.run(["kvc-opt", policy, "--emit=library", "--host-forms=threads", *options, "--shape",
+                    f"head_dim={DIM},group={GROUP},dtype=f32", "-o", library], check=True)
+
+
+def run_of(library, folder, table):
+    """kvc-run's arguments but for the target; the result is DIR/kept.safetensors."""
+    return ["apply", "--policy", library, "--budget", str(BUDGET), "--input", folder + "/input.safetensors",
+            "--output", folder + "/kept.safetensors", *(["--table", table] if table else [])]
+
+
+def kept_of(result):
+    """Kept tokens, and which kept token represents each merged one, of a file that kvc-run has written."""
+    tensors, kept, merged = integers(result), [], []
     for layer in range(LAYERS):
         prefix = f"layers.{layer}."
         heads = split(tensors[prefix + "indices"], tensors[prefix + "counts"])
@@ -104,6 +108,27 @@ def kernels(policy, folder, table):
             merged.append([" ".join(f"{p}>{head[r]}" for p, r in zip(ps, rs) if p != head[r])
                            for head, rs, ps in zip(heads, rows, positions)])
     return kept, merged
+
+
+def kernels(policy, folder, table):
+    compile_library(policy, folder + "/policy.so", "--chip=none")
+    subprocess.run(["kvc-run", *run_of(folder + "/policy.so", folder, table), "--target", "host"],
+                   check=True, capture_output=True)
+    return kept_of(folder + "/kept.safetensors")
+
+
+def read_sets():
+    """kept.jsonl, by policies."""
+    return {entry["policy"]: entry for entry in map(json.loads, open(HERE + "/kept.jsonl"))}
+
+
+def table_of(policy, folder):
+    return folder + "/table.safetensors" if "allocate_table" in open(policy).read() else None
+
+
+def names_merged(policy):
+    """Whether the table of members names the tokens of a row; where rows share positions it does not."""
+    return "share_positions" not in open(policy).read()
 
 
 def interpreted(policy, binary, table, *inputs):
@@ -130,16 +155,15 @@ def main():
     make(folder)
     stored = {}
     if mode == "check":
-        stored = {e["policy"]: e for e in map(json.loads, open(HERE + "/kept.jsonl"))}
+        stored = read_sets()
     lines, bad = [], []
     for policy in sorted(glob.glob(policies + "/*.mlir")):
         name = os.path.basename(policy)[:-5]
-        uses_table = "allocate_table" in open(policy).read()
-        table = folder + "/table.safetensors" if uses_table else None
+        table = table_of(policy, folder)
         kept, merged = kernels(policy, folder, table)
         want_kept, want_merged = reference(policy, binary, folder, table)
-        if "share_positions" in open(policy).read():
-            merged = want_merged  # the table does not name the tokens of a row
+        if not names_merged(policy):
+            merged = want_merged
         if kept != want_kept or merged != want_merged:
             bad.append(f"{name}: kernels and reference differ")
         entry = {"policy": name, "budget": BUDGET, "kept": kept}

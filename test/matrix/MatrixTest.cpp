@@ -45,19 +45,7 @@ struct Batches {
 };
 
 const Batches cases[] = {
-    {{2, 4, 64, KVC_F32},
-     {{{{300, 100}}, Keys::Random},
-      {{{130, 60}, {260, 60}, {40, 60}}, Keys::Repeated}}},
-    {{2, 4, 64, KVC_BF16},
-     {{{{500, 120}, {77, 70}}, Keys::Random}, {{{400, 90}}, Keys::Repeated}}},
-    {{1, 8, 128, KVC_BF16}, {{{{1030, 200}}, Keys::Random}}},
-    {{3, 1, 16, KVC_F16}, {{{{257, 80}, {100, 99}, {100, 100}}, Keys::Random}}},
-    {{2, 3, 96, KVC_F16}, {{{{150, 70}}, Keys::Repeated}}},
-    {{1, 7, 80, KVC_BF16}, {{{{200, 66}}, Keys::Random}}},
-    {{1, 5, 20, KVC_F16}, {{{{160, 70}}, Keys::Random}}},
-    {{2, 2, 32, KVC_F32},
-     {{{{200, 90}, {1, 1}, {33, 1}, {90, 32}}, Keys::Equal},
-      {{{64, 63}, {64, 5}, {65, 33}, {8, 3}}, Keys::Random}}},
+#include "test/matrix/cases.def"
 };
 
 /// A layer, and of how many.
