@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Columns.h"
+#include "codegen/kernels/Reductions.h"
 
 using namespace mlir;
 using namespace kvc;
