@@ -5,6 +5,7 @@ a loop are its own, without those of loops within: how often those run is not kn
 from collections import Counter
 from dataclasses import dataclass
 
+import warpgroups
 from flow import Flow
 from operands import reads_and_writes
 
@@ -34,11 +35,18 @@ def count(instructions, *bases):
     return sum(instruction.base in bases for instruction in instructions)
 
 
+def products(instructions):
+    """Matrix products, in the unit of one warp's HMMA, of 16 rows and 8 columns. Of an HGMMA's 64
+    rows a warp has 16, and all of its columns."""
+    return sum(warpgroups.columns(instruction) // 8 if instruction.base == "HGMMA" else
+               instruction.base == "HMMA" for instruction in instructions)
+
+
 def matrix_loops(kernel):
     """Loops that have matrix products of their own. What is in a loop within one, without products,
     is there as well, once at least."""
     flow = kernel.flow
-    with_products = [loop for loop, own in kernel.loops if count(own, "HMMA")]
+    with_products = [loop for loop, own in kernel.loops if products(own)]
     found = []
     for loop in with_products:
         apart = [inner for inner in loop.inner
@@ -69,11 +77,11 @@ def is_move(instruction):
 
 def slots_per_product(own):
     # ptxas fills waits with NOP: they are issued like the others.
-    return len(own) / count(own, "HMMA")
+    return len(own) / products(own)
 
 
 def moves_per_product(own):
-    return sum(map(is_move, own)) / count(own, "HMMA")
+    return sum(map(is_move, own)) / products(own)
 
 
 def loads(own):
@@ -177,7 +185,7 @@ def is_rest(flow, loop, before):
 def streaming_loops(kernel):
     flow, found, before = kernel.flow, [], None
     streams = [(loop, own) for loop, own in kernel.loops
-               if loop.innermost and count(own, *LOADS) and not count(own, "HMMA")]
+               if loop.innermost and count(own, *LOADS) and not products(own)]
     for loop, own in sorted(streams, key=lambda stream: stream[0].header):
         value = in_flight(own)
         if value is not None and not (before and is_rest(flow, loop, before)):
@@ -203,7 +211,7 @@ def early_accesses(kernel):
 
 
 def has_products(kernel):
-    return bool(count(kernel.flow.instructions, "HMMA"))
+    return bool(products(kernel.flow.instructions))
 
 
 def warps(kernel):

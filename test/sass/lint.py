@@ -12,7 +12,7 @@ Standard library only."""
 import pathlib
 import sys
 
-from checks import CHECKS, count, is_move, worst
+from checks import CHECKS, count, is_move, products, worst
 from disassembly import Unreadable
 from gates import Wrong, distance, judge, read_goals, read_table, renew, write_table
 from subjects import EXECUTOR, all_subjects
@@ -112,7 +112,7 @@ def show(build, name):
         print(f"{kernel.name}: {kernel.threads} threads, {kernel.blocks} blocks an SM")
         for loop, own in kernel.loops:
             print(f"  {'  ' * loop.depth}{kernel.flow.where(loop)}: {len(own)} instructions, "
-                  f"HMMA {count(own, 'HMMA')}, moves {sum(map(is_move, own))}, "
+                  f"HMMA {products(own)}, moves {sum(map(is_move, own))}, "
                   f"LDG {count(own, 'LDG')}, STS {count(own, 'STS')}, LDS {count(own, 'LDS')}"
                   + (", innermost" if loop.innermost else ""))
         for check_name, finding in worst(kernel).items():

@@ -5,6 +5,8 @@ since a load's result may be read by any of its registers."""
 import re
 from functools import lru_cache
 
+import warpgroups
+
 REGISTER = re.compile(r"\b(UR|R|UP|P)(\d+)(\.64)?\b")
 PREDICATE = re.compile(r"!?U?P(\d+|T|R)$")
 PREDICATES = frozenset(f"P{i}" for i in range(7))
@@ -60,6 +62,8 @@ def widths(instruction, named):
 
 @lru_cache(maxsize=None)
 def reads_and_writes(instruction):
+    if instruction.base == "HGMMA":
+        return warpgroups.reads_and_writes(instruction)
     reads, writes = set(), set()
     if instruction.guard:
         reads.add(instruction.guard)

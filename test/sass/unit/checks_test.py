@@ -5,6 +5,8 @@ from text import kernel, loop
 from checks import CHECKS, worst
 
 PRODUCT = "HMMA.16816.F32.BF16 R4, R8, R12, R4"
+# Of four warps: each has 16 rows and 16 columns, as two of the others.
+TOGETHER = "HGMMA.64x16x16.F32.BF16 R24, gdesc[UR8], R24"
 
 
 def values(program):
@@ -79,6 +81,21 @@ class LoopsWithProducts(unittest.TestCase):
         self.assertEqual(only("loads beside HMMA", program), 1)
         self.assertEqual(only("stores beside HMMA", program), 2)
         # Its loads are not asked to be in flight: they must not be there.
+        self.assertNotIn("loads in flight", values(program))
+
+    def test_products_by_warpgroups(self):
+        program = loop(f"""{TOGETHER}
+        {PRODUCT}
+        UMOV UR9, 0x40000040
+        LDG.E.128 R20, desc[UR4][R2.64]
+        STS [R30], R20
+        FADD R1, R1, R20
+        NOP
+        NOP""")
+        self.assertEqual(only("slots per HMMA", program), 3)
+        self.assertEqual(only("moves per HMMA", program), 0.33)
+        self.assertEqual(only("loads beside HMMA", program), 1)
+        self.assertEqual(only("stores beside HMMA", program), 1)
         self.assertNotIn("loads in flight", values(program))
 
     def test_loops_without_products_have_none_of_it(self):
@@ -254,6 +271,7 @@ class WholeKernels(unittest.TestCase):
 
     def test_occupancy(self):
         plain, products = kernel("EXIT", 96, 3), kernel(f"{PRODUCT}\nEXIT", 128, 3)
+        self.assertEqual(only("blocks an SM", kernel(f"{TOGETHER}\nEXIT", 128, 1)), 1)
         self.assertEqual(only("warps an SM", plain), 9)
         self.assertEqual(only("blocks an SM", products), 3)
         self.assertNotIn("blocks an SM", values(plain))
