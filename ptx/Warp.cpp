@@ -3,6 +3,7 @@
 #include "ptx/Warp.h"
 
 #include "ptx/Block.h"
+#include "ptx/GlobalMemory.h"
 #include "ptx/profile/BlockProfile.h"
 #include "runtime/base/Failure.h"
 
