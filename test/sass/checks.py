@@ -19,6 +19,7 @@ class Kernel:
     flow: Flow
     threads: int  # a block; 0 where the launch alone knows
     blocks: int  # that an SM holds at once
+    serialised: int = 0  # times that ptxas says so of its products by warpgroups
 
     @property
     def loops(self):
@@ -200,6 +201,15 @@ def spills(kernel):
     return [Finding(len(places), f"{places[0].address:04x}" if places else "the kernel")]
 
 
+def serial_products(kernel):
+    """A product by warpgroups is begun, and others run beside it until it is waited for. Where
+    something touches its registers before, ptxas waits for each one of the kernel by itself, and
+    says so."""
+    if not count(kernel.flow.instructions, "HGMMA"):
+        return []
+    return [Finding(kernel.serialised, "the kernel")]
+
+
 def early_accesses(kernel):
     """Accesses to global memory in front of the wait for earlier launches (griddepcontrol.wait)."""
     instructions = kernel.flow.instructions
@@ -241,6 +251,7 @@ CHECKS = {
     "narrow loads": Check(of_innermost_loops(narrow_loads), True),
     "loads in flight": Check(streaming_loops, False),
     "spills": Check(spills, True),
+    "serial products": Check(serial_products, True),
     "early accesses": Check(early_accesses, True),
     "warps an SM": Check(warps, False),
     "blocks an SM": Check(blocks, False),

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 
 import disassembly
@@ -84,6 +85,18 @@ def used(printed):
     return found
 
 
+def serialised(printed):
+    """Of each kernel, how often ptxas says that products by warpgroups wait for each other."""
+    found = Counter()
+    for line in printed.splitlines():
+        if "wgmma" not in line or "serialized" not in line:
+            continue
+        if not (name := re.search(r"in (?:the )?function '(\w+)'", line)):
+            raise Failed(f"ptxas must name the kernel whose products it serialises, said {line!r}")
+        found[name[1]] += 1
+    return found
+
+
 def blocks_of_an_sm(threads, registers, shared):
     """0 where the threads are not known."""
     if not threads:
@@ -100,13 +113,14 @@ def read_kernels(listing, ptx, printed, must_say_threads=True):
     if must_say_threads and re.search(r"\.extern\s+[^;]*\.shared", ptx):
         raise Failed("shared memory must have its size in the PTX, found .extern .shared")
     functions, sizes, kernels = disassembly.read(listing), used(printed), []
+    waits = serialised(printed)
     for name, threads in threads_of(ptx).items():
         if name not in functions or name not in sizes:
             raise Failed(f"{name}: ptxas and nvdisasm must know the kernel, one does not")
         if must_say_threads and not threads:
             raise Failed(f"{name}: a kernel must say its threads (.maxntid), it does not")
         kernels.append(Kernel(name, Flow(functions[name]), threads,
-                              blocks_of_an_sm(threads, *sizes[name])))
+                              blocks_of_an_sm(threads, *sizes[name]), waits[name]))
     if not kernels:
         raise Failed("the PTX must have a kernel, found none")
     return kernels

@@ -269,6 +269,14 @@ class WholeKernels(unittest.TestCase):
         self.assertEqual(only("spills", kernel("STL [R1], R4\nLDL.64 R4, [R1]\nEXIT")), 2)
         self.assertEqual(only("spills", kernel("EXIT")), 0)
 
+    def test_serial_products(self):
+        program = kernel(f"{TOGETHER}\nEXIT")
+        self.assertEqual(only("serial products", program), 0)
+        program.serialised = 1
+        self.assertEqual(only("serial products", program), 1)
+        # Nothing else has such products.
+        self.assertIsNone(only("serial products", kernel(f"{PRODUCT}\nEXIT")))
+
     def test_occupancy(self):
         plain, products = kernel("EXIT", 96, 3), kernel(f"{PRODUCT}\nEXIT", 128, 3)
         self.assertEqual(only("blocks an SM", kernel(f"{TOGETHER}\nEXIT", 128, 1)), 1)

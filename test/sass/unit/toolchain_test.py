@@ -4,7 +4,7 @@ from unittest import mock
 
 from text import listing
 import toolchain
-from toolchain import Failed, Tools, blocks_of_an_sm, find, read_kernels, run, threads_of, used
+from toolchain import Failed, Tools, blocks_of_an_sm, find, read_kernels, run, serialised, threads_of, used
 
 PTX = """
 .visible .entry kernel(
@@ -27,6 +27,9 @@ ptxas info    : Used 40 registers, used 1 barriers, 64 bytes smem
 ptxas info    : Compiling entry function 'other' for 'sm_90'
 ptxas info    : Used 255 registers, 360 bytes cmem[0]
 """
+SERIAL = ("ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are "
+          "serialized due to non wgmma instructions reading accumulator registers of  a wgmma "
+          "between start and end of the pipeline stage in the function 'other'\n")
 BOTH = listing("EXIT") + listing("EXIT", "other")
 
 
@@ -34,6 +37,14 @@ class Texts(unittest.TestCase):
     def test_ptx_and_ptxas(self):
         self.assertEqual(threads_of(PTX), {"kernel": 128, "other": 0})
         self.assertEqual(used(SAID), {"kernel": (40, 64), "other": (255, 0)})
+
+    def test_serialised_products(self):
+        self.assertEqual(serialised(SAID), {})
+        self.assertEqual(serialised(SERIAL + SAID), {"other": 1})
+        kernel, other = read_kernels(BOTH, PTX, SERIAL + SAID, must_say_threads=False)
+        self.assertEqual((kernel.serialised, other.serialised), (0, 1))
+        with self.assertRaisesRegex(Failed, "must name the kernel whose products it serialises"):
+            serialised(SERIAL.replace("in the function", "somewhere in"))
 
     def test_occupancy(self):
         # 128 threads are 4 warps: of 64 warps 16 blocks; of registers, 40 to a thread are 1280 to
