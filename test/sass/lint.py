@@ -14,9 +14,10 @@ import sys
 
 from checks import CHECKS, count, is_move, products, worst
 from disassembly import Unreadable
+from forms import Missing
 from gates import Wrong, distance, judge, read_goals, read_table, renew, write_table
 from subjects import EXECUTOR, all_subjects
-from toolchain import Failed, assemble, compile_policy, find_tools
+from toolchain import CHIP, WARPGROUPS_CHIP, Failed, assemble, compile_policy, find_tools
 
 HERE = pathlib.Path(__file__).resolve().parent
 GATES = HERE / "gates"
@@ -28,15 +29,20 @@ def gate_path(subject):
     return GATES / f"{subject.name}.csv"
 
 
+def programs_of(subject, build, work):
+    """PTX files and their chips."""
+    if subject.name != EXECUTOR:
+        return compile_policy(build / "bin/kvc-opt", subject, work)
+    cuda = build / "executor/cuda"
+    return [(cuda / "kernels_bf16.ptx", CHIP), (cuda / "together_bf16.ptx", WARPGROUPS_CHIP)]
+
+
 def kernels_of(subject, tools, build):
     build = pathlib.Path(build).resolve()
     work = build / "test/sass"
-    ptx = build / "executor/cuda/kernels_bf16.ptx"
-    if subject.name != EXECUTOR:
-        ptx = work / f"{subject.name}.ptx"
-        compile_policy(build / "bin/kvc-opt", subject, ptx)
     # The executor's engine knows how it launches its kernels; a policy's say it.
-    return assemble(tools, ptx, work, must_say_threads=subject.name != EXECUTOR)
+    return [kernel for ptx, chip in programs_of(subject, build, work)
+            for kernel in assemble(tools, ptx, chip, work, subject.name != EXECUTOR)]
 
 
 def findings(kernels):
@@ -154,7 +160,7 @@ def main(arguments):
         return USAGE
     try:
         return command(*arguments[1:])
-    except (Failed, Wrong, Unreadable, OSError) as error:
+    except (Failed, Missing, Wrong, Unreadable, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import disassembly
 from checks import Kernel
 from flow import Flow
+from forms import kernels_with_forms, only_forms
 
 CHIP = "sm_90"
+# The same one, for kernels that multiply by warpgroups: no other chip runs them.
+WARPGROUPS_CHIP = "sm_90a"
 # Of an SM of this chip; registers are given out 256 to a warp at a time, shared memory with 1 KiB
 # of the system's own a block.
 REGISTERS, WARPS, BLOCKS, SHARED = 65536, 64, 32, 228 * 1024
@@ -126,17 +129,33 @@ def read_kernels(listing, ptx, printed, must_say_threads=True):
     return kernels
 
 
-def assemble(tools, ptx, work, must_say_threads=True):
+def assemble(tools, ptx, chip, work, must_say_threads=True):
     """Kernels of a PTX file; cubin and disassembly stay in the folder `work`."""
     work.mkdir(parents=True, exist_ok=True)
     cubin = work / (ptx.stem + ".cubin")
-    printed = run([tools.ptxas, "-arch=" + CHIP, "-v", ptx, "-o", cubin])
+    printed = run([tools.ptxas, "-arch=" + chip, "-v", ptx, "-o", cubin])
     listing = run([tools.nvdisasm, "-c", cubin])
     (work / (ptx.stem + ".sass")).write_text(listing)
     return read_kernels(listing, ptx.read_text(), printed, must_say_threads)
 
 
-def compile_policy(compiler, subject, ptx):
-    ptx.parent.mkdir(parents=True, exist_ok=True)
-    run([compiler, subject.policy, "--emit=ptx", "--chip=" + CHIP, "-o", ptx, *subject.options,
+def emit(compiler, subject, level, output, *options):
+    output.parent.mkdir(parents=True, exist_ok=True)
+    run([compiler, subject.policy, "--emit=" + level, "-o", output, *options, *subject.options,
          *(part for shape in subject.shapes for part in ("--shape", shape))])
+
+
+def compile_policy(compiler, subject, work):
+    """PTX files and their chips: for all GPUs, and where kernels have forms that multiply by
+    warpgroups, these alone."""
+    ptx = work / f"{subject.name}.ptx"
+    emit(compiler, subject, "ptx", ptx, "--chip=" + CHIP)
+    # Cheaper than PTX, which most policies need no second time.
+    text = work / f"{subject.name}.gpu"
+    emit(compiler, subject, "gpu", text)
+    if not (names := kernels_with_forms(text.read_text())):
+        return [(ptx, CHIP)]
+    forms = work / f"{subject.name}.{WARPGROUPS_CHIP}.ptx"
+    emit(compiler, subject, "ptx", forms, "--chip=" + WARPGROUPS_CHIP)
+    forms.write_text(only_forms(forms.read_text(), names))
+    return [(ptx, CHIP), (forms, WARPGROUPS_CHIP)]

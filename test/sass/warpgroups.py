@@ -4,7 +4,7 @@ that a lane reads and writes.
     HGMMA.64x128x16.F32.BF16 R24, R136, gdesc[UR8].tnspB, R24, gsb0
 
 D and C are sums of 64 rows and N columns, of which a warp has 16 rows. A lies in registers or, as B
-does, in shared memory: two uniform registers say where, A's first."""
+does, in shared memory: two uniform registers for each say where, A's first."""
 import re
 
 from disassembly import Unreadable

@@ -14,11 +14,16 @@ import lint
 PTX = ".visible .entry kernel()\n.maxntid 128, 1, 1\n{\n\tret;\n}\n"
 SAID = "Compiling entry function 'kernel' for 'sm_90'\nUsed {} registers\n"
 GATE = "# measured with ptxas {}\nkernel,check,limit,reason\nkernel,spills,{},why\n"
+# What is for sm_90a has that behind its name.
 PROGRAMS = {
-    "kvc-opt": 'while [ "$1" != -o ]; do shift; done; cp "$(dirname "$0")/program.ptx" "$2"',
-    "ptxas": 'd=$(dirname "$0"); [ "$1" = --version ] && echo release 13.0 || '
-             '{ cat "$d/said" >&2; touch "$5"; }',
-    "nvdisasm": 'cat "$(dirname "$0")/listing"',
+    "kvc-opt": '''d=$(dirname "$0")
+case "$*" in *--emit=gpu*) from=program.gpu ;; *) from=program.ptx ;; esac
+while [ "$1" != -o ]; do shift; done; cp "$d/$from" "$2"''',
+    "ptxas": '''d=$(dirname "$0")
+[ "$1" != --version ] || { echo release 13.0; exit; }
+case "$1" in *a) cat "$d/said.sm_90a" ;; *) cat "$d/said" ;; esac >&2; touch "$5"''',
+    "nvdisasm": '''d=$(dirname "$0")
+case "$2" in *.sm_90a.cubin) cat "$d/listing.sm_90a" ;; *) cat "$d/listing" ;; esac''',
 }
 
 
@@ -34,6 +39,7 @@ class Command(unittest.TestCase):
             (self.bin / name).chmod(0o755)
         self.program("LDL R4, [R1]\nEXIT")
         (self.bin / "program.ptx").write_text(PTX)
+        (self.bin / "program.gpu").write_text("gpu.func @kernel()\n")
         self.patch(mock.patch.object(lint, "GATES", self.gates))
         self.patch(mock.patch.dict(os.environ, {"KVC_PTXAS": str(self.bin / "ptxas"),
                                                 "KVC_NVDISASM": str(self.bin / "nvdisasm")}))
@@ -73,6 +79,26 @@ class Command(unittest.TestCase):
     def test_occupancy(self):
         self.program("EXIT", registers=255)
         self.check(1, "kernel: warps an SM: 8 in the kernel, must be at least 16")
+
+    def form(self, body, said=""):
+        """The kernel has one for sm_90a."""
+        (self.bin / "program.gpu").write_text('{kvc.warpgroups_of = "kernel"}\n')
+        (self.bin / "listing.sm_90a").write_text(listing(body, "kernel_warpgroups"))
+        (self.bin / "said.sm_90a").write_text(
+            said + SAID.format(128).replace("'kernel'", "'kernel_warpgroups'"))
+
+    def test_forms_for_warpgroups(self):
+        self.program("EXIT")
+        self.check(0, "1 kernels")
+        product = "HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0\nEXIT"
+        self.form(product)
+        # Both have spills and an occupancy; products by warpgroups may wait as well.
+        self.check(0, "2 kernels, 5 checks, 0 lines of the table")
+        self.form(product, "wgmma.mma_async instructions are serialized in the function "
+                           "'kernel_warpgroups'\n")
+        self.check(1, "kernel_warpgroups: serial products: 1 in the kernel, must be at most 0")
+        (self.bin / "program.gpu").write_text('{kvc.warpgroups_of = "gone"}\n')
+        self.check(1, "error: PTX for sm_90a must have a form of gone, it has none")
 
     def test_skipped(self):
         self.gate("12.9", 1)

@@ -4,7 +4,8 @@ from unittest import mock
 
 from text import listing
 import toolchain
-from toolchain import Failed, Tools, blocks_of_an_sm, find, read_kernels, run, serialised, threads_of, used
+from toolchain import (Failed, Tools, blocks_of_an_sm, find, read_kernels, run, serialised,
+                       threads_of, used)
 
 PTX = """
 .visible .entry kernel(

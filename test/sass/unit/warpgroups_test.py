@@ -41,8 +41,8 @@ class Products(unittest.TestCase):
         self.check("WARPGROUP.DEPBAR.LE gsb0, 0x0", set(), set())
 
     def test_shapes(self):
-        self.assertEqual(columns(function("HGMMA.64x256x16.F32 R24, gdesc[UR4], RZ").instructions[0]),
-                         256)
+        widest = function("HGMMA.64x256x16.F32 R24, gdesc[UR4], RZ").instructions[0]
+        self.assertEqual(columns(widest), 256)
         for shape in ("", ".F32", ".128x64x16.F32", ".64x12x16.F32", ".64x0x16.F32"):
             with self.assertRaisesRegex(Unreadable, "must have a shape 64xNxK"):
                 columns(function(f"HGMMA{shape} R24, gdesc[UR4], RZ").instructions[0])
