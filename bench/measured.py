@@ -127,8 +127,10 @@ class Results:
             beside = self.beside(peer, layer["tokens"], took)
             # Packed before there were early launches: it has no such number.
             serial = layer.get("serial_graph_us")
+            # And before there were clusters.
+            apart = layer.get("apart_graph_us")
             yield [layer["policy"], str(layer["tokens"]), us(took), us(layer["graph_us"]["p95"]),
-                   us(serial["median"]) if serial else "", us(layer["launched_us"]["median"]), us(known[0]) if known else "",
+                   us(serial["median"]) if serial else "", us(apart["median"]) if apart else "", us(layer["launched_us"]["median"]), us(known[0]) if known else "",
                    f"{took / known[0]:.2f} x" if known else "", f"{100 * known[1] / took:.0f} %" if known else "",
                    *beside]
 
@@ -136,7 +138,7 @@ class Results:
         if not self.layers:
             return ["No layer was measured."]
         return ["One layer, keys and values in memory, as a CUDA graph; the floor is that of docs/costs.md.", "",
-                *table(["policy", "tokens", "us", "p95", "without early launches", "as launches", "estimate", "of the estimate",
+                *table(["policy", "tokens", "us", "p95", "without early launches", "without clusters", "as launches", "estimate", "of the estimate",
                         "share of the floor", "eager torch", "as a graph", "torch takes"], self.layer_rows())]
 
     def kernels_part(self):

@@ -20,6 +20,7 @@ struct LaunchShape {
   /// It may begin while the launch in front of it still runs (Launch::follows).
   bool early = false;
   uint32_t sharedBytes = 0; // beside the kernel's own
+  uint32_t cluster = 1;     // blocks along x that run at the same time
 };
 
 class Block {
@@ -30,8 +31,10 @@ public:
         std::array<uint32_t, 3> at, uint64_t seed,
         BlockProfile *profile = nullptr);
 
-  /// To the end of all warps. Throws Failure with kernel, block and line.
-  void run();
+  enum class State { AtClusterBarrier, Done };
+  /// To the end of all warps, or until they wait for the cluster; goes on from there.
+  /// Throws Failure with kernel, block and line.
+  State run();
 
   /// A special register of a warp.
   Lanes special(Special which, int dimension, uint32_t warp) const;
@@ -46,7 +49,12 @@ public:
   const std::array<uint32_t, 3> at;
 
 private:
+  /// Runs these warps to a barrier or the end. How many wait for the cluster.
+  size_t runToBarrier(std::vector<Warp *> &order);
+  void checkProducts() const;
+
   std::vector<Warp> warps;
+  std::vector<Warp *> alive; // at a barrier, or before their first step
   std::mt19937_64 random;
   bool shuffled;
 };

@@ -18,8 +18,7 @@ using namespace kvc;
 using kvc::ptx::PTXDevice;
 using rt::fail;
 
-PTXDevice::PTXDevice(const kvc_artifact &artifact,
-                     std::span<const std::string> names,
+PTXDevice::PTXDevice(const kvc_artifact &artifact, const rt::KernelNames &names,
                      const kvc_target &target)
     : threads(target.threads), seed(target.seed) {
   if (!artifact.image_count)
@@ -28,8 +27,9 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
   for (const kvc_image &image :
        std::span(artifact.images, artifact.image_count))
     loaded.push_back({image.chip, {image.ptx, image.size}, {}});
-  for (const std::string &name : names) {
-    kernels.push_back(find(name, [](const Image &) { return true; }));
+  auto any = [](const Image &) { return true; };
+  for (const std::string &name : names.kernels) {
+    kernels.push_back(find(name, any));
     if (kernels.back())
       continue;
     std::string chips;
@@ -38,6 +38,8 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
     throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'", chips,
                name);
   }
+  for (const std::string &name : names.clusters)
+    kernels.push_back(find(name, any));
 }
 
 const ptx::Kernel *
@@ -62,12 +64,26 @@ void PTXDevice::runAs(const Card &card) {
     return !chip.alone || chip.runsOn(number);
   };
   for (const Kernel *&kernel : kernels)
-    if (const Kernel *found = find(kernel->name, may))
+    if (!kernel)
+      continue;
+    else if (const Kernel *found = find(kernel->name, may))
       kernel = found;
     else
       refused.emplace(
           kernel, fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
                        card.name, kernel->name, loaded.back().chip));
+}
+
+bool PTXDevice::hasClusters(const rt::Launch &launch) const {
+  const Kernel *kernel = kernels[launch.kernel];
+  if (!kernel || refused.contains(kernel) ||
+      launch.cluster > rt::mostBlocksOfCluster)
+    return false;
+  if (!profiler || launch.cluster <= rt::portableBlocksOfCluster)
+    return true;
+  // As many as the card has SMs for: what a card says for itself.
+  auto [x, y, z] = launch.grid;
+  return uint64_t(x) * y * z <= profiler->card().multiprocessors;
 }
 
 void PTXDevice::launch(const rt::Launch &launch, void *) {
@@ -88,7 +104,7 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
     }
   }
   LaunchShape shape{launch.grid, launch.block, launch.follows && kernel.waits,
-                    launch.sharedBytes};
+                    launch.sharedBytes, launch.cluster};
   if (profiler)
     profiler->run(kernel, shape, bytes, memory.view(), threads, seed);
   else
@@ -133,7 +149,7 @@ std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
 void kvc_enable_ptx(void) {
   rt::enableTarget(
       KVC_PTX,
-      [](const kvc_artifact &artifact, std::span<const std::string> names,
+      [](const kvc_artifact &artifact, const rt::KernelNames &names,
          const kvc_target &target) -> std::unique_ptr<rt::Device> {
         return std::make_unique<PTXDevice>(artifact, names, target);
       });

@@ -64,7 +64,7 @@ std::unique_ptr<Device> load(const char *chip, std::string_view ptx,
   kvc_target target = {};
   target.struct_size = sizeof target;
   target.kind = KVC_CUDA;
-  return openDevice(artifact, names, target);
+  return openDevice(artifact, {{names.begin(), names.end()}, {}}, target);
 }
 
 std::unique_ptr<Device> loadKernels() {

@@ -34,6 +34,8 @@ public:
   std::vector<Marked> *marked = nullptr;
   /// Launches of a call may begin while the one in front of them still runs.
   bool early = true;
+  /// One launch of clusters may stand for several.
+  bool clusters = true;
 
   void launch(const Launch &launch, void *stream) override {
     Launch given = launch;
@@ -43,6 +45,9 @@ public:
       return;
     marked->push_back({launch.kernel, launch.block, launch.grid});
     timer.mark();
+  }
+  bool hasClusters(const Launch &launch) const override {
+    return clusters && device->hasClusters(launch);
   }
   void *allocate(size_t bytes) override { return device->allocate(bytes); }
   void release(void *memory) override { device->release(memory); }
@@ -89,18 +94,20 @@ public:
 
   const kvc_plan plan;
 
-  /// Throws Failure where a graph keeps other tokens than launches. `early`: MarkedDevice.
-  Times asGraph(bool early) {
+  /// Throws Failure where a graph keeps other tokens than launches, one for each kernel.
+  /// `early`, `clusters`: MarkedDevice.
+  Times asGraph(bool early, bool clusters) {
     // What a run leaves behind for the next one, or in the cache itself, is no fault.
     bool repeatable =
         !(plan.query().inputs & KVC_READS_STATE) && !plan.options.into;
-    device.early = false;
+    device.early = device.clusters = false;
     works.front()();
     timer.wait();
     device.early = early;
+    device.clusters = clusters;
     std::vector<int32_t> launched = layers.front()->kept();
     Times times = Times::of(timer.timeGraphs(works, repeats));
-    device.early = true;
+    device.early = device.clusters = true;
     if (repeatable && layers.front()->kept() != launched)
       throw fail(KVC_INTERNAL_ERROR,
                  "policy '{}' keeps other tokens in a CUDA graph",
@@ -155,15 +162,17 @@ void kvc::rt::measure(const MeasureOptions &options) {
   auto marked = std::make_unique<MarkedDevice>(std::move(module.device), timer);
   MarkedDevice &device = *marked;
   module.device = std::move(marked);
-  std::vector<std::string> kernels = module.manifest.kernelNames();
+  auto [kernels, clusters] = module.manifest.kernelNames();
+  kernels.insert(kernels.end(), clusters.begin(), clusters.end());
   ordered_json results = ordered_json::array();
   for (uint32_t tokens : options.tokens) {
     uint32_t kept = budget.of(tokens);
     MeasuredLayers layers(module, device, timer, options, tokens, kept);
     std::cout << inWords(layers.plan, kept) << ", on " << timer.deviceName()
               << "\n";
-    Times graph = layers.asGraph(/*early=*/true),
-          serial = layers.asGraph(/*early=*/false),
+    Times graph = layers.asGraph(/*early=*/true, /*clusters=*/true),
+          serial = layers.asGraph(/*early=*/false, /*clusters=*/true),
+          apart = layers.asGraph(/*early=*/true, /*clusters=*/false),
           launches = layers.asLaunches();
     ordered_json each = ordered_json::array();
     for (const MeasuredLayers::Timed &launch : layers.eachLaunch()) {
@@ -179,16 +188,17 @@ void kvc::rt::measure(const MeasureOptions &options) {
     }
     std::cout << formatted(
         "  a layer: {:.1f} us as a CUDA graph ({:.1f} at p95), {:.1f} us as "
-        "one whose launches wait for the end of the last, {:.1f} us as "
-        "launches\n",
+        "one whose launches wait for the end of the last, {:.1f} us as one "
+        "without clusters, {:.1f} us as launches\n",
         graph.median * 1e6, graph.p95 * 1e6, serial.median * 1e6,
-        launches.median * 1e6);
+        apart.median * 1e6, launches.median * 1e6);
     ordered_json numbers = inNumbers(layers.plan, kept);
     numbers.update({{"device", timer.deviceName()},
                     {"driver", timer.driverVersion()},
                     {"repeats", options.repeats},
                     {"graph_us", microseconds(graph)},
                     {"serial_graph_us", microseconds(serial)},
+                    {"apart_graph_us", microseconds(apart)},
                     {"launched_us", microseconds(launches)},
                     {"launches", each}});
     results.push_back(numbers);

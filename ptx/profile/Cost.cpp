@@ -132,6 +132,8 @@ Cost kvc::ptx::costOf(Parts parts) {
     return {Unit::Shuffle, 1, 12};
   if (name == "redux") // half the rate of shuffles
     return {Unit::Shuffle, 2, 30};
+  if (name == "barrier") // of a cluster: with a fence, or with what drops L1
+    return {Unit::Barrier, 3, 0};
   if (name == "bar")
     return {Unit::Barrier, parts[1] == "warp" ? 0.5f : 1.0f, 0};
   if (name == "ex2") // without .ftz: scaled into range and back

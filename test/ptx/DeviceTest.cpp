@@ -25,8 +25,7 @@ std::unique_ptr<rt::Device> deviceOf(const std::string &name,
   artifact.image_count = images;
   kvc_target target = {};
   target.kind = KVC_PTX;
-  std::string names[] = {name};
-  return rt::openDevice(artifact, names, target);
+  return rt::openDevice(artifact, {{name}, {}}, target);
 }
 
 std::string refusal(const std::function<void()> &body) {
