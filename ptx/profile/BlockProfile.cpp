@@ -205,9 +205,7 @@ void BlockProfile::copy(const Warp &warp, const Instruction &op, uint32_t lanes,
 
 double BlockProfile::shared(const Place &place, Clock &clock) {
   uint32_t together = lanesTogether(place.bytes);
-  double passes = 0;
-  std::array<uint64_t, 128> all;
-  size_t allCount = 0;
+  double passes = 0, ideal = 0;
   for (uint32_t first = 0; first < 32; first += together) {
     // Distinct words by bank: the fullest bank says how often all must go.
     std::array<uint64_t, 128> words;
@@ -220,17 +218,18 @@ double BlockProfile::shared(const Place &place, Clock &clock) {
     count = distinct(words, count);
     std::array<uint8_t, 32> banks = {};
     uint8_t most = 0;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i)
       most = std::max(most, ++banks[words[i] % 32]);
-      all[allCount++] = words[i];
-    }
     passes += most;
+    ideal += count > 0;
   }
-  if (place.traffic == Traffic::Change)
-    passes *= 2; // read and write
+  if (place.traffic == Traffic::Change) { // read and write
+    passes *= 2;
+    ideal *= 2;
+  }
   sums.sharedRequests += 1;
   sums.sharedPasses += passes;
-  sums.sharedIdeal += double((distinct(all, allCount) + 31) / 32);
+  sums.sharedIdeal += ideal;
   clock.passes += passes;
   return place.latency + passes - 1;
 }

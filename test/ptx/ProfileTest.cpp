@@ -52,6 +52,13 @@ TEST(Profile, SharedMemoryBanks) {
   EXPECT_EQ(passes("shl.b32 %r1, %r0, 4; add.s32 %r1, %r1, %r9;"
                    "st.shared.v4.b32 [%r1], {%r0, %r0, %r0, %r0};"),
             std::pair(4.0, 4.0));
+  // 16 bytes, the same to all lanes: as many passes, since lanes get 128 bytes in each.
+  EXPECT_EQ(passes("ld.shared.v4.b32 {%r1, %r2, %r3, %r4}, [%r9];"),
+            std::pair(4.0, 4.0));
+  // Every other 16 bytes: of eight lanes two want the same bank.
+  EXPECT_EQ(passes("shl.b32 %r1, %r0, 5; add.s32 %r1, %r1, %r9;"
+                   "st.shared.v4.b32 [%r1], {%r0, %r0, %r0, %r0};"),
+            std::pair(8.0, 4.0));
   // Rows of 16 bytes, eight a matrix: side by side, and all in the same banks.
   EXPECT_EQ(passes("shl.b32 %r1, %r0, 4; add.s32 %r1, %r1, %r9;"
                    "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r2, %r3}, "
@@ -64,7 +71,7 @@ TEST(Profile, SharedMemoryBanks) {
                 .first,
             8);
   // Atomics read and write.
-  EXPECT_EQ(passes("atom.shared.add.u32 %r2, [%r9], 1;").first, 2);
+  EXPECT_EQ(passes("atom.shared.add.u32 %r2, [%r9], 1;"), std::pair(2.0, 2.0));
 }
 
 TEST(Profile, Sectors) {
