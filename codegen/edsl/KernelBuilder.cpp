@@ -248,6 +248,13 @@ Expr KernelBuilder::element(Expr vector, int64_t i) {
   return {b, vector::ExtractOp::create(b, vector, i)};
 }
 
+Expr KernelBuilder::vectorOf(ArrayRef<Expr> elements) {
+  auto type =
+      VectorType::get({int64_t(elements.size())}, elements.front().type());
+  SmallVector<Value> values(elements.begin(), elements.end());
+  return {b, vector::FromElementsOp::create(b, type, values)};
+}
+
 SmallVector<Expr> KernelBuilder::registers(Expr vector) {
   auto type = cast<VectorType>(vector.type());
   int64_t count = type.getNumElements() * type.getElementTypeBitWidth() / 32;

@@ -113,8 +113,9 @@ public:
   void prefetch(const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// An f32 in the model's type, rounded to nearest even.
   Expr narrow(Expr x);
-  /// Element `i` of a vector.
+  /// Element `i` of a vector; a vector of such.
   Expr element(Expr vector, int64_t i);
+  Expr vectorOf(llvm::ArrayRef<Expr> elements);
   /// The vector's bits as 32-bit registers.
   llvm::SmallVector<Expr> registers(Expr vector);
   /// Begins to copy `width` elements, 4, 8 or 16 bytes, from global to shared

@@ -10,7 +10,7 @@
 //
 // grid (tiles, Hq or Hkv, batch), 256 threads: a block has 32 x 32 elements of G, on
 // or above the diagonal, and writes those below it too. GramProducts.h adds them up.
-// Shared memory: 36 KiB for that on tensor cores, and two numbers a warp. No stages:
+// Shared memory: 32 KiB for that on tensor cores, and two numbers a warp. No stages:
 // columns go straight into registers. Barriers: two a query head of the form on tensor
 // cores, and six. Reads 64 channels of each column of the weights a block, writes
 // d * d * bytes a form.

@@ -14,8 +14,8 @@ GramProducts::GramProducts(KernelBuilder &k, Expr sequence, Expr row,
     : k(k), weights(projectionBuffer(k)), hidden(k.arg("hidden")),
       sequence(sequence), origin{row, column} {
   if (k.shape.usesTensorCores())
-    ofWarps = k.shared(k.b.getF32Type(), warps * side * pitch,
-                       {k.index(side * pitch), k.index(pitch)});
+    ofWarps = k.shared(k.b.getF32Type(), warps * side * side,
+                       {k.index(side * side), k.index(side), k.index(width)});
 }
 
 Values GramProducts::of(Expr query) {
@@ -111,19 +111,30 @@ Values GramProducts::addStep(ArrayRef<Expr> loaded, ArrayRef<Expr> sums) {
   return next;
 }
 
+/// Of eight lanes that store 16 bytes together, four have every second four columns of a
+/// row, and four the same of a row that lies over the same banks: there two neighbours
+/// have changed places.
 Values GramProducts::acrossWarps(ArrayRef<Expr> sums) {
   k.barrier(); // another member's sums have been read
   Expr low = k.lane() / 4 * width, quad = k.lane() % 4 * 2;
-  for (auto [i, sum] : llvm::enumerate(sums)) {
-    int64_t at = i % 4, e = int64_t(i) / 4 % width, row = int64_t(i) / 16;
-    k.store(sum, ofWarps,
-            {k.warp(), low + (row * 2 + at / 2), (quad + at % 2) * width + e});
-  }
+  for (int64_t row = 0; row < width; ++row)
+    for (int64_t next = 0; next < 2; ++next) {
+      Values four;
+      for (int64_t e = 0; e < width; ++e)
+        four.push_back(
+            sums[size_t((row / 2 * width + e) * 4 + row % 2 * 2 + next)]);
+      k.storeVector(
+          k.vectorOf(four), ofWarps,
+          {k.warp(), low + row, placeOf(low, quad + next), k.index(0)});
+    }
   k.barrier();
   Values total(width, k.f32(0));
   for (int64_t warp = 0; warp < warps; ++warp) {
     Expr four =
-        k.loadVector(ofWarps, {k.index(warp), ownRow(), ownColumn()}, width);
+        k.loadVector(ofWarps,
+                     {k.index(warp), ownRow(),
+                      placeOf(ownRow(), ownColumn() / width), k.index(0)},
+                     width);
     for (int64_t e = 0; e < width; ++e)
       total[e] = total[e] + k.element(four, e);
   }

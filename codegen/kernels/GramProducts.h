@@ -12,7 +12,7 @@ namespace kvc {
 /// a thread. Warps share the columns, 16 of them a step, and read what a step needs
 /// straight into registers: the columns are what is summed over, so a register of a
 /// matrix fragment has an element of each of two columns. The warps' sums are added in
-/// shared memory, 36 KiB, in their order; two barriers a query head. Shapes without
+/// shared memory, 32 KiB, in their order; two barriers a query head. Shapes without
 /// tensor cores add products one by one.
 class GramProducts {
 public:
@@ -39,11 +39,9 @@ public:
   Expr errorOfSums(int64_t members);
 
 private:
-  /// Floats of a row of a warp's sums: 16 bytes of it are aligned.
-  static constexpr int64_t pitch = side + 4;
-
   KernelBuilder &k;
-  Buffer weights, ofWarps;
+  Buffer weights;
+  Buffer ofWarps; // [warp][row][four columns, placeOf][column of them]
   Expr hidden, sequence;
   /// First channels of the tile's rows and columns.
   Expr origin[2];
@@ -53,6 +51,8 @@ private:
   Expr pairOf(llvm::ArrayRef<Expr> loaded, int64_t sideOfTile, int64_t half,
               int64_t e);
   Values addStep(llvm::ArrayRef<Expr> loaded, llvm::ArrayRef<Expr> sums);
+  /// Where four columns of a row lie in `ofWarps`.
+  Expr placeOf(Expr row, Expr four) { return four ^ (row / width % 2); }
   Values acrossWarps(llvm::ArrayRef<Expr> sums);
   Values addProducts(Expr query);
 };

@@ -285,6 +285,18 @@ LogicalResult WarpKernel::elementwise(Operation &op) {
     define(bits, std::move(lanes));
     return success();
   }
+  if (auto made = dyn_cast<vector::FromElementsOp>(op);
+      made && made.getType().getElementTypeBitWidth() == 32) {
+    Lanes lanes;
+    for (Value element : made.getElements()) {
+      Value word = vector(element);
+      if (!element.getType().isInteger())
+        word = arith::BitcastOp::create(b, lanesOf(b.getI32Type()), word);
+      lanes.words.push_back(word);
+    }
+    define(made, std::move(lanes));
+    return success();
+  }
   if (isa<vector::VectorDialect>(op.getDialect()) || isa<VectorType>(type))
     return fail(&op, "differs by lane and is a vector in each");
   if (auto select = dyn_cast<arith::SelectOp>(op);
