@@ -40,6 +40,21 @@ Expr LaneRows::first(int64_t access) const {
   return mine * width;
 }
 
+/// Where an access has eight channels, eight lanes would find four banks twice. So of
+/// every second 32 channels the fours have changed places.
+Buffer LaneRows::shared(int64_t count, int64_t rows) const {
+  constexpr int64_t four = 4;
+  int64_t d = k.shape.headDim;
+  Buffer memory =
+      k.shared(k.b.getF32Type(), count * d, {k.index(rows * d), k.index(d)});
+  if (width == 2 * four)
+    memory.place = [=](ArrayRef<Expr> at) {
+      Expr fours = at[2] / four ^ at[2] / warpSize % 2;
+      return at[0] * (rows * d) + at[1] * d + fours * four + at[2] % four;
+    };
+  return memory;
+}
+
 LaneNeeds kvc::laneNeeds(KernelOp kernel, int64_t group, ValueRange values,
                          llvm::function_ref<bool(Value)> inside) {
   llvm::SmallPtrSet<Operation *, 16> behind;

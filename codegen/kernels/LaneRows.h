@@ -32,6 +32,10 @@ public:
   Expr first(int64_t access) const;
   /// Not valid where every lane has channels of its own.
   Expr isOwn(int64_t access) const;
+  /// Memory of the block for `count` rows of f32, [number][row][channel], `rows` of a
+  /// number, without conflicts of its banks: neither where lanes have their accesses,
+  /// 16 bytes at a time, nor where threads have channels side by side.
+  Buffer shared(int64_t count, int64_t rows) const;
 
 private:
   Expr number(int64_t access) const;

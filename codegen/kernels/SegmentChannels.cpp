@@ -47,9 +47,8 @@ SegmentChannels::SegmentChannels(KernelBuilder &k, LaneWalk &walk,
   int64_t d = k.shape.headDim;
   size_t most = 0;
   for (SegmentOp op : ops) {
-    int64_t row = membersOf(op, k.shape) * d;
-    numbers[op] = k.shared(k.b.getF32Type(), numbersOf(op.getKind()) * row,
-                           {k.index(row), k.index(d)});
+    int64_t members = membersOf(op, k.shape);
+    numbers[op] = walk.rows.shared(numbersOf(op.getKind()) * members, members);
     most = std::max(most, reductionsOf(op.getKind()).size());
   }
   if (most)
