@@ -96,22 +96,42 @@ void LaneWalk::reduceVectors(const LaneHead &head, Expr begin, Expr end,
 void LaneWalk::combineWarps(ArrayRef<ReduceKind> kinds, ArrayRef<Expr> sums,
                             const Buffer &parts) {
   KernelBuilder &k = rows.k;
-  int64_t mine = rows.accesses * rows.width;
-  Values whole;
-  for (auto [n, kind] : llvm::enumerate(kinds))
+  int64_t mine = rows.accesses * rows.width, half = rows.width / 2;
+  // Lanes that are the farthest apart have the same channels, and store half of them
+  // each: of every second four lanes the other half, or eight lanes that store 16
+  // bytes together would find four banks twice.
+  bool halves = rows.perWarp() > 1 && half == 4 && rows.accesses == 1;
+  Expr upper = (k.lane() / (warpSize / 2) ^ k.lane() / half % 2) == 1;
+  int64_t whole = halves ? warpSize / 2 : warpSize;
+  Values stored;
+  for (auto [n, kind] : llvm::enumerate(kinds)) {
+    Values own;
     for (int64_t i = 0; i < mine; ++i)
-      whole.push_back(reduceLanesFrom(k, kind, sums[n * mine + i], rows.lanes,
-                                      warpSize));
-  k.barrier(); // earlier ones have been read
-  for (int64_t access = 0; access < rows.accesses; ++access) {
-    Expr own = rows.isOwn(access), first = rows.row() == 0;
-    k.when(own.valid() ? own & first : first, [&] {
-      for (size_t n = 0; n < kinds.size(); ++n)
-        for (int64_t e = 0; e < rows.width; ++e)
-          k.store(whole[n * mine + access * rows.width + e], parts,
-                  {k.index(int64_t(n)), k.warp(), rows.first(access) + e});
-    });
+      own.push_back(
+          reduceLanesFrom(k, kind, sums[n * mine + i], rows.lanes, whole));
+    for (int64_t i = 0; halves && i < half; ++i) {
+      Expr low = own[i], high = own[i + half];
+      Expr theirs = k.shuffleXor(upper.select(low, high), warpSize / 2);
+      own[i] = reductionStep(kind, upper.select(high, low), theirs);
+    }
+    stored.append(own.begin(), own.begin() + (halves ? half : mine));
   }
+  k.barrier(); // earlier ones have been read
+  auto store = [&](int64_t access, Expr first, int64_t width) {
+    for (size_t n = 0; n < kinds.size(); ++n)
+      for (int64_t e = 0; e < width; ++e)
+        k.store(stored[n * stored.size() / kinds.size() + access * width + e],
+                parts, {k.index(int64_t(n)), k.warp(), first + e});
+  };
+  if (halves)
+    // Further lanes have the same, too.
+    store(0, rows.first(0) + upper.select(k.index(half), k.index(0)), half);
+  else
+    for (int64_t access = 0; access < rows.accesses; ++access) {
+      Expr own = rows.isOwn(access), first = rows.row() == 0;
+      k.when(own.valid() ? own & first : first,
+             [&] { store(access, rows.first(access), rows.width); });
+    }
   k.barrier();
 }
 
