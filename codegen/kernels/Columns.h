@@ -190,8 +190,10 @@ private:
   /// True where each asks for one product, of a query head of its own.
   static bool arePointwise(llvm::ArrayRef<ReduceOp> reduces);
   /// Sums of the group's members by token, [piece][reduction][member][32]: of one at a
-  /// time, but where mates add up those of each head.
+  /// time, but where mates add up those of each head. Lanes of a quad put every second
+  /// member there: eight tokens of each, in banks of their own.
   Buffer memberSums;
+  static constexpr int64_t memberPitch = warpSize + 4;
   int64_t sumsTogether() const {
     return holdsRows && mates > 1 ? std::max<int64_t>(windows.size(), 1) : 1;
   }

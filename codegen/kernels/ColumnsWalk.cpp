@@ -29,9 +29,9 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   if (inRegisters)
     memberSums = k.shared(
         k.b.getF32Type(),
-        sumsTogether() * tokenWarps() * teams * tile->paddedGroup * warpSize,
-        {k.index(sumsTogether() * tile->paddedGroup * warpSize),
-         k.index(warpSize)});
+        sumsTogether() * tokenWarps() * teams * tile->paddedGroup * memberPitch,
+        {k.index(sumsTogether() * tile->paddedGroup * memberPitch),
+         k.index(memberPitch)});
   if (walksApart()) {
     int64_t sums = (windows.size() - 1) * tiles * k.shape.group;
     waitingSums = k.shared(k.b.getF32Type(), tokenWarps() * sums * warpSize,
