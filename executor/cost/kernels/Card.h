@@ -14,7 +14,8 @@ namespace kvc::gpu {
 
 /// Threads of a block of all of them but empty, chase.
 constexpr uint32_t cardThreads = 256;
-/// Matrix products and exponentials of a thread that do not wait for each other.
+/// Matrix products, exponentials and conversions of a thread that do not wait for each
+/// other.
 constexpr uint32_t independent = 8;
 /// Loads of a thread in a row; repeats are a multiple of it.
 constexpr uint32_t inFlight = 4;
@@ -156,6 +157,22 @@ inline void exponentials(const Simt &simt, const CardArgs &a) {
   for (float number : x)
     sum += number;
   store(simt, a, __builtin_bit_cast(uint32_t, sum));
+}
+
+/// Two numbers to bf16 by one instruction, `independent` of a thread.
+inline void conversions(const Simt &simt, const CardArgs &a) {
+  float x[independent];
+  for (uint32_t i = 0; i < independent; ++i)
+    x[i] = -float(simt.thread() + i) / 1024;
+#pragma unroll 1
+  for (uint32_t r = 0; r < a.repeats; ++r)
+#pragma unroll
+    for (float &number : x)
+      number = __builtin_bit_cast(float, narrowPair<BF16>(number, number));
+  uint32_t word = 0;
+  for (float number : x)
+    word ^= __builtin_bit_cast(uint32_t, number);
+  store(simt, a, word);
 }
 
 } // namespace kvc::gpu

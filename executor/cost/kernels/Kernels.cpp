@@ -19,7 +19,8 @@ namespace kvc::gpu {
   X(load_rows, (loadPieces<true>), CardArgs, (NoShared))                       \
   X(load_contiguous, (loadPieces<false>), CardArgs, (NoShared))                \
   X(load_matrices, (loadMatrices), CardArgs, (MatrixShared))                   \
-  X(exponentials, (exponentials), CardArgs, (NoShared))
+  X(exponentials, (exponentials), CardArgs, (NoShared))                        \
+  X(conversions, (conversions), CardArgs, (NoShared))
 
 KVC_ENTRIES(cardKernels, KVC_KERNELS)
 
