@@ -202,7 +202,7 @@ class Results:
 
     def summary(self):
         """For the README: what ran, on what, how fast, of policies whose floor or whose torch is known."""
-        layers = [row for row in self.layer_rows(32768) if row[8] or row[11]] or list(self.layer_rows())
+        layers = [row for row in self.layer_rows(32768) if row[9] or row[12]] or list(self.layer_rows())
         calls = [f"{'one token' if queries == '1' else queries} at {rows} rows a head {took} us ({times})"
                  for queries, rows, _, _, took, _, _, _, times in self.attention_rows() if times]
         beside = ["", "  `kvc_attend`, and how long PyTorch's scaled_dot_product_attention takes beside it: "
@@ -211,7 +211,7 @@ class Results:
                 "`tools/gpu-check`), microseconds of one layer; [all of it](docs/measured.md):", "",
                 *("  " + line for line in table(
                     ["policy", "tokens", "us", "share of the floor", "eager torch takes"],
-                    [[row[0], row[1], row[2], row[8], row[11]] for row in layers])), *beside]
+                    [[row[0], row[1], row[2], row[9], row[12]] for row in layers])), *beside]
 
 
 def main():
