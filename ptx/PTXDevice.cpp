@@ -79,7 +79,11 @@ bool PTXDevice::hasClusters(const rt::Launch &launch) const {
   if (!kernel || refused.contains(kernel) ||
       launch.cluster > rt::mostBlocksOfCluster)
     return false;
-  if (!profiler || launch.cluster <= rt::portableBlocksOfCluster)
+  if (!profiler)
+    return true;
+  if (rt::ChipName(profiler->card().chip).number < 90)
+    return false;
+  if (launch.cluster <= rt::portableBlocksOfCluster)
     return true;
   // As many as the card has SMs for: what a card says for itself.
   auto [x, y, z] = launch.grid;
