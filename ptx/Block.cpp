@@ -16,8 +16,7 @@ Block::Block(const Kernel &kernel, const LaunchShape &shape,
              std::array<uint32_t, 3> at, uint64_t seed, BlockProfile *profile)
     : kernel(kernel), shape(shape), parameters(parameters), global(global),
       shared(kernel.sharedBytes + shape.sharedBytes), profile(profile), at(at),
-      random(seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2]),
-      shuffled(seed != 0) {
+      random(seedAt(seed, at)), shuffled(seed != 0) {
   for (uint32_t first = 0; first < shape.block; first += 32) {
     uint32_t lanes = std::min(32u, shape.block - first);
     warps.emplace_back(*this, kernel, first / 32,

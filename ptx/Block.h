@@ -23,6 +23,11 @@ struct LaunchShape {
   uint32_t cluster = 1;     // blocks along x that run at the same time
 };
 
+/// Of what runs at a place of the grid.
+inline uint64_t seedAt(uint64_t seed, std::array<uint32_t, 3> at) {
+  return seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2];
+}
+
 class Block {
 public:
   /// `profile`, where there is one, watches.

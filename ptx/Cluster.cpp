@@ -15,9 +15,7 @@ Cluster::Cluster(const Kernel &kernel, const LaunchShape &shape,
                  std::span<const std::byte> parameters,
                  const GlobalView &global, std::array<uint32_t, 3> number,
                  uint64_t seed, std::span<BlockProfile *const> profiles)
-    : profiles(profiles), random(seed + number[0] + 65537ull * number[1] +
-                                 4294967311ull * number[2]),
-      shuffled(seed != 0) {
+    : profiles(profiles), random(seedAt(seed, number)), shuffled(seed != 0) {
   auto [x, y, z] = number;
   for (uint32_t i = 0; i < shape.cluster; ++i)
     blocks.emplace_back(kernel, shape, parameters, global,

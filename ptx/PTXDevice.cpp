@@ -63,15 +63,16 @@ void PTXDevice::runAs(const Card &card) {
     rt::ChipName chip(image.chip);
     return !chip.alone || chip.runsOn(number);
   };
-  for (const Kernel *&kernel : kernels)
+  for (const Kernel *&kernel : kernels) {
     if (!kernel)
       continue;
-    else if (const Kernel *found = find(kernel->name, may))
+    if (const Kernel *found = find(kernel->name, may))
       kernel = found;
     else
       refused.emplace(
           kernel, fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
                        card.name, kernel->name, loaded.back().chip));
+  }
 }
 
 bool PTXDevice::hasClusters(const rt::Launch &launch) const {

@@ -17,14 +17,17 @@ using namespace kvc;
 
 /// True where a block makes a value out of what other heads have.
 static bool readsOtherHeads(KernelOp kernel) {
-  for (Operation &op : kernel.getBody().getOps()) {
+  return llvm::any_of(kernel.getBody().getOps(), [](Operation &op) {
     Needs needs = needsOf(&op);
-    if (needs.otherHeads || needs.asksHeads)
-      return true;
-    if (auto list = dyn_cast<ListCandidatesOp>(op); list && list.getAllHeads())
-      return true;
-  }
-  return false;
+    return needs.otherHeads || needs.asksHeads;
+  });
+}
+
+/// True where heads are ranked together: of all of them, and the next kernel has what comes
+/// of it from the first one.
+static bool ranksAllHeads(KernelOp kernel) {
+  return llvm::any_of(kernel.getBody().getOps<ListCandidatesOp>(),
+                      [](ListCandidatesOp list) { return list.getAllHeads(); });
 }
 
 /// Layers are computed one behind the other; the heads of a layer are not.
@@ -71,11 +74,7 @@ SmallVector<SmallVector<KernelOp>> kvc::clusterRuns(PolicyOp policy) {
     run.clear();
   };
   for (auto kernel : policy.getOps<KernelOp>()) {
-    // What is ranked over all heads the next kernel has of the first one.
-    bool ranksAll =
-        llvm::any_of(kernel.getBody().getOps<ListCandidatesOp>(),
-                     [](ListCandidatesOp list) { return list.getAllHeads(); });
-    if (kernel.getKind() != KernelKind::Spans || ranksAll ||
+    if (kernel.getKind() != KernelKind::Spans || ranksAllHeads(kernel) ||
         readsLayers(kernel)) {
       end();
       continue;

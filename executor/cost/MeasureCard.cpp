@@ -52,10 +52,10 @@ enum Kernel : uint32_t {
   Exponentials,
   Conversions
 };
-const std::string names[] = {"empty",       "copy_memory",     "read_memory",
-                             "chase",       "multiply",        "multiply_chain",
-                             "load_rows",   "load_contiguous", "load_matrices",
-                             "exponentials", "conversions"};
+const std::string names[] = {
+    "empty",         "copy_memory",    "read_memory", "chase",
+    "multiply",      "multiply_chain", "load_rows",   "load_contiguous",
+    "load_matrices", "exponentials",   "conversions"};
 
 std::unique_ptr<Device> load(const char *chip, std::string_view ptx,
                              std::span<const std::string> names,
@@ -167,14 +167,13 @@ private:
 
   void launch(Kernel kernel, uint32_t blocks, uint32_t threads,
               const gpu::CardArgs &args) {
-    launchOn(*device, kernel, blocks, threads, args, /*follows=*/false);
+    launchOn(*device, {kernel, {blocks, 1, 1}, threads, {}}, args);
   }
-  void launchOn(Device &device, Kernel kernel, uint32_t blocks,
-                uint32_t threads, const gpu::CardArgs &args, bool follows) {
+  void launchOn(Device &device, Launch launch, const gpu::CardArgs &args) {
     uint64_t slots[(sizeof args + 7) / 8] = {};
     std::memcpy(slots, &args, sizeof args);
-    device.launch({kernel, {blocks, 1, 1}, threads, slots, follows},
-                  timer.stream());
+    launch.args = slots;
+    device.launch(launch, timer.stream());
   }
   double seconds(const CudaTimer::Work &work) {
     return Times::of(timer.timeLaunches({work}, small ? 2 : 20)).median;
@@ -264,10 +263,7 @@ private:
       return std::nullopt;
     auto secondsOf = [&](uint32_t repeats) {
       args.repeats = repeats;
-      uint64_t slots[(sizeof args + 7) / 8] = {};
-      std::memcpy(slots, &args, sizeof args);
-      launch.args = slots;
-      return seconds([&] { clusters->launch(launch, timer.stream()); });
+      return seconds([&] { launchOn(*clusters, launch, args); });
     };
     uint32_t few = turns(1000), many = 5 * few;
     return (secondsOf(many) - secondsOf(few)) / (many - few);
@@ -278,7 +274,7 @@ private:
     auto graph = [&](uint32_t launches) {
       CudaTimer::Work work = [&, launches] {
         for (uint32_t i = 0; i < launches; ++i)
-          launchOn(device, Empty, 1, 32, {}, early && i);
+          launchOn(device, {Empty, {1, 1, 1}, 32, {}, early && i}, {});
       };
       return Times::of(timer.timeGraphs({work}, small ? 2 : 20)).median;
     };

@@ -200,8 +200,9 @@ private:
         throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'",
                    images.front().image->chip, name);
     for (const std::string &name : names.clusters)
-      if (clusters ? findKernel(name, early)
-                   : (functions.emplace_back(), false))
+      if (!clusters)
+        functions.emplace_back();
+      else if (findKernel(name, early))
         // Where it may not, there are none of them.
         driver.cuFuncSetAttribute(functions.back().handle, cudaLargeClusters,
                                   1);

@@ -28,7 +28,7 @@ static Grid gridOf(const KernelSpec &kernel, const Symbols &sizes) {
 /// blocks is not disturbed by more.
 static Grid gridOf(std::span<const KernelSpec> kernels, const Symbols &sizes) {
   Grid grid = gridOf(kernels.front(), sizes);
-  for (const KernelSpec &kernel : kernels)
+  for (const KernelSpec &kernel : kernels.subspan(1))
     grid[0] = std::max(grid[0], gridOf(kernel, sizes)[0]);
   return grid;
 }

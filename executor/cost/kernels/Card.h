@@ -143,8 +143,9 @@ inline void loadMatrices(const Simt &simt, const CardArgs &a) {
   store(simt, a, word);
 }
 
-/// 2 to the x, of `independent` numbers a thread.
-inline void exponentials(const Simt &simt, const CardArgs &a) {
+/// step(x) in the place of x, of `independent` numbers a thread.
+template <typename Step>
+void replaceNumbers(const Simt &simt, const CardArgs &a, Step step) {
   float x[independent];
   for (uint32_t i = 0; i < independent; ++i)
     x[i] = -float(simt.thread() + i) / 1024;
@@ -152,27 +153,23 @@ inline void exponentials(const Simt &simt, const CardArgs &a) {
   for (uint32_t r = 0; r < a.repeats; ++r)
 #pragma unroll
     for (float &number : x)
-      number = simt.exp2(number) - 1;
-  float sum = 0;
-  for (float number : x)
-    sum += number;
-  store(simt, a, __builtin_bit_cast(uint32_t, sum));
-}
-
-/// Two numbers to bf16 by one instruction, `independent` of a thread.
-inline void conversions(const Simt &simt, const CardArgs &a) {
-  float x[independent];
-  for (uint32_t i = 0; i < independent; ++i)
-    x[i] = -float(simt.thread() + i) / 1024;
-#pragma unroll 1
-  for (uint32_t r = 0; r < a.repeats; ++r)
-#pragma unroll
-    for (float &number : x)
-      number = __builtin_bit_cast(float, narrowPair<BF16>(number, number));
+      number = step(number);
   uint32_t word = 0;
   for (float number : x)
     word ^= __builtin_bit_cast(uint32_t, number);
   store(simt, a, word);
+}
+
+/// 2 to the x.
+inline void exponentials(const Simt &simt, const CardArgs &a) {
+  replaceNumbers(simt, a, [&](float x) { return simt.exp2(x) - 1; });
+}
+
+/// Two numbers to bf16 by one instruction.
+inline void conversions(const Simt &simt, const CardArgs &a) {
+  replaceNumbers(simt, a, [](float x) {
+    return __builtin_bit_cast(float, narrowPair<BF16>(x, x));
+  });
 }
 
 } // namespace kvc::gpu
