@@ -127,10 +127,8 @@ class Results:
             beside = self.beside(peer, layer["tokens"], took)
             # Packed before there were early launches: it has no such number.
             serial = layer.get("serial_graph_us")
-            # And before there were clusters.
-            apart = layer.get("apart_graph_us")
             yield [layer["policy"], str(layer["tokens"]), us(took), us(layer["graph_us"]["p95"]),
-                   us(serial["median"]) if serial else "", us(apart["median"]) if apart else "", us(layer["launched_us"]["median"]), us(known[0]) if known else "",
+                   us(serial["median"]) if serial else "", us(layer["launched_us"]["median"]), us(known[0]) if known else "",
                    f"{took / known[0]:.2f} x" if known else "", f"{100 * known[1] / took:.0f} %" if known else "",
                    *beside]
 
@@ -138,7 +136,7 @@ class Results:
         if not self.layers:
             return ["No layer was measured."]
         return ["One layer, keys and values in memory, as a CUDA graph; the floor is that of docs/costs.md.", "",
-                *table(["policy", "tokens", "us", "p95", "without early launches", "without clusters", "as launches", "estimate", "of the estimate",
+                *table(["policy", "tokens", "us", "p95", "without early launches", "as launches", "estimate", "of the estimate",
                         "share of the floor", "eager torch", "as a graph", "torch takes"], self.layer_rows())]
 
     def kernels_part(self):
@@ -202,7 +200,7 @@ class Results:
 
     def summary(self):
         """For the README: what ran, on what, how fast, of policies whose floor or whose torch is known."""
-        layers = [row for row in self.layer_rows(32768) if row[9] or row[12]] or list(self.layer_rows())
+        layers = [row for row in self.layer_rows(32768) if row[8] or row[11]] or list(self.layer_rows())
         calls = [f"{'one token' if queries == '1' else queries} at {rows} rows a head {took} us ({times})"
                  for queries, rows, _, _, took, _, _, _, times in self.attention_rows() if times]
         beside = ["", "  `kvc_attend`, and how long PyTorch's scaled_dot_product_attention takes beside it: "
@@ -211,7 +209,7 @@ class Results:
                 "`tools/gpu-check`), microseconds of one layer; [all of it](docs/measured.md):", "",
                 *("  " + line for line in table(
                     ["policy", "tokens", "us", "share of the floor", "eager torch takes"],
-                    [[row[0], row[1], row[2], row[9], row[12]] for row in layers])), *beside]
+                    [[row[0], row[1], row[2], row[8], row[11]] for row in layers])), *beside]
 
 
 def main():

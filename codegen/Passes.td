@@ -28,11 +28,10 @@ def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
 }
 
 def ChooseForms : Pass<"kvc-choose-forms", "::mlir::gpu::GPUModuleOp"> {
-  let summary = "keep what a target can run, and one form of kernels that have two";
+  let summary = "keep one form of kernels that have two";
   let description = [{
     Of a kernel and its form for GPUs that multiply by warpgroups one is left, under the
-    kernel's name. Cluster kernels, which do the work of several others, are left where
-    there are clusters.
+    kernel's name.
 
     Example: test/codegen/kvc-choose-forms.mlir
   }];
@@ -40,9 +39,7 @@ def ChooseForms : Pass<"kvc-choose-forms", "::mlir::gpu::GPUModuleOp"> {
     Option<"warpgroups", "warpgroups", "bool", "false",
            "the one for sm_90a, instead of the one for all">,
     Option<"onlyOther", "only-other", "bool", "false",
-           "with warpgroups: drop kernels that have no such form">,
-    Option<"clusters", "clusters", "bool", "false",
-           "keep cluster kernels">
+           "with warpgroups: drop kernels that have no such form">
   ];
 }
 

@@ -41,7 +41,7 @@ void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
 void kvc::buildNVVMPipeline(OpPassManager &manager, bool warpgroups,
                             bool onlyOther) {
   OpPassManager &target = manager.nest<gpu::GPUModuleOp>();
-  target.addPass(createChooseForms({warpgroups, onlyOther, /*clusters=*/true}));
+  target.addPass(createChooseForms({warpgroups, onlyOther}));
   target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
   target.addPass(createEarlyLoads());

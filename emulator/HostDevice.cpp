@@ -19,7 +19,7 @@ namespace {
 
 class HostDevice : public Device {
 public:
-  HostDevice(const kvc_artifact &artifact, const KernelNames &names,
+  HostDevice(const kvc_artifact &artifact, std::span<const std::string> names,
              const kvc_target &target)
       : threads(target.threads), seed(target.seed) {
     std::unordered_map<std::string_view, const kvc_host_entry *> entries;
@@ -29,7 +29,7 @@ public:
       if (!chosen || hasProcessor(entry.warp_processor))
         chosen = &entry;
     }
-    for (const std::string &name : names.kernels) {
+    for (const std::string &name : names) {
       auto entry = entries.find(name);
       if (entry == entries.end())
         throw fail(KVC_BAD_ARTIFACT, "artifact has no host kernel '{}'", name);
@@ -37,8 +37,6 @@ public:
     }
   }
 
-  /// Threads of the host wait for those of their own block only.
-  bool hasClusters(const Launch &) const override { return false; }
   void launch(const Launch &launch, void *) override {
     const kvc_host_entry &entry = *kernels[launch.kernel];
     // Orders of threads are for their emulation.
@@ -81,7 +79,8 @@ private:
 
 void kvc_enable_host(void) {
   enableTarget(KVC_HOST,
-               [](const kvc_artifact &artifact, const KernelNames &names,
+               [](const kvc_artifact &artifact,
+                  std::span<const std::string> names,
                   const kvc_target &target) -> std::unique_ptr<Device> {
                  return std::make_unique<HostDevice>(artifact, names, target);
                });

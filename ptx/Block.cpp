@@ -6,7 +6,6 @@
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
-#include <utility>
 
 using namespace kvc::ptx;
 using kvc::rt::fail;
@@ -16,14 +15,13 @@ Block::Block(const Kernel &kernel, const LaunchShape &shape,
              std::array<uint32_t, 3> at, uint64_t seed, BlockProfile *profile)
     : kernel(kernel), shape(shape), parameters(parameters), global(global),
       shared(kernel.sharedBytes + shape.sharedBytes), profile(profile), at(at),
-      random(seedAt(seed, at)), shuffled(seed != 0) {
+      random(seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2]),
+      shuffled(seed != 0) {
   for (uint32_t first = 0; first < shape.block; first += 32) {
     uint32_t lanes = std::min(32u, shape.block - first);
     warps.emplace_back(*this, kernel, first / 32,
                        lanes == 32 ? ~0u : (1u << lanes) - 1);
   }
-  for (Warp &warp : warps)
-    alive.push_back(&warp);
 }
 
 Lanes Block::special(Special which, int dimension, uint32_t warp) const {
@@ -52,51 +50,34 @@ Lanes Block::special(Special which, int dimension, uint32_t warp) const {
   return lanes;
 }
 
-Block::State Block::run() {
-  std::vector<Warp *> order;
+void Block::run() {
+  // A profile wants to see warps that read the same lines at about the same
+  // time, as on a GPU; results want no order at all.
+  const uint64_t turn = profile ? 48 : UINT64_MAX;
+  std::vector<Warp *> alive, order;
+  for (Warp &warp : warps)
+    alive.push_back(&warp);
   while (!alive.empty()) {
     if (shuffled)
       std::shuffle(alive.begin(), alive.end(), random);
-    order = std::exchange(alive, {});
-    size_t ofCluster = runToBarrier(order);
+    order = alive;
+    alive.clear();
+    while (!order.empty())
+      std::erase_if(order, [&](Warp *warp) {
+        Warp::State state = warp->run(turn);
+        if (state == Warp::State::AtBarrier)
+          alive.push_back(warp);
+        return state != Warp::State::Ready;
+      });
     if (!alive.empty() && alive.size() != warps.size())
       throw fail(KVC_INTERNAL_ERROR,
                  "kernel '{}', block ({}, {}, {}): {} of {} warps wait at a "
                  "barrier, the others have ended",
                  kernel.name, at[0], at[1], at[2], alive.size(), warps.size());
-    if (ofCluster && ofCluster != alive.size())
-      throw fail(KVC_INTERNAL_ERROR,
-                 "kernel '{}', block ({}, {}, {}): {} of {} warps wait for the "
-                 "cluster, the others for the block",
-                 kernel.name, at[0], at[1], at[2], ofCluster, alive.size());
     ++shared.barriers;
-    if (ofCluster)
-      return State::AtClusterBarrier;
     if (profile)
       profile->barrier();
   }
-  checkProducts();
-  return State::Done;
-}
-
-size_t Block::runToBarrier(std::vector<Warp *> &order) {
-  // A profile wants to see warps that read the same lines at about the same
-  // time, as on a GPU; results want no order at all.
-  const uint64_t turn = profile ? 48 : UINT64_MAX;
-  size_t ofCluster = 0;
-  while (!order.empty())
-    std::erase_if(order, [&](Warp *warp) {
-      Warp::State state = warp->run(turn);
-      if (state == Warp::State::AtBarrier ||
-          state == Warp::State::AtClusterBarrier)
-        alive.push_back(warp);
-      ofCluster += state == Warp::State::AtClusterBarrier;
-      return state != Warp::State::Ready;
-    });
-  return ofCluster;
-}
-
-void Block::checkProducts() const {
   for (const Warp &warp : warps)
     if (warp.products.begun != warpgroups.begun(warp.index))
       throw fail(KVC_INTERNAL_ERROR,

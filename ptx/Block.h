@@ -20,13 +20,8 @@ struct LaunchShape {
   /// It may begin while the launch in front of it still runs (Launch::follows).
   bool early = false;
   uint32_t sharedBytes = 0; // beside the kernel's own
-  uint32_t cluster = 1;     // blocks along x that run at the same time
+  bool follows = false;     // Launch::follows
 };
-
-/// Of what runs at a place of the grid.
-inline uint64_t seedAt(uint64_t seed, std::array<uint32_t, 3> at) {
-  return seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2];
-}
 
 class Block {
 public:
@@ -36,10 +31,8 @@ public:
         std::array<uint32_t, 3> at, uint64_t seed,
         BlockProfile *profile = nullptr);
 
-  enum class State { AtClusterBarrier, Done };
-  /// To the end of all warps, or until they wait for the cluster; goes on from there.
-  /// Throws Failure with kernel, block and line.
-  State run();
+  /// To the end of all warps. Throws Failure with kernel, block and line.
+  void run();
 
   /// A special register of a warp.
   Lanes special(Special which, int dimension, uint32_t warp) const;
@@ -54,12 +47,7 @@ public:
   const std::array<uint32_t, 3> at;
 
 private:
-  /// Runs these warps to a barrier or the end. How many wait for the cluster.
-  size_t runToBarrier(std::vector<Warp *> &order);
-  void checkProducts() const;
-
   std::vector<Warp> warps;
-  std::vector<Warp *> alive; // at a barrier, or before their first step
   std::mt19937_64 random;
   bool shuffled;
 };

@@ -1,4 +1,4 @@
-//===- Control.cpp - bra, ret, barriers, griddepcontrol -------------------===//
+//===- Control.cpp - bra, ret, bar, griddepcontrol ------------------------===//
 
 #include "ptx/Opcodes.h"
 #include "ptx/Warp.h"
@@ -11,36 +11,6 @@ static void checkBarrier(Warp &warp, const Instruction &op, uint32_t) {
   if (warp[op.operands[0]][0] != 0)
     throw kvc::rt::fail(KVC_UNSUPPORTED,
                         "the barrier must be 0 and for the whole block");
-}
-
-/// What a block has done before is done: global memory is the same for all of them.
-static void arriveAtCluster(Warp &warp, const Instruction &, uint32_t) {
-  if (warp.arrived)
-    throw kvc::rt::fail(
-        KVC_INTERNAL_ERROR,
-        "a warp must wait for its cluster before it arrives again");
-  warp.arrived = true;
-}
-
-static void waitForCluster(Warp &warp, const Instruction &, uint32_t) {
-  if (!warp.arrived)
-    throw kvc::rt::fail(KVC_INTERNAL_ERROR,
-                        "a warp must arrive before it waits for its cluster");
-  warp.arrived = false;
-}
-
-/// barrier.cluster.arrive and .wait: as they are where nothing is said of memory, or what
-/// that means (release, acquire). Not .relaxed, which orders nothing.
-static std::optional<Opcode> findClusterBarrier(Parts parts) {
-  bool arrives = parts[2] == "arrive", waits = parts[2] == "wait";
-  for (std::string_view part : parts.subspan(3))
-    if (part != "aligned" && part != (arrives ? "release" : "acquire"))
-      return std::nullopt;
-  if (arrives)
-    return Opcode{{arriveAtCluster, 0}, 0, Flow::Warp};
-  if (waits)
-    return Opcode{{waitForCluster, 0}, 0, Flow::ClusterBarrier};
-  return std::nullopt;
 }
 
 /// Launches run one after the other here: what they would wait for has ended.
@@ -58,8 +28,6 @@ std::optional<Opcode> kvc::ptx::findControl(Parts parts) {
     return Opcode{{}, 0, Flow::Return};
   if (parts.size() == 2 && parts[0] == "bar" && parts[1] == "sync")
     return Opcode{{checkBarrier, 1}, 0, Flow::Barrier};
-  if (parts.size() > 2 && parts[0] == "barrier" && parts[1] == "cluster")
-    return findClusterBarrier(parts);
   if (parts.size() == 2 && parts[0] == "griddepcontrol") {
     if (parts[1] == "wait")
       return Opcode{{waitForLaunches, 0}, 0};

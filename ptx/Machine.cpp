@@ -2,26 +2,11 @@
 
 #include "ptx/Machine.h"
 
-#include "ptx/Cluster.h"
-
 #include "emulator/Blocks.h"
 #include "runtime/base/Failure.h"
-#include "runtime/device/Device.h"
 
 using namespace kvc;
 using rt::fail;
-
-std::array<uint32_t, 3> kvc::ptx::clustersOf(const Kernel &kernel,
-                                             const LaunchShape &shape) {
-  auto [x, y, z] = shape.grid;
-  if (!shape.cluster || shape.cluster > rt::mostBlocksOfCluster ||
-      x % shape.cluster)
-    throw fail(KVC_INTERNAL_ERROR,
-               "a cluster of kernel '{}' must be 1 to {} blocks and divide the "
-               "grid's {}, got {}",
-               kernel.name, rt::mostBlocksOfCluster, x, shape.cluster);
-  return {x / shape.cluster, y, z};
-}
 
 void kvc::ptx::run(const Kernel &kernel, const LaunchShape &shape,
                    std::span<const std::byte> arguments,
@@ -39,9 +24,9 @@ void kvc::ptx::run(const Kernel &kernel, const LaunchShape &shape,
     throw fail(KVC_INTERNAL_ERROR,
                "kernel '{}' has {} bytes of parameters, got {}", kernel.name,
                kernel.parameterBytes, arguments.size());
-  rt::runBlocks(clustersOf(kernel, shape), threads, [&]() -> rt::RunBlock {
+  rt::runBlocks(shape.grid, threads, [&]() -> rt::RunBlock {
     return [&](uint32_t x, uint32_t y, uint32_t z) {
-      Cluster(kernel, shape, arguments, memory, {x, y, z}, seed).run();
+      Block(kernel, shape, arguments, memory, {x, y, z}, seed).run();
     };
   });
 }

@@ -18,7 +18,8 @@ using namespace kvc;
 using kvc::ptx::PTXDevice;
 using rt::fail;
 
-PTXDevice::PTXDevice(const kvc_artifact &artifact, const rt::KernelNames &names,
+PTXDevice::PTXDevice(const kvc_artifact &artifact,
+                     std::span<const std::string> names,
                      const kvc_target &target)
     : threads(target.threads), seed(target.seed) {
   if (!artifact.image_count)
@@ -27,9 +28,8 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact, const rt::KernelNames &names,
   for (const kvc_image &image :
        std::span(artifact.images, artifact.image_count))
     loaded.push_back({image.chip, {image.ptx, image.size}, {}});
-  auto any = [](const Image &) { return true; };
-  for (const std::string &name : names.kernels) {
-    kernels.push_back(find(name, any));
+  for (const std::string &name : names) {
+    kernels.push_back(find(name, [](const Image &) { return true; }));
     if (kernels.back())
       continue;
     std::string chips;
@@ -38,8 +38,6 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact, const rt::KernelNames &names,
     throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'", chips,
                name);
   }
-  for (const std::string &name : names.clusters)
-    kernels.push_back(find(name, any));
 }
 
 const ptx::Kernel *
@@ -63,32 +61,13 @@ void PTXDevice::runAs(const Card &card) {
     rt::ChipName chip(image.chip);
     return !chip.alone || chip.runsOn(number);
   };
-  for (const Kernel *&kernel : kernels) {
-    if (!kernel)
-      continue;
+  for (const Kernel *&kernel : kernels)
     if (const Kernel *found = find(kernel->name, may))
       kernel = found;
     else
       refused.emplace(
           kernel, fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
                        card.name, kernel->name, loaded.back().chip));
-  }
-}
-
-bool PTXDevice::hasClusters(const rt::Launch &launch) const {
-  const Kernel *kernel = kernels[launch.kernel];
-  if (!kernel || refused.contains(kernel) ||
-      launch.cluster > rt::mostBlocksOfCluster)
-    return false;
-  if (!profiler)
-    return true;
-  if (rt::ChipName(profiler->card().chip).number < 90)
-    return false;
-  if (launch.cluster <= rt::portableBlocksOfCluster)
-    return true;
-  // As many as the card has SMs for: what a card says for itself.
-  auto [x, y, z] = launch.grid;
-  return uint64_t(x) * y * z <= profiler->card().multiprocessors;
 }
 
 void PTXDevice::launch(const rt::Launch &launch, void *) {
@@ -109,7 +88,7 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
     }
   }
   LaunchShape shape{launch.grid, launch.block, launch.follows && kernel.waits,
-                    launch.sharedBytes, launch.cluster};
+                    launch.sharedBytes, launch.follows};
   if (profiler)
     profiler->run(kernel, shape, bytes, memory.view(), threads, seed);
   else
@@ -154,7 +133,7 @@ std::unique_ptr<ptx::Profiler> kvc::ptx::watchLaunches(rt::Device &device,
 void kvc_enable_ptx(void) {
   rt::enableTarget(
       KVC_PTX,
-      [](const kvc_artifact &artifact, const rt::KernelNames &names,
+      [](const kvc_artifact &artifact, std::span<const std::string> names,
          const kvc_target &target) -> std::unique_ptr<rt::Device> {
         return std::make_unique<PTXDevice>(artifact, names, target);
       });

@@ -22,7 +22,7 @@ class PTXDevice : public rt::Device {
 public:
   /// Runs each kernel from the artefact's last image that has it. Throws Failure where
   /// there is none, or where the machine does not know what is in it.
-  PTXDevice(const kvc_artifact &artifact, const rt::KernelNames &names,
+  PTXDevice(const kvc_artifact &artifact, std::span<const std::string> names,
             const kvc_target &target);
 
   /// From now on the profiler runs every launch; null: the machine again.
@@ -39,7 +39,6 @@ public:
   const std::deque<Image> &images() const { return loaded; }
 
   void launch(const rt::Launch &launch, void *stream) override;
-  bool hasClusters(const rt::Launch &launch) const override;
   void *allocate(size_t bytes) override { return memory.allocate(bytes); }
   void release(void *address) override { memory.release(address); }
   void upload(void *to, const void *from, size_t bytes) override;
@@ -56,8 +55,7 @@ private:
                      const std::function<bool(const Image &)> &may);
 
   std::deque<Image> loaded;
-  std::vector<const Kernel *>
-      kernels; // null: a cluster kernel that is not there
+  std::vector<const Kernel *> kernels;
   std::map<const Kernel *, rt::Failure> refused;
   GlobalMemory memory;
   Profiler *profiler = nullptr;

@@ -44,12 +44,11 @@ struct Operand {
 
 /// What the scheduler must know of an instruction.
 enum class Flow : uint8_t {
-  Next,           // goes on behind itself
-  Branch,         // to `target`, where the guard holds
-  Return,         // ends the lanes
-  Barrier,        // waits for the block
-  ClusterBarrier, // waits for the cluster
-  Warp            // all lanes of the warp run it together
+  Next,    // goes on behind itself
+  Branch,  // to `target`, where the guard holds
+  Return,  // ends the lanes
+  Barrier, // waits for the block
+  Warp     // all lanes of the warp run it together
 };
 
 struct Instruction {

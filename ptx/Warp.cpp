@@ -90,7 +90,6 @@ Warp::State Warp::run(uint64_t most) {
         alive &= ~lanes;
         break;
       case Flow::Barrier:
-      case Flow::ClusterBarrier:
       case Flow::Warp:
         if (lanes && lanes != alive)
           throw fail(KVC_INTERNAL_ERROR,
@@ -116,7 +115,5 @@ Warp::State Warp::run(uint64_t most) {
     ++way.at;
     if (op.flow == Flow::Barrier && lanes)
       return State::AtBarrier;
-    if (op.flow == Flow::ClusterBarrier && lanes)
-      return State::AtClusterBarrier;
   }
 }

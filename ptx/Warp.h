@@ -27,8 +27,8 @@ public:
   /// `index` within its block; lanes past the block's end never run.
   Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes);
 
-  enum class State { Ready, AtBarrier, AtClusterBarrier, Done };
-  /// Runs until the block's barrier, that of its cluster or the end, or for `most` instructions.
+  enum class State { Ready, AtBarrier, Done };
+  /// Runs until the block's barrier or the end, or for `most` instructions.
   State run(uint64_t most = UINT64_MAX);
 
   Lanes &row(Row row) { return rows[row]; }
@@ -40,9 +40,7 @@ public:
   const uint32_t index;
   uint32_t carry = 0; // of add.cc and sub.cc, a bit a lane
   uint32_t syncs = 0; // bar.warp.sync so far: orders memory among lanes
-  bool arrived =
-      false;       // at the cluster's barrier, for which it does not wait yet
-  uint32_t waited; // lanes that have waited for earlier launches, a bit each
+  uint32_t waited;    // lanes that have waited for earlier launches, a bit each
   std::array<AsyncCopies, 32> copies; // a lane's
   WarpgroupProducts products;
 

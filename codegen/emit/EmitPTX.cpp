@@ -6,7 +6,6 @@
 #include "codegen/emit/LLVMTarget.h"
 #include "codegen/Pipelines.h"
 #include "codegen/WarpgroupForms.h"
-#include "codegen/kernels/ClusterKernels.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -73,13 +72,6 @@ static void keepWarpgroupsTogether(llvm::Module &module) {
             call->addFnAttr(llvm::Attribute::Convergent);
 }
 
-/// Chips before sm_90 have no clusters.
-static void dropClusterKernels(llvm::Module &module) {
-  for (llvm::Function &function : llvm::make_early_inc_range(module))
-    if (function.hasFnAttribute(clustersAttr))
-      function.eraseFromParent();
-}
-
 static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
                                                StringRef chip, bool quick) {
   llvm::LLVMContext context;
@@ -96,8 +88,6 @@ static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
   // an indirect branch.
   for (llvm::Function &function : *llvmModule)
     function.addFnAttr("no-jump-tables", "true");
-  if (chipNumber(chip) < 90)
-    dropClusterKernels(*llvmModule);
   if (multipliesByWarpgroups(chip))
     keepWarpgroupsTogether(*llvmModule);
   optimize(*llvmModule, **machine, quick);

@@ -2,7 +2,7 @@
 
 #include "codegen/emit/Manifest.h"
 
-#include "codegen/kernels/ClusterKernels.h"
+#include "codegen/kernels/Kernels.h"
 #include "kvc/simt.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -20,13 +20,6 @@ std::string kvc::kernelName(PolicyOp policy, KernelOp kernel,
 
 std::string kvc::placeName(PolicyOp policy, const Shape &shape) {
   return (policy.getSymName() + "_place_" + shape.suffix()).str();
-}
-
-std::string kvc::clusterName(PolicyOp policy, size_t number,
-                             const Shape &shape) {
-  return (policy.getSymName() + "_clusters" + std::to_string(number) + "_" +
-          shape.suffix())
-      .str();
 }
 
 /// Bytes, of rows; an access of `vector` elements may be shorter.
@@ -68,15 +61,14 @@ static json::Value describeScores(PlanAttr plan) {
                       {"heads", stringifyAxis(plan.getScoreHeads()).str()}};
 }
 
-static json::Array strings(Attribute attr) {
-  json::Array result;
-  for (Attribute item : cast<ArrayAttr>(attr))
-    result.push_back(cast<StringAttr>(item).getValue());
-  return result;
-}
-
 static json::Object describeKernel(KernelOp kernel, Phase phase,
                                    bool skippedWithLse, gpu::GPUFuncOp func) {
+  auto strings = [](Attribute attr) {
+    json::Array result;
+    for (Attribute item : cast<ArrayAttr>(attr))
+      result.push_back(cast<StringAttr>(item).getValue());
+    return result;
+  };
   return json::Object{{"name", func.getName()},
                       {"kind", stringifyKernelKind(kernel.getKind()).str()},
                       {"phase", stringifyPhase(phase).str()},
@@ -84,29 +76,6 @@ static json::Object describeKernel(KernelOp kernel, Phase phase,
                       {"grid", strings(func->getAttr("kvc.grid"))},
                       {"args", strings(func->getAttr("kvc.args"))},
                       {"skipped_with_lse", skippedWithLse}};
-}
-
-/// {"name": "..", "kernels": [3, 5], "args": [..]}
-static json::Array describeClusterKernels(PolicyOp policy, const Shape &shape,
-                                          gpu::GPUModuleOp module,
-                                          const json::Array &kernels) {
-  auto placeOf = [&](KernelOp kernel) {
-    std::string name = kernelName(policy, kernel, shape);
-    return llvm::find_if(kernels,
-                         [&](const json::Value &one) {
-                           return one.getAsObject()->getString("name") == name;
-                         }) -
-           kernels.begin();
-  };
-  json::Array result;
-  for (auto [number, run] : llvm::enumerate(clusterRuns(policy)))
-    if (auto func = module.lookupSymbol<gpu::GPUFuncOp>(
-            clusterName(policy, number, shape)))
-      result.push_back(json::Object{
-          {"name", func.getName()},
-          {"kernels", json::Array{placeOf(run.front()), placeOf(run.back())}},
-          {"args", strings(func->getAttr("kvc.args"))}});
-  return result;
 }
 
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
@@ -154,8 +123,6 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
       if (placesMerged(kernel, shape))
         add(placeName(policy, shape));
     }
-    json::Array clusters =
-        describeClusterKernels(policy, shape, module, kernels);
     variants.push_back(json::Object{{"head_dim", shape.headDim},
                                     {"group", shape.group},
                                     {"dtype", shape.dtypeName()},
@@ -164,8 +131,6 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                     {"vector", shape.vectorWidth()},
                                     {"host_alignment", hostAlignment(shape)},
                                     {"kernels", std::move(kernels)}});
-    if (!clusters.empty())
-      (*variants.back().getAsObject())["cluster_kernels"] = std::move(clusters);
   }
   json::Object manifest{
       {"format", manifestFormat},       {"policy", policy.getSymName()},

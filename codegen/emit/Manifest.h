@@ -20,8 +20,6 @@ inline constexpr const char *manifestAttr = "kvc.manifest";
 std::string kernelName(PolicyOp policy, KernelOp kernel, const Shape &shape);
 /// Of the one behind a kernel of which placesMerged(kernel, shape) is true.
 std::string placeName(PolicyOp policy, const Shape &shape);
-/// Of the one that stands for clusterRuns(policy)[number].
-std::string clusterName(PolicyOp policy, size_t number, const Shape &shape);
 
 /// The manifest of a fused policy whose kernels are built in `module`. JSON;
 /// docs/manifest.md has the fields.

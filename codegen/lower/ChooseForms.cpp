@@ -2,7 +2,6 @@
 
 #include "codegen/Passes.h"
 #include "codegen/WarpgroupForms.h"
-#include "codegen/kernels/ClusterKernels.h"
 
 namespace kvc {
 #define GEN_PASS_DEF_CHOOSEFORMS
@@ -19,11 +18,6 @@ struct ChooseFormsPass : public kvc::impl::ChooseFormsBase<ChooseFormsPass> {
 
   void runOnOperation() override {
     gpu::GPUModuleOp module = getOperation();
-    if (!clusters)
-      for (auto func :
-           llvm::make_early_inc_range(module.getOps<gpu::GPUFuncOp>()))
-        if (func->hasAttr(clustersAttr))
-          func.erase();
     SmallVector<gpu::GPUFuncOp> forms, plain;
     for (auto func : module.getOps<gpu::GPUFuncOp>())
       (func->hasAttr(warpgroupsOfAttr) ? forms : plain).push_back(func);

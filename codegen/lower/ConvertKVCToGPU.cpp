@@ -4,7 +4,6 @@
 #include "codegen/Passes.h"
 #include "codegen/WarpgroupForms.h"
 #include "codegen/lower/CheckCache.h"
-#include "codegen/kernels/ClusterKernels.h"
 #include "codegen/kernels/Kernels.h"
 
 namespace kvc {
@@ -193,24 +192,6 @@ struct ConvertKVCToGPUPass
     return success();
   }
 
-  /// What PTX for GPUs with clusters has beside the kernels themselves.
-  static void buildClusterKernels(PolicyOp policy, const Shape &shape,
-                                  ImplicitLocOpBuilder &builder,
-                                  gpu::GPUModuleOp target) {
-    for (auto [number, run] : llvm::enumerate(clusterRuns(policy))) {
-      SmallVector<gpu::GPUFuncOp> parts;
-      for (KernelOp kernel : run)
-        parts.push_back(target.lookupSymbol<gpu::GPUFuncOp>(
-            kernelName(policy, kernel, shape)));
-      builder.setInsertionPointToEnd(target.getBody());
-      builder.setLoc(run.front().getLoc());
-      gpu::GPUFuncOp func = buildClusterKernel(
-          builder, clusterName(policy, number, shape), parts);
-      if (func && sharedBytes(func) > maxSharedBytes)
-        func.erase();
-    }
-  }
-
   LogicalResult convert(PolicyOp policy, ArrayRef<Shape> shapes) {
     llvm::DenseMap<Value, std::string> holder;
     for (auto kernel : policy.getOps<KernelOp>())
@@ -220,7 +201,7 @@ struct ConvertKVCToGPUPass
 
     ImplicitLocOpBuilder builder(policy.getLoc(), policy);
     auto target = gpu::GPUModuleOp::create(builder, policy.getSymName());
-    for (const Shape &shape : shapes) {
+    for (const Shape &shape : shapes)
       for (auto kernel : policy.getOps<KernelOp>()) {
         builder.setInsertionPointToEnd(target.getBody());
         builder.setLoc(kernel.getLoc());
@@ -247,8 +228,6 @@ struct ConvertKVCToGPUPass
             return failure();
         }
       }
-      buildClusterKernels(policy, shape, builder, target);
-    }
     target->setAttr(manifestAttr, builder.getStringAttr(
                                       writeManifest(policy, shapes, target)));
     policy.erase();

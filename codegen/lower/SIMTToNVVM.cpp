@@ -101,19 +101,6 @@ struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
   }
 };
 
-/// What one thread has written before it arrives, all see that have waited: that is what
-/// both do where nothing else is said.
-struct LowerSyncCluster : public OpRewritePattern<simt::SyncClusterOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(simt::SyncClusterOp op,
-                                PatternRewriter &rewriter) const override {
-    UnitAttr aligned = rewriter.getUnitAttr();
-    NVVM::ClusterArriveOp::create(rewriter, op.getLoc(), aligned);
-    rewriter.replaceOpWithNewOp<NVVM::ClusterWaitOp>(op, aligned);
-    return success();
-  }
-};
-
 struct LowerAsyncCopy : public OpRewritePattern<simt::AsyncCopyOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -228,8 +215,8 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LowerMma, LowerSyncWarp, LowerSyncCluster, LowerAsyncCopy,
-                 LowerAsyncCommit, LowerAsyncWait, LowerWideProduct>(context);
+    patterns.add<LowerMma, LowerSyncWarp, LowerAsyncCopy, LowerAsyncCommit,
+                 LowerAsyncWait, LowerWideProduct>(context);
     addWarpgroupPatterns(patterns);
     patterns.add<LowerToOfWarp<simt::BallotOp>>(
         context, "llvm.nvvm.vote.ballot.sync", /*lanes=*/0);

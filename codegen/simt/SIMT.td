@@ -83,15 +83,6 @@ def SIMT_SyncWarpOp : SIMT_Op<"sync_warp"> {
   let assemblyFormat = "attr-dict";
 }
 
-def SIMT_SyncClusterOp : SIMT_Op<"sync_cluster"> {
-  let summary = "wait for all blocks of the cluster and order their memory";
-  let description = [{
-    All threads of all blocks come to it. What one of them has done to global memory the
-    others see behind it. Only kernels of GPUs with clusters have it (ClusterKernels.h).
-  }];
-  let assemblyFormat = "attr-dict";
-}
-
 def SIMT_AsyncCopyOp : SIMT_Op<"async_copy"> {
   let summary = "begin to copy some elements from global to shared memory";
   let description = [{

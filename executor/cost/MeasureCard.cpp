@@ -23,7 +23,6 @@
 #include <cstring>
 #include <iostream>
 #include <numeric>
-#include <optional>
 #include <random>
 
 using namespace kvc;
@@ -58,8 +57,7 @@ const std::string names[] = {
     "load_matrices", "exponentials",   "conversions"};
 
 std::unique_ptr<Device> load(const char *chip, std::string_view ptx,
-                             std::span<const std::string> names,
-                             std::vector<std::string> clusters = {}) {
+                             std::span<const std::string> names) {
   kvc_image image = {chip, ptx.data(), ptx.size()};
   kvc_artifact artifact = {};
   artifact.image_count = 1;
@@ -67,8 +65,7 @@ std::unique_ptr<Device> load(const char *chip, std::string_view ptx,
   kvc_target target = {};
   target.struct_size = sizeof target;
   target.kind = KVC_CUDA;
-  return openDevice(
-      artifact, {{names.begin(), names.end()}, std::move(clusters)}, target);
+  return openDevice(artifact, names, target);
 }
 
 std::unique_ptr<Device> loadKernels() {
@@ -86,25 +83,6 @@ const std::string &waitingKernel() {
       ".visible .entry empty(.param .align 8 .b8 arguments[{}])\n"
       "{{\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;\nret;\n}}\n",
       sizeof(gpu::CardArgs));
-  return ptx;
-}
-
-/// Writes a word and waits for its cluster, `repeats` times.
-const std::string &clusterKernel() {
-  static const std::string ptx = formatted(
-      ".version 7.8\n.target sm_90\n.address_size 64\n"
-      ".visible .entry cluster_barriers(.param .align 8 .b8 arguments[{}])\n"
-      "{{\n.reg .pred %p<1>; .reg .b32 %r<4>; .reg .b64 %d<2>;\n"
-      "ld.param.b64 %d0, [arguments+{}]; ld.param.b32 %r0, [arguments+{}];\n"
-      "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;\n"
-      "mad.lo.s32 %r1, %r2, %r3, %r1; mul.wide.u32 %d1, %r1, 4;\n"
-      "add.s64 %d0, %d0, %d1;\n"
-      "$turn:\nst.global.b32 [%d0], %r0;\n"
-      "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
-      "add.s32 %r0, %r0, -1; setp.ne.s32 %p0, %r0, 0;\n@%p0 bra $turn;\n"
-      "ret;\n}}\n",
-      sizeof(gpu::CardArgs), offsetof(gpu::CardArgs, to),
-      offsetof(gpu::CardArgs, repeats));
   return ptx;
 }
 
@@ -142,6 +120,8 @@ public:
          "clocks of a quarter of an SM for 32 of exp2, and an addition");
     note("pack_clocks", clocksOf(Conversions, gpu::independent, 4),
          "clocks of a quarter of an SM for 32 pairs to bf16");
+    note("graph_us", 1e6 * graphOf(*device, 1, /*early=*/false),
+         "us of a CUDA graph of one empty kernel");
     note("launch_gap_us", 1e6 * launchGap(*device, /*early=*/false),
          "us from launch to launch in a CUDA graph");
     if (timer.attribute(cudaMajor) >= 9)
@@ -149,9 +129,6 @@ public:
            1e6 * launchGap(*load("sm_90", waitingKernel(), {names, 1}),
                            /*early=*/true),
            "us where the kernel waits itself and may begin early");
-    if (std::optional<double> barrier = clusterBarrier())
-      note("cluster_barrier_clocks", clock * *barrier,
-           "clocks for 8 blocks of a cluster that have each written 1 KiB");
     return found;
   }
 
@@ -249,37 +226,19 @@ private:
            (warps * each * turns(repeats));
   }
 
-  /// Of so many turns what more take than few; nothing where there are no clusters.
-  std::optional<double> clusterBarrier() {
-    if (timer.attribute(cudaMajor) < 9)
-      return std::nullopt;
-    std::unique_ptr<Device> clusters =
-        load("sm_90", clusterKernel(), {}, {"cluster_barriers"});
-    constexpr uint32_t blocks = portableBlocksOfCluster;
-    gpu::CardArgs args = {nullptr, words(blocks), 0, blocks, 0};
-    Launch launch{0, {blocks, 1, 1}, gpu::cardThreads, {}};
-    launch.cluster = blocks;
-    if (!clusters->hasClusters(launch))
-      return std::nullopt;
-    auto secondsOf = [&](uint32_t repeats) {
-      args.repeats = repeats;
-      return seconds([&] { launchOn(*clusters, launch, args); });
+  /// Seconds of a graph of empty kernels.
+  double graphOf(Device &device, uint32_t launches, bool early) {
+    CudaTimer::Work work = [&] {
+      for (uint32_t i = 0; i < launches; ++i)
+        launchOn(device, {Empty, {1, 1, 1}, 32, {}, early && i}, {});
     };
-    uint32_t few = turns(1000), many = 5 * few;
-    return (secondsOf(many) - secondsOf(few)) / (many - few);
+    return Times::of(timer.timeGraphs({work}, small ? 2 : 20)).median;
   }
-
   /// Two graphs, so that what a graph takes to begin is not counted.
   double launchGap(Device &device, bool early) {
-    auto graph = [&](uint32_t launches) {
-      CudaTimer::Work work = [&, launches] {
-        for (uint32_t i = 0; i < launches; ++i)
-          launchOn(device, {Empty, {1, 1, 1}, 32, {}, early && i}, {});
-      };
-      return Times::of(timer.timeGraphs({work}, small ? 2 : 20)).median;
-    };
     constexpr uint32_t few = 16, many = 144;
-    return (graph(many) - graph(few)) / (many - few);
+    return (graphOf(device, many, early) - graphOf(device, few, early)) /
+           (many - few);
   }
 };
 

@@ -34,10 +34,13 @@ public:
   std::vector<Marked> *marked = nullptr;
   /// Launches of a call may begin while the one in front of them still runs.
   bool early = true;
-  /// One launch of clusters may stand for several.
-  bool clusters = true;
+  /// How many launches of a call are made; those behind them are left out.
+  size_t most = SIZE_MAX;
 
   void launch(const Launch &launch, void *stream) override {
+    made = launch.follows ? made + 1 : 1;
+    if (made > most)
+      return;
     Launch given = launch;
     given.follows &= early && !marked;
     device->launch(given, stream);
@@ -45,9 +48,6 @@ public:
       return;
     marked->push_back({launch.kernel, launch.block, launch.grid});
     timer.mark();
-  }
-  bool hasClusters(const Launch &launch) const override {
-    return clusters && device->hasClusters(launch);
   }
   void *allocate(size_t bytes) override { return device->allocate(bytes); }
   void release(void *memory) override { device->release(memory); }
@@ -66,6 +66,7 @@ public:
 private:
   std::unique_ptr<Device> device;
   CudaTimer &timer;
+  size_t made = 0; // of the call that is on its way
 };
 
 /// A policy's layers of one length.
@@ -94,24 +95,29 @@ public:
 
   const kvc_plan plan;
 
-  /// Throws Failure where a graph keeps other tokens than launches, one for each kernel.
-  /// `early`, `clusters`: MarkedDevice.
-  Times asGraph(bool early, bool clusters) {
+  /// Throws Failure where a graph keeps other tokens than launches. `early`: MarkedDevice.
+  Times asGraph(bool early) {
     // What a run leaves behind for the next one, or in the cache itself, is no fault.
     bool repeatable =
         !(plan.query().inputs & KVC_READS_STATE) && !plan.options.into;
-    device.early = device.clusters = false;
+    device.early = false;
     works.front()();
     timer.wait();
     device.early = early;
-    device.clusters = clusters;
     std::vector<int32_t> launched = layers.front()->kept();
     Times times = Times::of(timer.timeGraphs(works, repeats));
-    device.early = device.clusters = true;
+    device.early = true;
     if (repeatable && layers.front()->kept() != launched)
       throw fail(KVC_INTERNAL_ERROR,
                  "policy '{}' keeps other tokens in a CUDA graph",
                  plan.module.manifest.policy);
+    return times;
+  }
+  /// A graph of the first launches alone: what each adds to those in front of it.
+  Times upTo(size_t launches) {
+    device.most = launches;
+    Times times = Times::of(timer.timeGraphs(works, repeats));
+    device.most = SIZE_MAX;
     return times;
   }
   Times asLaunches() { return Times::of(timer.timeLaunches(works, repeats)); }
@@ -162,43 +168,43 @@ void kvc::rt::measure(const MeasureOptions &options) {
   auto marked = std::make_unique<MarkedDevice>(std::move(module.device), timer);
   MarkedDevice &device = *marked;
   module.device = std::move(marked);
-  auto [kernels, clusters] = module.manifest.kernelNames();
-  kernels.insert(kernels.end(), clusters.begin(), clusters.end());
+  std::vector<std::string> kernels = module.manifest.kernelNames();
   ordered_json results = ordered_json::array();
   for (uint32_t tokens : options.tokens) {
     uint32_t kept = budget.of(tokens);
     MeasuredLayers layers(module, device, timer, options, tokens, kept);
     std::cout << inWords(layers.plan, kept) << ", on " << timer.deviceName()
               << "\n";
-    Times graph = layers.asGraph(/*early=*/true, /*clusters=*/true),
-          serial = layers.asGraph(/*early=*/false, /*clusters=*/true),
-          apart = layers.asGraph(/*early=*/true, /*clusters=*/false),
+    Times graph = layers.asGraph(/*early=*/true),
+          serial = layers.asGraph(/*early=*/false),
           launches = layers.asLaunches();
     ordered_json each = ordered_json::array();
     for (const MeasuredLayers::Timed &launch : layers.eachLaunch()) {
       const auto &[x, y, z] = launch.grid;
+      Times upTo = layers.upTo(each.size() + 1);
       std::cout << formatted(
-          "  {}: {} x {} x {} blocks of {} threads: {:.1f} us\n",
+          "  {}: {} x {} x {} blocks of {} threads: {:.1f} us, {:.1f} us of a "
+          "graph that ends with it\n",
           kernels[launch.kernel], x, y, z, launch.block,
-          launch.times.median * 1e6);
+          launch.times.median * 1e6, upTo.median * 1e6);
       each.push_back({{"kernel", kernels[launch.kernel]},
                       {"grid", {x, y, z}},
                       {"threads", launch.block},
-                      {"us", microseconds(launch.times)}});
+                      {"us", microseconds(launch.times)},
+                      {"graph_to_here_us", microseconds(upTo)}});
     }
     std::cout << formatted(
         "  a layer: {:.1f} us as a CUDA graph ({:.1f} at p95), {:.1f} us as "
-        "one whose launches wait for the end of the last, {:.1f} us as one "
-        "without clusters, {:.1f} us as launches\n",
+        "one whose launches wait for the end of the last, {:.1f} us as "
+        "launches\n",
         graph.median * 1e6, graph.p95 * 1e6, serial.median * 1e6,
-        apart.median * 1e6, launches.median * 1e6);
+        launches.median * 1e6);
     ordered_json numbers = inNumbers(layers.plan, kept);
     numbers.update({{"device", timer.deviceName()},
                     {"driver", timer.driverVersion()},
                     {"repeats", options.repeats},
                     {"graph_us", microseconds(graph)},
                     {"serial_graph_us", microseconds(serial)},
-                    {"apart_graph_us", microseconds(apart)},
                     {"launched_us", microseconds(launches)},
                     {"launches", each}});
     results.push_back(numbers);

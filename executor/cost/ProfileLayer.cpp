@@ -52,8 +52,6 @@ void kvc::rt::profile(const ProfileOptions &options) {
       if (kernel.kind == "spans" || kernel.kind == "gram" ||
           kernel.kind == "norms")
         profiler->runWhole(kernel.name);
-    for (const ClusterSpec &cluster : variant.clusters)
-      profiler->runWhole(cluster.name);
     kvc_plan_options limits = limitsOf(module, options, tokens);
     kvc_plan plan(module, limits);
     uint32_t kept = budget.of(tokens);

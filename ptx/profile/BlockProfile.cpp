@@ -12,8 +12,6 @@ using namespace kvc::ptx;
 // sm_80 to sm_90, else as measured on an H200; docs/cost-model.md.
 static constexpr double fromL1 = 34, fromL2 = 288, fromDram = 695;
 static constexpr double branchClocks = 6;
-// A fence of all memory goes to L2 and back, and the barrier takes about as long: a guess.
-static constexpr double clusterClocks = 2 * fromL2;
 
 FirstLevel::FirstLevel(uint64_t bytes)
     : sets(std::max<uint64_t>(1, bytes / 128 / ways)) {
@@ -120,7 +118,6 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     endBasicBlock(clock, branchClocks);
     break;
   case Flow::Barrier:
-  case Flow::ClusterBarrier:
     sums.barriers += 1;
     [[fallthrough]];
   case Flow::Warp:
@@ -134,23 +131,12 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
   }
 }
 
-double BlockProfile::latest() const {
+void BlockProfile::barrier() {
   double latest = 0;
   for (const Clock &clock : clocks)
     latest = std::max(latest, clock.base);
-  return latest;
-}
-
-void BlockProfile::barrier() {
-  double last = latest();
   for (Clock &clock : clocks)
-    clock.base = clock.latest = last;
-}
-
-void BlockProfile::clusterBarrier(double last) {
-  for (Clock &clock : clocks)
-    clock.base = clock.latest = last + clusterClocks;
-  l1.forget();
+    clock.base = clock.latest = latest;
 }
 
 Counters BlockProfile::counters() {

@@ -31,7 +31,6 @@ using Sectors = std::unordered_map<uint64_t, uint8_t>;
 class FirstLevel {
 public:
   explicit FirstLevel(uint64_t bytes);
-  void forget() { std::ranges::fill(lines, Line()); }
   /// Sectors of a line that were not there; they are now.
   uint8_t miss(uint64_t line, uint8_t sectors);
 
@@ -57,11 +56,6 @@ public:
   void instruction(const Warp &warp, const Instruction &op, uint32_t lanes);
   /// All warps that run have come.
   void barrier();
-  /// When the last of them has.
-  double latest() const;
-  /// All blocks of the cluster have come, the last one at `last`: what they have written
-  /// is in L2, and L1 has forgotten what it had.
-  void clusterBarrier(double last);
 
   /// Once all warps are done.
   Counters counters();

@@ -102,7 +102,8 @@ Cost conversionCost(Parts parts) {
   std::string_view to = parts[parts.size() - 2], from = parts.back();
   if (from == "bf16") // a shift
     return {Unit::Integer, 1, 5};
-  if (isFloating(to) != isFloating(from) || (isFloating(to) && to != from))
+  bool wide = to == "f64" || from == "f64";
+  if (isFloating(to) != isFloating(from) || (wide && to != from))
     return {Unit::Special, 1, 25, true};
   return {Unit::Integer, isFloating(to) ? 1.0f : 0.4f, 5};
 }
@@ -132,8 +133,6 @@ Cost kvc::ptx::costOf(Parts parts) {
     return {Unit::Shuffle, 1, 12};
   if (name == "redux") // half the rate of shuffles
     return {Unit::Shuffle, 2, 30};
-  if (name == "barrier") // of a cluster: with a fence, or with what drops L1
-    return {Unit::Barrier, 3, 0};
   if (name == "bar")
     return {Unit::Barrier, parts[1] == "warp" ? 0.5f : 1.0f, 0};
   if (name == "ex2") // without .ftz: scaled into range and back

@@ -54,7 +54,9 @@ Estimate kvc::ptx::estimate(const LaunchProfile &profile, const Card &card) {
     }
   }
   double high = std::max(most, 1.15 * std::sqrt(squares));
-  double gap = profile.early ? card.earlyLaunch : card.launch;
+  double gap = profile.early     ? card.earlyLaunch
+               : profile.follows ? card.launch
+                                 : card.graph;
   result.low = most + gap + card.start;
   result.high = high + gap + card.start;
   result.middle = std::sqrt(most * high) + gap + card.start;

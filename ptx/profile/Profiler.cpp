@@ -5,9 +5,7 @@
 #include "runtime/base/Failure.h"
 
 #include "emulator/Blocks.h"
-#include "ptx/Cluster.h"
 #include "ptx/GlobalMemory.h"
-#include "ptx/Machine.h"
 
 #include <bit>
 #include <cstring>
@@ -134,9 +132,9 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   LaunchProfile profile;
   profile.kernel = kernel.name;
   profile.grid = shape.grid;
-  profile.cluster = shape.cluster;
   profile.threads = shape.block;
   profile.early = shape.early;
+  profile.follows = shape.follows;
   profile.sharedBytes = kernel.sharedBytes + shape.sharedBytes;
   uint32_t registers = assumedRegisters;
   if (auto found = options.assembled.find(kernel.name);
@@ -146,16 +144,14 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   }
   profile.resident =
       residentBlocks(options.card, shape.block, registers, profile.sharedBytes);
-  // Of clusters, as all blocks of one run.
-  std::array<uint32_t, 3> grid = clustersOf(kernel, shape);
   std::array<std::vector<uint32_t>, 3> chosen;
   std::array<uint32_t, 3> runs;
-  profile.blocks = profile.ran = shape.cluster;
-  for (uint32_t extent : grid)
+  profile.blocks = profile.ran = 1;
+  for (uint32_t extent : shape.grid)
     profile.blocks *= extent;
   bool whole = profile.blocks <= wholeGrid || wholes.count(kernel.name);
   for (int i = 0; i < 3; ++i) {
-    chosen[i] = spread(grid[i], whole ? 0 : options.blocksPerDimension);
+    chosen[i] = spread(shape.grid[i], whole ? 0 : options.blocksPerDimension);
     runs[i] = uint32_t(chosen[i].size());
     profile.ran *= runs[i];
   }
@@ -180,39 +176,27 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   };
   uint32_t warps = (shape.block + 31) / 32;
   auto runBlocksFrom = [&](uint32_t from, uint32_t to) {
-    rt::runBlocks({to - from, runs[1], runs[2]}, threads,
-                  [&]() -> rt::RunBlock {
-                    return [&](uint32_t x, uint32_t y, uint32_t z) {
-                      std::deque<BlockProfile> watches;
-                      std::vector<BlockProfile *> pointers;
-                      // What another block of the cluster has written is in L2.
-                      auto inL2OrWritten = [&](uint64_t line) {
-                        return readBefore(line) ||
-                               (shape.cluster > 1 &&
-                                std::ranges::any_of(
-                                    watches, [&](const BlockProfile &one) {
-                                      return one.written().contains(line);
-                                    }));
-                      };
-                      for (uint32_t i = 0; i < shape.cluster; ++i)
-                        pointers.push_back(&watches.emplace_back(
-                            options.card, kernel, warps, l1, inL2OrWritten));
-                      Cluster(kernel, shape, arguments, memory,
-                              {chosen[0][from + x], chosen[1][y], chosen[2][z]},
-                              seed, pointers)
-                          .run();
-                      for (BlockProfile &watch : watches)
-                        launch.add(watch);
-                    };
-                  });
+    rt::runBlocks(
+        {to - from, runs[1], runs[2]}, threads, [&]() -> rt::RunBlock {
+          return [&](uint32_t x, uint32_t y, uint32_t z) {
+            BlockProfile watch(options.card, kernel, warps, l1, readBefore);
+            Block(kernel, shape, arguments, memory,
+                  {chosen[0][from + x], chosen[1][y], chosen[2][z]}, seed,
+                  &watch)
+                .run();
+            launch.add(watch);
+          };
+        });
   };
   // The first blocks set to 0 what blocks of such kernels add to.
   if (!whole && !wholes.empty())
-    rt::runBlocks({1, grid[1], grid[2]}, threads, [&]() -> rt::RunBlock {
-      return [&](uint32_t, uint32_t y, uint32_t z) {
-        Cluster(kernel, shape, arguments, memory, {0, y, z}, seed).run();
-      };
-    });
+    rt::runBlocks(
+        {1, shape.grid[1], shape.grid[2]}, threads, [&]() -> rt::RunBlock {
+          return [&](uint32_t, uint32_t y, uint32_t z) {
+            Block(kernel, shape, arguments, memory, {0, y, z}, seed, nullptr)
+                .run();
+          };
+        });
   runBlocksFrom(0, 1);
   for (auto [line, sharing] : launch.reads)
     byFirst[line] = sharing.seen;

@@ -31,9 +31,8 @@ struct Assembled {
 struct LaunchProfile {
   std::string kernel;
   std::array<uint32_t, 3> grid;
-  uint32_t cluster = 1; // LaunchShape
   uint32_t threads = 0; // of a block
-  bool early = false;   // LaunchShape
+  bool early = false, follows = false; // LaunchShape
   uint64_t blocks = 0, ran = 0;
   uint32_t sharedBytes = 0;
   std::optional<Assembled> assembled; // none without ptxas

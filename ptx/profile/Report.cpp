@@ -17,8 +17,6 @@ std::string shapeLine(const LaunchProfile &p) {
   std::string line =
       formatted("{}\n  {} blocks ({} x {} x {}) of {} threads, ", p.kernel,
                 p.blocks, p.grid[0], p.grid[1], p.grid[2], p.threads);
-  if (p.cluster > 1)
-    line += formatted("{} a cluster, ", p.cluster);
   if (p.ran < p.blocks)
     line += formatted("{} of them run, ", p.ran);
   line += p.assembled

@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def launches(self) -> int:
-        """Kernels per layer. A GPU may run several of them in one launch."""
+        """Kernels per layer."""
         return int(self._info.launches)
 
     @property

@@ -6,8 +6,6 @@
 #include "runtime/device/Device.h"
 
 #include <algorithm>
-#include <atomic>
-#include <deque>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -32,9 +30,10 @@ bool waitsItself(std::string_view kernel) {
 
 class CudaDevice : public Device {
 public:
-  CudaDevice(const kvc_artifact &artifact, const KernelNames &names,
+  CudaDevice(const kvc_artifact &artifact, std::span<const std::string> names,
              int ordinal)
-      : names(names), context(ordinal), driver(context.driver) {
+      : names(names.begin(), names.end()), context(ordinal),
+        driver(context.driver) {
     chooseImages(artifact);
     CudaContext::Current current(context);
     try {
@@ -59,17 +58,12 @@ public:
     auto [x, y, z] = launch.grid;
     auto *queue = static_cast<CUstream>(stream);
     context.allowSharedBytes(function.handle, launch.sharedBytes);
-    std::array<CudaLaunchAttribute, 2> attributes;
-    unsigned count = 0;
-    if (launch.follows && function.mayBeginEarly)
-      attributes[count++] = CudaLaunchAttribute::early();
-    if (launch.cluster > 1)
-      attributes[count++] = CudaLaunchAttribute::cluster(launch.cluster);
     CUresult result;
-    if (count) {
-      CudaLaunchConfig config = {{x, y, z},          {launch.block, 1, 1},
-                                 launch.sharedBytes, queue,
-                                 attributes.data(),  count};
+    if (launch.follows && function.mayBeginEarly) {
+      static constexpr CudaLaunchAttribute early;
+      CudaLaunchConfig config = {
+          {x, y, z}, {launch.block, 1, 1}, launch.sharedBytes, queue, &early,
+          1};
       result = driver.cuLaunchKernelEx(&config, function.handle, slots.data(),
                                        nullptr);
     } else {
@@ -78,20 +72,7 @@ public:
                                      nullptr);
     }
     if (result)
-      driver.check(result, "launch of " + nameOf(launch.kernel));
-  }
-
-  bool hasClusters(const Launch &launch) const override {
-    const Function &function = functions[launch.kernel];
-    if (!function.handle || launch.cluster > mostBlocksOfCluster)
-      return false;
-    std::atomic<int> &most = function.mostClusters[launch.cluster];
-    if (most < 0)
-      most = countClusters(launch, function);
-    auto [x, y, z] = launch.grid;
-    uint64_t clusters = uint64_t(x) / launch.cluster * y * z;
-    return uint64_t(most) >=
-           (launch.cluster > portableBlocksOfCluster ? clusters : 1);
+      driver.check(result, "launch of " + names[launch.kernel]);
   }
 
   void *allocate(size_t bytes) override {
@@ -159,88 +140,47 @@ private:
         driver.cuModuleUnload(one.module);
   }
 
-  const std::string &nameOf(uint32_t kernel) const {
-    size_t plain = names.kernels.size();
-    return kernel < plain ? names.kernels[kernel]
-                          : names.clusters[kernel - plain];
-  }
-
-  struct Function {
-    CUfunction handle = nullptr; // null: a cluster kernel that is not there
-    bool mayBeginEarly = false;
-    /// Clusters of so many blocks that the device holds at a time; -1: not asked for yet.
-    mutable std::array<std::atomic<int>, mostBlocksOfCluster + 1> mostClusters;
-    Function() { std::ranges::fill(mostClusters, -1); }
-  };
-
-  /// How many clusters of a launch the device holds at a time.
-  int countClusters(const Launch &launch, const Function &function) const {
-    CudaContext::Current current(context);
-    auto [x, y, z] = launch.grid;
-    CudaLaunchAttribute cluster = CudaLaunchAttribute::cluster(launch.cluster);
-    CudaLaunchConfig config = {{x, y, z},          {launch.block, 1, 1},
-                               launch.sharedBytes, nullptr,
-                               &cluster,           1};
-    int most = 0;
-    CUresult result =
-        driver.cuOccupancyMaxActiveClusters(&most, function.handle, &config);
-    return result ? 0 : most; // a size that it does not know has no place
-  }
-
   /// Each in the newest image that has it.
   void findKernels() {
     int version = 0;
     driver.check(driver.cuDriverGetVersion(&version), "cuDriverGetVersion");
     bool early =
         driver.cuLaunchKernelEx && version >= cudaCapturesEarlyLaunches;
-    bool clusters =
-        driver.cuLaunchKernelEx && driver.cuOccupancyMaxActiveClusters;
-    for (const std::string &name : names.kernels)
-      if (!findKernel(name, early))
-        throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'",
-                   images.front().image->chip, name);
-    for (const std::string &name : names.clusters)
-      if (!clusters)
-        functions.emplace_back();
-      else if (findKernel(name, early))
-        // Where it may not, there are none of them.
-        driver.cuFuncSetAttribute(functions.back().handle, cudaLargeClusters,
-                                  1);
+    for (const std::string &name : names) {
+      auto has = [&](const Loaded &one) {
+        return !kernelText(one.image->ptx, name).empty();
+      };
+      auto found = std::ranges::find_if(images, has);
+      Loaded &from = found == images.end() ? images.front() : *found;
+      if (!from.module)
+        from.module = context.load(
+            from.image->ptx, "the PTX for " + std::string(from.image->chip));
+      Function &function = functions.emplace_back();
+      driver.check(driver.cuModuleGetFunction(&function.handle, from.module,
+                                              name.c_str()),
+                   "cuModuleGetFunction of " + name);
+      function.mayBeginEarly =
+          early && waitsItself(kernelText(from.image->ptx, name));
+    }
   }
 
-  /// False where no image has it.
-  bool findKernel(const std::string &name, bool early) {
-    Function &function = functions.emplace_back();
-    auto has = [&](const Loaded &one) {
-      return !kernelText(one.image->ptx, name).empty();
-    };
-    auto found = std::ranges::find_if(images, has);
-    if (found == images.end())
-      return false;
-    Loaded &from = *found;
-    if (!from.module)
-      from.module = context.load(
-          from.image->ptx, "the PTX for " + std::string(from.image->chip));
-    driver.check(
-        driver.cuModuleGetFunction(&function.handle, from.module, name.c_str()),
-        "cuModuleGetFunction of " + name);
-    function.mayBeginEarly =
-        early && waitsItself(kernelText(from.image->ptx, name));
-    return true;
-  }
-
-  const KernelNames names;
+  const std::vector<std::string> names;
   const CudaContext context;
   const CudaDriver &driver;
   std::vector<Loaded> images;
-  std::deque<Function> functions; // one for each name
+  struct Function {
+    CUfunction handle = nullptr;
+    bool mayBeginEarly = false;
+  };
+  std::vector<Function> functions; // one for each name
 };
 
 } // namespace
 
-std::unique_ptr<Device> kvc::rt::makeCudaDevice(const kvc_artifact &artifact,
-                                                const KernelNames &names,
-                                                const kvc_target &target) {
+std::unique_ptr<Device>
+kvc::rt::makeCudaDevice(const kvc_artifact &artifact,
+                        std::span<const std::string> names,
+                        const kvc_target &target) {
   return std::make_unique<CudaDevice>(artifact, names, target.device);
 }
 

@@ -44,19 +44,12 @@ struct CudaCopy2D {
   size_t width = 0, height = 0; // bytes, rows
 };
 
-/// CUlaunchAttribute, of which we use two.
+/// CUlaunchAttribute, of which we use the one that lets a kernel begin early.
 struct alignas(8) CudaLaunchAttribute {
-  int id = 0; // ignored
+  int id = 6; // programmatic stream serialization
   int unused = 0;
-  unsigned value[16] = {}; // as wide as the union of values
-  /// The kernel may begin early: programmatic stream serialization.
-  static constexpr int earlyId = 6;
-  static constexpr CudaLaunchAttribute early() { return {earlyId, 0, {1}}; }
-  /// Blocks along x that are a cluster.
-  static constexpr int clusterId = 4;
-  static constexpr CudaLaunchAttribute cluster(unsigned blocks) {
-    return {clusterId, 0, {blocks, 1, 1}};
-  }
+  int allowed = 1;
+  char rest[60] = {}; // of the union of values
 };
 static_assert(sizeof(CudaLaunchAttribute) == 72);
 
@@ -131,9 +124,7 @@ struct CudaDriver {
 // Null where the driver is older than they are.
 #define KVC_CUDA_NEW_SYMBOLS(X)                                                \
   X(cuLaunchKernelEx,                                                          \
-    CUresult (*)(const CudaLaunchConfig *, CUfunction, void **, void **))      \
-  X(cuOccupancyMaxActiveClusters,                                              \
-    CUresult (*)(int *, CUfunction, const CudaLaunchConfig *))
+    CUresult (*)(const CudaLaunchConfig *, CUfunction, void **, void **))
 #define KVC_CUDA_DECLARE(name, ...)                                            \
   std::type_identity_t<__VA_ARGS__> name = nullptr;
   KVC_CUDA_SYMBOLS(KVC_CUDA_DECLARE)
@@ -153,8 +144,6 @@ constexpr int cudaMajor = 75, cudaMinor = 76, cudaMultiprocessors = 16,
               cudaClockKilohertz = 13;
 // cuFuncSetAttribute: bytes of a block's memory that a launch may give
 constexpr int cudaMostLaunchMemory = 8;
-// cuFuncSetAttribute: clusters may be of more than 8 blocks
-constexpr int cudaLargeClusters = 14;
 // cuDriverGetVersion: a stream that is captured into a graph takes launches that begin
 // early from here on
 constexpr int cudaCapturesEarlyLaunches = 12030;

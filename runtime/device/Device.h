@@ -9,18 +9,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace kvc::rt {
 
-/// Blocks of a cluster, on every device that has clusters; and where a kernel is said to
-/// take more.
-inline constexpr uint32_t portableBlocksOfCluster = 8, mostBlocksOfCluster = 16;
-
 struct Launch {
-  /// Index among the names that the device was made with; cluster kernels come behind the
-  /// others.
-  uint32_t kernel;
+  uint32_t kernel; // index among the names that the device was made with
   std::array<uint32_t, 3> grid;
   uint32_t block;
   /// One 64-bit slot each, or the one struct that a kernel takes by value.
@@ -31,8 +24,6 @@ struct Launch {
   bool follows = false;
   /// Bytes of memory for each block, beside what the kernel has of its own.
   uint32_t sharedBytes = 0;
-  /// Blocks along x that run at the same time and may wait for each other; 1: none does.
-  uint32_t cluster = 1;
 };
 
 /// A target with one artefact's kernels loaded. Memory functions serve the
@@ -43,10 +34,6 @@ public:
   virtual ~Device() = default;
   /// Enqueues; on the host runs.
   virtual void launch(const Launch &launch, void *stream) = 0;
-  /// Whether a launch of a cluster kernel can be made: it is there, and the device has
-  /// places for such clusters: for all of the launch at a time where they are of more
-  /// than 8 blocks, which it may have few of.
-  virtual bool hasClusters(const Launch &launch) const = 0;
   virtual void *allocate(size_t bytes) = 0;
   virtual void release(void *memory) = 0;
   virtual void upload(void *to, const void *from, size_t bytes) = 0;
@@ -56,21 +43,16 @@ public:
   virtual bool onHost() const = 0;
 };
 
-/// What a device loads of an artefact: kernels that it must have, and cluster kernels
-/// that it may have.
-struct KernelNames {
-  std::vector<std::string> kernels, clusters;
-};
-
-/// Makes a device with the kernels of an artefact. Throws Failure where one is missing.
-using DeviceFactory = std::unique_ptr<Device> (*)(const kvc_artifact &artifact,
-                                                  const KernelNames &names,
-                                                  const kvc_target &target);
+/// Makes a device with the kernels of `names` out of an artefact. Throws Failure
+/// where one is missing.
+using DeviceFactory = std::unique_ptr<Device> (*)(
+    const kvc_artifact &artifact, std::span<const std::string> names,
+    const kvc_target &target);
 
 /// Opens the driver, takes the device's primary context and loads each kernel from the PTX
 /// that fits best of those that have it.
 std::unique_ptr<Device> makeCudaDevice(const kvc_artifact &artifact,
-                                       const KernelNames &names,
+                                       std::span<const std::string> names,
                                        const kvc_target &target);
 /// True if PTX for `chip` runs on a device. Throws Failure where there is none.
 bool cudaDeviceRuns(int ordinal, const char *chip);

@@ -28,7 +28,7 @@ bool kvc::rt::targetRuns(kvc_target_kind kind, int device, const char *chip) {
 }
 
 std::unique_ptr<Device> kvc::rt::openDevice(const kvc_artifact &artifact,
-                                            const KernelNames &names,
+                                            std::span<const std::string> names,
                                             const kvc_target &target) {
   checkTarget(target.kind, "target.kind");
   DeviceFactory factory = factories[target.kind];

@@ -19,7 +19,7 @@ bool targetRuns(kvc_target_kind kind, int device, const char *chip);
 
 /// Throws Failure where the target is unknown or was not enabled.
 std::unique_ptr<Device> openDevice(const kvc_artifact &artifact,
-                                   const KernelNames &names,
+                                   std::span<const std::string> names,
                                    const kvc_target &target);
 
 } // namespace kvc::rt

@@ -93,7 +93,7 @@ static ViewKernels *load(kvc_target_kind target, int device, kvc_dtype dtype,
   open.struct_size = sizeof open;
   open.kind = target;
   open.device = device;
-  return new ViewKernels(openDevice(artifact, {names, {}}, open), together);
+  return new ViewKernels(openDevice(artifact, names, open), together);
 }
 
 const ViewKernels &ViewKernels::on(kvc_target_kind target, int device,

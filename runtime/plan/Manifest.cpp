@@ -149,17 +149,6 @@ Slot parseSlot(const std::string &name, size_t buffers, bool hasLse) {
   return {false, uint32_t(*argument)};
 }
 
-std::vector<Slot> parseSlots(const Reader &reader, const Manifest &manifest) {
-  std::vector<Slot> slots;
-  for (const JsonValue &arg : reader.list("args", 0, mostArgs)) {
-    if (!arg.is(Kind::Text))
-      throw reader.bad("args", "a list of texts", arg);
-    slots.push_back(parseSlot(arg.text, manifest.buffers.size(),
-                              manifest.lseBuffer.has_value()));
-  }
-  return slots;
-}
-
 KernelSpec parseKernel(const JsonValue &object, const std::string &path,
                        const Manifest &manifest) {
   Reader reader(object, path);
@@ -174,31 +163,14 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
   kernel.grid = reader.extents("grid");
   if (kernel.grid.size() != 3)
     throw reader.bad("grid", "three extents", reader.field("grid"));
-  kernel.slots = parseSlots(reader, manifest);
+  for (const JsonValue &arg : reader.list("args", 0, mostArgs)) {
+    if (!arg.is(Kind::Text))
+      throw reader.bad("args", "a list of texts", arg);
+    kernel.slots.push_back(parseSlot(arg.text, manifest.buffers.size(),
+                                     manifest.lseBuffer.has_value()));
+  }
   kernel.skippedWithLse = reader.flag("skipped_with_lse");
   return kernel;
-}
-
-/// Of the variant's kernels, which are parsed: behind those of the cluster kernels so far.
-ClusterSpec parseCluster(const JsonValue &object, const std::string &path,
-                         const Manifest &manifest, const Variant &variant) {
-  Reader reader(object, path);
-  const std::vector<JsonValue> &ends = reader.list("kernels", 2, 2);
-  std::optional<uint64_t> first = ends[0].whole(), last = ends[1].whole();
-  uint64_t least =
-      variant.clusters.empty() ? 0 : variant.clusters.back().last + 1;
-  if (!first || !last || *first < least || *last <= *first ||
-      *last >= variant.kernels.size())
-    throw reader.bad("kernels",
-                     formatted("two of {} kernels in order, from {} on",
-                               variant.kernels.size(), least),
-                     reader.field("kernels"));
-  for (uint64_t i = *first; i < *last; ++i)
-    if (variant.kernels[i].block != variant.kernels[i + 1].block)
-      throw reader.bad("kernels", "kernels of as many threads",
-                       reader.field("kernels"));
-  return {reader.text("name"), unsigned(*first), unsigned(*last),
-          parseSlots(reader, manifest)};
 }
 
 Variant parseVariant(const JsonValue &object, size_t index,
@@ -232,14 +204,6 @@ Variant parseVariant(const JsonValue &object, size_t index,
         kernel,
         path + ".kernels[" + std::to_string(variant.kernels.size()) + "]",
         manifest));
-  if (object.find("cluster_kernels")) // older artefacts have none
-    for (const JsonValue &cluster :
-         reader.list("cluster_kernels", 1, mostKernels))
-      variant.clusters.push_back(
-          parseCluster(cluster,
-                       path + ".cluster_kernels[" +
-                           std::to_string(variant.clusters.size()) + "]",
-                       manifest, variant));
   return variant;
 }
 
@@ -269,14 +233,11 @@ bool Manifest::reads(Argument argument) const {
   return false;
 }
 
-KernelNames Manifest::kernelNames() const {
-  KernelNames names;
-  for (const Variant &variant : variants) {
+std::vector<std::string> Manifest::kernelNames() const {
+  std::vector<std::string> names;
+  for (const Variant &variant : variants)
     for (const KernelSpec &kernel : variant.kernels)
-      names.kernels.push_back(kernel.name);
-    for (const ClusterSpec &cluster : variant.clusters)
-      names.clusters.push_back(cluster.name);
-  }
+      names.push_back(kernel.name);
   return names;
 }
 

@@ -5,7 +5,6 @@
 
 #include "kvc/kvc.h"
 #include "runtime/base/Extent.h"
-#include "runtime/device/Device.h"
 #include "runtime/plan/Arguments.h"
 
 #include <map>
@@ -43,14 +42,6 @@ struct KernelSpec {
   bool has(Argument argument) const;
 };
 
-/// A kernel that does the work of several, first to last, in one launch whose clusters
-/// are a head's blocks. A GPU may not have it, nor room for it.
-struct ClusterSpec {
-  std::string name;
-  unsigned first, last;
-  std::vector<Slot> slots;
-};
-
 struct Variant {
   uint32_t headDim, group;
   kvc_dtype dtype;
@@ -59,7 +50,6 @@ struct Variant {
   kvc_cache_kind into = KVC_DENSE;
   uint32_t vector; // elements of one access along head_dim
   std::vector<KernelSpec> kernels;
-  std::vector<ClusterSpec> clusters; // ascending, and none meets another one
   /// Bytes to which the host's kernels want rows aligned; 0: those of `vector`, as the
   /// GPU's do.
   uint32_t hostAlignment = 0;
@@ -91,9 +81,8 @@ struct Manifest {
   uint32_t oldQueries() const { return leastQueries.value_or(queries); }
   /// True where a kernel of a variant reads the argument.
   bool reads(Argument argument) const;
-  /// Names of all kernels, and of all cluster kernels, variant by variant, in order:
-  /// what a device loads.
-  KernelNames kernelNames() const;
+  /// Names of all kernels, variant by variant, in order: what a device loads.
+  std::vector<std::string> kernelNames() const;
   /// Throws Failure (KVC_BAD_ARTIFACT) that names the field and the value.
   static Manifest parse(const std::string &text);
 };

@@ -6,6 +6,7 @@
 #include "runtime/base/DType.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 using namespace kvc::rt;
@@ -82,8 +83,7 @@ static std::string shapeText(uint32_t headDim, uint32_t group, kvc_dtype dtype,
 }
 
 void kvc_plan::chooseVariant() {
-  uint32_t group = options.q_heads / options.kv_heads, kernels = 0,
-           clusters = 0;
+  uint32_t group = options.q_heads / options.kv_heads, kernels = 0;
   std::string known;
   for (const Variant &v : module.manifest.variants) {
     known += (known.empty() ? "" : "; ") +
@@ -93,12 +93,9 @@ void kvc_plan::chooseVariant() {
         v.into == options.into) {
       variant = &v;
       firstKernel = kernels;
-      firstCluster = clusters;
     }
     kernels += uint32_t(v.kernels.size());
-    clusters += uint32_t(v.clusters.size());
   }
-  firstCluster += kernels;
   if (!variant)
     throw fail(KVC_UNSUPPORTED, "policy '{}' is compiled for {}; got {}",
                module.manifest.policy, known,
@@ -129,37 +126,12 @@ uint64_t kvc_plan::bytesOf(size_t buffer, const Symbols &limits) const {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// True where a head has the same part of both buffers' memory.
-static bool haveSameRows(const BufferSpec &a, const BufferSpec &b) {
-  auto isRow = [](const BufferSpec &buffer) {
-    return buffer.dims.size() > 1 && buffer.dims[0].text() == "batch" &&
-           (buffer.dims[1].text() == "kv_heads" ||
-            buffer.dims[1].text() == "q_heads");
-  };
-  return isRow(a) && isRow(b) && a.bytes == b.bytes &&
-         std::ranges::equal(a.dims, b.dims, {}, &Extent::text, &Extent::text);
-}
-
-/// Whether two buffers that live one after the other may not lie at these places: in a
-/// launch of clusters one head may be far ahead of another, so that each may have but its
-/// own part of both.
-static bool meetInCluster(const Variant &variant, const BufferSpec &a,
-                          const BufferSpec &b, bool atSamePlace) {
-  auto lives = [](const BufferSpec &buffer, const ClusterSpec &cluster) {
-    return buffer.first <= cluster.last && cluster.first <= buffer.last;
-  };
-  return std::ranges::any_of(variant.clusters, [&](const ClusterSpec &cluster) {
-    return lives(a, cluster) && lives(b, cluster) &&
-           !(atSamePlace && haveSameRows(a, b));
-  });
-}
-
 /// Each buffer gets the lowest place that no buffer with an overlapping life
 /// has taken; what prepare kernels leave, a place beside each other, too.
 void kvc_plan::placeBuffers() {
   struct Placed {
     uint64_t begin, end;
-    const BufferSpec *buffer;
+    unsigned first, last;
   };
   std::vector<Placed> placed;
   Symbols limits =
@@ -171,17 +143,13 @@ void kvc_plan::placeBuffers() {
     uint64_t bytes = bytesOf(i, limits), begin = 0;
     std::sort(placed.begin(), placed.end(),
               [](auto &a, auto &b) { return a.begin < b.begin; });
-    for (const Placed &other : placed) {
-      bool together = other.buffer->first <= buffer.last &&
-                      buffer.first <= other.buffer->last;
-      if (begin < other.end && other.begin < begin + bytes &&
-          (together || meetInCluster(*variant, *other.buffer, buffer,
-                                     begin == other.begin)))
+    for (const Placed &other : placed)
+      if (other.first <= buffer.last && buffer.first <= other.last &&
+          begin < other.end && other.begin < begin + bytes)
         begin = other.end;
-    }
     if (begin + bytes > mostBytes)
       throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
-    placed.push_back({begin, begin + bytes, &buffer});
+    placed.push_back({begin, begin + bytes, buffer.first, buffer.last});
     places.push_back({begin, std::nullopt});
     workspaceBytes = std::max(workspaceBytes, begin + bytes);
     if (buffer.first < variant->kernels.size() &&
@@ -271,4 +239,60 @@ void kvc_plan::prepare(const kvc_layer_args &given, void *stream) const {
          argumentValues(args, options, {}, {}, {}, module.device->onHost(),
                         /*moves=*/false),
          Phase::Prepare, Phase::Prepare, stream);
+}
+
+void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
+                      Phase first, Phase last, void *stream) const {
+  Symbols sizes =
+      symbols(args.batch, args.tokens, args.q_rows, args.index_capacity);
+  bool moved = values[size_t(Argument::moves)];
+  auto isNeeded = [&](const KernelSpec &kernel) {
+    return first <= kernel.phase && kernel.phase <= last &&
+           !(kernel.skippedWithLse && args.lse) &&
+           !(kernel.phase == Phase::Compact && moved);
+  };
+  auto gridOf = [&](const KernelSpec &kernel) {
+    std::array<uint32_t, 3> grid;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      uint64_t extent = kernel.grid[axis].evaluate(sizes);
+      if (extent == 0 || extent > (axis ? 65535u : 0x7fffffffu))
+        throw fail(KVC_EXCEEDS_LIMITS, "grid of {} must fit, got '{}' = {}",
+                   kernel.name, kernel.grid[axis].text(), extent);
+      grid[axis] = uint32_t(extent);
+    }
+    return grid;
+  };
+  // All or nothing: what does not fit is found before the first launch.
+  for (const KernelSpec &kernel : variant->kernels) {
+    if (!isNeeded(kernel))
+      continue;
+    gridOf(kernel);
+    for (Slot slot : kernel.slots)
+      if (!slot.scratch)
+        checkArgument(Argument(slot.index), values[slot.index]);
+  }
+  auto scratch = [&](const Place &place) {
+    bool apart = args.prepared && place.prepared;
+    return reinterpret_cast<uint64_t>(apart ? args.prepared : args.workspace) +
+           (apart ? *place.prepared : place.offset);
+  };
+  bool follows = false;
+  for (size_t i = 0; i < variant->kernels.size(); ++i) {
+    const KernelSpec &kernel = variant->kernels[i];
+    if (!isNeeded(kernel))
+      continue;
+    std::array<uint64_t, KVC_MAX_KERNEL_ARGUMENTS> slots;
+    for (size_t s = 0; s < kernel.slots.size(); ++s) {
+      Slot slot = kernel.slots[s];
+      slots[s] =
+          slot.scratch ? scratch(places[slot.index]) : values[slot.index];
+    }
+    module.device->launch({firstKernel + uint32_t(i),
+                           gridOf(kernel),
+                           kernel.block,
+                           {slots.data(), kernel.slots.size()},
+                           follows},
+                          stream);
+    follows = true;
+  }
 }

@@ -39,8 +39,8 @@ struct kvc_plan {
 
 private:
   const kvc::rt::Variant *variant = nullptr;
-  /// Of its first kernel, and of its first cluster kernel, among the device's.
-  uint32_t firstKernel = 0, firstCluster = 0;
+  /// Of its first kernel, among the device's.
+  uint32_t firstKernel = 0;
   /// A buffer's place in the workspace, for the plan's limits; and, of those that
   /// prepare kernels leave, in memory of its own, of one sequence.
   struct Place {
@@ -62,13 +62,11 @@ private:
   void placeBuffers();
   /// Of a buffer, for at most these sizes.
   uint64_t bytesOf(size_t buffer, const kvc::rt::Symbols &limits) const;
-  /// Queries that a call must bring of each sequence, as far as the host knows.
-  uint32_t queriesOf(const kvc_layer_args &args) const;
-
-  // PlanLaunch.cpp
   /// Launches kernels of these phases, in order, all or none.
   void launch(const kvc_layer_args &args, const kvc::rt::ArgumentValues &values,
               kvc::rt::Phase first, kvc::rt::Phase last, void *stream) const;
+  /// Queries that a call must bring of each sequence, as far as the host knows.
+  uint32_t queriesOf(const kvc_layer_args &args) const;
 
   // PlanChecks.cpp
   /// Puts the rows of a cache in the place of a dense prompt's, and `cache` has the

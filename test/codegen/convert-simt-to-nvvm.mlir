@@ -6,8 +6,6 @@ gpu.module @kernels {
   // CHECK: llvm.nvvm.vote.ballot.sync
   // CHECK: llvm.nvvm.redux.sync.add
   // CHECK: nvvm.bar.warp.sync
-  // CHECK: nvvm.cluster.arrive {aligned}
-  // CHECK-NEXT: nvvm.cluster.wait {aligned}
   // CHECK: llvm.nvvm.mma.m16n8k16.row.col.bf16
   // CHECK: llvm.nvvm.mma.m16n8k16.row.col.f32.f32
   // CHECK-NOT: simt.
@@ -16,7 +14,6 @@ gpu.module @kernels {
     %votes = simt.ballot %bit
     %sum = simt.sum %votes
     simt.sync_warp
-    simt.sync_cluster
     %d:4 = simt.mma bf16 a(%a, %a, %a, %a) b(%a, %a) c(%x, %x, %x, %x)
     %e:4 = simt.mma f16 a(%a, %a, %a, %a) b(%a, %a) c(%x, %x, %x, %x)
     gpu.return %y, %sum, %d#0, %e#1 : f32, i32, f32, f32

@@ -1,11 +1,8 @@
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(gpu.module(kvc-choose-forms))" | FileCheck %s --check-prefix=PLAIN
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(gpu.module(kvc-choose-forms{warpgroups=true}))" | FileCheck %s --check-prefix=FORMS
 // RUN: kvc-opt %s --pass-pipeline="builtin.module(gpu.module(kvc-choose-forms{warpgroups=true only-other=true}))" | FileCheck %s --check-prefix=ONLY
-// RUN: kvc-opt %s --pass-pipeline="builtin.module(gpu.module(kvc-choose-forms{clusters=true}))" | FileCheck %s --check-prefix=CLUSTERS
 
 gpu.module @kernels {
-  // CLUSTERS: gpu.func @two()
-  // CLUSTERS: gpu.func @one_and_two()
   // PLAIN: gpu.func @one()
   // PLAIN-NEXT: simt.sync_warp
   // PLAIN: gpu.func @two()
@@ -28,10 +25,6 @@ gpu.module @kernels {
     gpu.return
   }
   gpu.func @two() {
-    gpu.return
-  }
-  gpu.func @one_and_two() attributes {kvc.clusters} {
-    simt.sync_cluster
     gpu.return
   }
 }

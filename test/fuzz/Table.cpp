@@ -16,8 +16,7 @@ KVC_FUZZ_TARGET(table) {
                    KVC_DENSE,
                    KVC_DENSE,
                    4,
-                   {{"k", "rows", rt::Phase::Score, 32, {}, {table}, false}},
-                   {}}};
+                   {{"k", "rows", rt::Phase::Score, 32, {}, {table}, false}}}};
     return m;
   }();
   auto values =

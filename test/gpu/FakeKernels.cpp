@@ -15,13 +15,10 @@
 #include "ptx/Parser.h"
 #include "test/gpu/FakeQueue.h"
 
-#include <array>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <regex>
-#include <span>
 #include <vector>
 
 #include <dlfcn.h>
@@ -37,7 +34,6 @@ struct CUfunc_st {
   std::vector<size_t> parameters; // bytes of each
   bool waits = false;             // for what is in front of it in the stream
   unsigned mostShared = 48 << 10; // that a launch may give a block
-  bool hasLargeClusters = false;  // of more than 8 blocks
 };
 
 struct CUmod_st {
@@ -119,7 +115,7 @@ KVC_FAKE cuModuleUnload(CUmodule module) {
 KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
                              const char *name) {
   auto it = module->functions.find(name);
-  if (it == module->functions.end())
+  if (it == module->functions.end() || !it->second->entry.entry)
     return NotFound;
   *function = it->second.get();
   return Success;
@@ -127,35 +123,22 @@ KVC_FAKE cuModuleGetFunction(CUfunction *function, CUmodule module,
 
 KVC_FAKE cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   constexpr int most = 227 << 10;
-  if (attribute == cudaLargeClusters) {
-    function->hasLargeClusters = value == 1;
-    return Success;
-  }
   if (attribute != 8 || value < 0 || value > most)
     return InvalidValue;
   function->mostShared = unsigned(value);
   return Success;
 }
 
-/// The blocks of a cluster; 0: what no device has.
-static unsigned blocksOfCluster(const CUfunc_st &function,
-                                const CudaLaunchAttribute &attribute) {
-  auto [x, y, z] =
-      std::array{attribute.value[0], attribute.value[1], attribute.value[2]};
-  return y == 1 && z == 1 && x <= (function.hasLargeClusters ? 16u : 8u) ? x
-                                                                         : 0;
-}
-
 /// A launch that may begin before the one in front of it has ended, or one that may not.
 static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
-                       void **parameters, bool early, unsigned cluster) {
+                       void **parameters, bool early) {
   if (CUresult no = refusal())
     return no;
   auto [x, y, z] = config.grid;
   auto [block, blockY, blockZ] = config.block;
   if (!x || !y || !z || y > 65535 || z > 65535 || block % 32 || block > 1024 ||
       !block || blockY != 1 || blockZ != 1 ||
-      config.sharedBytes > function->mostShared || !cluster || x % cluster)
+      config.sharedBytes > function->mostShared)
     return InvalidValue;
   if (function->entry.shared_bytes > (48 << 10) &&
       function->entry.shared_bytes > config.sharedBytes)
@@ -180,8 +163,8 @@ static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
                      sharedBytes = config.sharedBytes] {
       static uint64_t seed = 1;
       try {
-        kvc::ptx::run(*kernel, {{x, y, z}, block, early, sharedBytes, cluster},
-                      bytes, kvc::ptx::GlobalView({}), 0, ++seed);
+        kvc::ptx::run(*kernel, {{x, y, z}, block, early, sharedBytes}, bytes,
+                      kvc::ptx::GlobalView({}), 0, ++seed);
       } catch (const Failure &failure) {
         fault(failure.what());
       }
@@ -192,8 +175,6 @@ static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
   }
   kvc_host_entry entry = function->entry;
   std::string name = function->name;
-  if (!entry.entry)
-    return NotFound;
   enqueue(stream, [=, x = x, y = y, z = z, block = block] {
     static uint64_t seed = 1;
     try {
@@ -217,38 +198,15 @@ KVC_FAKE cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
   return launch(
       function,
       {{x, y, z}, {block, blockY, blockZ}, shared, stream, nullptr, 0},
-      parameters, /*early=*/false, /*cluster=*/1);
+      parameters, /*early=*/false);
 }
 
 KVC_FAKE cuLaunchKernelEx(const CudaLaunchConfig *config, CUfunction function,
                           void **parameters, void **extra) {
-  // Of all attributes we know those that the runtime uses.
-  bool early = false;
-  unsigned cluster = 1;
-  for (const CudaLaunchAttribute &attribute :
-       std::span(config->attributes, config->attributeCount))
-    if (attribute.id == CudaLaunchAttribute::earlyId && attribute.value[0] == 1)
-      early = true;
-    else if (attribute.id == CudaLaunchAttribute::clusterId)
-      cluster = blocksOfCluster(*function, attribute);
-    else
-      return InvalidValue;
-  if (extra || !config->attributeCount)
+  // Of all attributes we know the one that the runtime uses.
+  const CudaLaunchAttribute *attribute = config->attributes;
+  if (extra || config->attributeCount != 1 || attribute->id != 6 ||
+      attribute->allowed != 1)
     return InvalidValue;
-  return launch(function, *config, parameters, early, cluster);
-}
-
-/// As many as KVC_FAKE_CUDA_CLUSTERS says, or 8; none where the host's kernels run, whose
-/// blocks wait for no other.
-KVC_FAKE cuOccupancyMaxActiveClusters(int *count, CUfunction function,
-                                      const CudaLaunchConfig *config) {
-  if (config->attributeCount != 1 ||
-      config->attributes->id != CudaLaunchAttribute::clusterId)
-    return InvalidValue;
-  unsigned cluster = blocksOfCluster(*function, *config->attributes);
-  if (!cluster)
-    return InvalidValue;
-  const char *given = std::getenv("KVC_FAKE_CUDA_CLUSTERS");
-  *count = !function->kernel ? 0 : given ? std::atoi(given) : 8;
-  return Success;
+  return launch(function, *config, parameters, /*early=*/true);
 }

@@ -56,8 +56,8 @@ void report(int, siginfo_t *info, void *) {
 
 class GuardedDevice : public rt::Device {
 public:
-  GuardedDevice(const kvc_artifact &artifact, const rt::KernelNames &names,
-                const kvc_target &given)
+  GuardedDevice(const kvc_artifact &artifact,
+                std::span<const std::string> names, const kvc_target &given)
       : manifest(rt::Manifest::parse(
             std::string(artifact.manifest, artifact.manifest_size))) {
     kvc_target target = given;
@@ -68,7 +68,6 @@ public:
         kernels.push_back(&kernel);
   }
 
-  bool hasClusters(const rt::Launch &) const override { return false; }
   void launch(const rt::Launch &launch, void *stream) override {
     const rt::KernelSpec &kernel = *kernels[launch.kernel];
     std::vector<uint64_t> args(launch.args.begin(), launch.args.end());
@@ -151,7 +150,7 @@ void kvc::test::enableGuardedDevice() {
   kvc_enable_host();
   rt::enableTarget(
       KVC_CUDA,
-      [](const kvc_artifact &artifact, const rt::KernelNames &names,
+      [](const kvc_artifact &artifact, std::span<const std::string> names,
          const kvc_target &target) -> std::unique_ptr<rt::Device> {
         return std::make_unique<GuardedDevice>(artifact, names, target);
       });

@@ -25,7 +25,8 @@ std::unique_ptr<rt::Device> deviceOf(const std::string &name,
   artifact.image_count = images;
   kvc_target target = {};
   target.kind = KVC_PTX;
-  return rt::openDevice(artifact, {{name}, {}}, target);
+  std::string names[] = {name};
+  return rt::openDevice(artifact, names, target);
 }
 
 std::string refusal(const std::function<void()> &body) {

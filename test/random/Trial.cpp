@@ -73,9 +73,8 @@ public:
                           .ptx = options.ptx,
                           .ptxas = options.ptxas,
                           .chips = {}};
-    if (options.target !=
-        KVC_HOST) // cluster kernels and forms for warpgroups, too
-      wanted.chips = {"sm_80", "sm_90", "sm_90a"};
+    if (options.target != KVC_HOST) // forms for warpgroups, if there are any
+      wanted.chips = {"sm_80", "sm_90a"};
     Clock clock;
     compiled = compile(context, text, wanted);
     verdict.ptxSeconds = compiled.ptxSeconds;

@@ -14,7 +14,7 @@ using kvc::test::allocations;
 namespace {
 
 struct Launched {
-  uint32_t kernel, block, cluster;
+  uint32_t kernel, block;
   std::array<uint32_t, 3> grid;
   std::array<uint64_t, 8> args;
 };
@@ -24,11 +24,8 @@ class Recorder : public Device {
 public:
   void launch(const Launch &launch, void *) override {
     Launched &next = launched[count++];
-    next = {launch.kernel, launch.block, launch.cluster, launch.grid, {}};
+    next = {launch.kernel, launch.block, launch.grid, {}};
     std::copy(launch.args.begin(), launch.args.end(), next.args.begin());
-  }
-  bool hasClusters(const Launch &launch) const override {
-    return launch.cluster <= mostOfCluster;
   }
   void *allocate(size_t) override { return nullptr; }
   void release(void *) override {}
@@ -38,7 +35,6 @@ public:
   void synchronize() override {}
   bool onHost() const override { return true; }
 
-  uint32_t mostOfCluster = 0;
   size_t count = 0;
   std::array<Launched, 8> launched;
 };
@@ -49,17 +45,15 @@ const kvc_host_entry kernels[] = {
     {"lse", nothing, 0, nullptr, 0},    {"score", nothing, 0, nullptr, 0},
     {"select", nothing, 0, nullptr, 0}, {"compact", nothing, 0, nullptr, 0}};
 
-/// `values`: further arguments of the kernel that lists kept rows; `clusters`: more fields
-/// of the variant; `buffers`: more of these.
-std::string manifestOf(const std::string &values, const std::string &clusters,
-                       const std::string &buffers) {
+/// `values`: further arguments of the kernel that lists kept rows.
+std::string manifestOf(const std::string &values) {
   std::string text =
       R"json({"format": 2, "policy": "test", "queries": 4,
   "window": 4, "lse_buffer": 1, "scores": null, "params": {},
   "buffers": [{"bytes": 4, "dims": ["tokens"], "live": [1, 4]},
               {"bytes": 4, "dims": ["q_heads"], "live": [1, 4]},
               {"bytes": 80, "dims": ["batch", "q_heads"], "live": [0, 2]},
-              {"bytes": 4, "dims": ["batch"], "live": [0, 2]}BUFFERS],
+              {"bytes": 4, "dims": ["batch"], "live": [0, 2]}],
   "variants": [
    {"head_dim": 128, "group": 2, "dtype": "f32", "vector": 4, "kernels": [
     {"name": "other", "kind": "rows", "phase": "select", "block": 32,
@@ -75,14 +69,12 @@ std::string manifestOf(const std::string &values, const std::string &clusters,
      "args": ["k_head", "scratch.0", "logit_scale", "lse", "lse_scale",
               "scratch.2", "scratch.3"],
      "skipped_with_lse": false},
-    {"name": "select", "kind": "rows", "phase": "select", "block": 64,
+    {"name": "select", "kind": "rows", "phase": "select", "block": 32,
      "grid": ["kv_heads", "1", "batch"], "args": ["indices"VALUES],
      "skipped_with_lse": false},
     {"name": "compact", "kind": "compact", "phase": "compact", "block": 32,
      "grid": ["index_capacity", "1", "1"], "args": ["v"],
-     "skipped_with_lse": false}]CLUSTERS}]})json";
-  text.replace(text.find("CLUSTERS"), 8, clusters);
-  text.replace(text.find("BUFFERS"), 7, buffers);
+     "skipped_with_lse": false}]}]})json";
   return text.replace(text.find("VALUES"), 6, values);
 }
 
@@ -90,10 +82,9 @@ class Enqueue : public testing::Test {
 public:
   void SetUp() override { open(""); }
 
-  void open(const std::string &values, const std::string &clusters = "",
-            const std::string &buffers = "") {
+  void open(const std::string &values) {
     plan.reset();
-    manifest = manifestOf(values, clusters, buffers);
+    manifest = manifestOf(values);
     kvc_artifact artifact = kvc::test::artifactOf(manifest, kernels);
     kvc_target target = {};
     kvc_enable_host();
@@ -162,58 +153,6 @@ TEST_F(Enqueue, TakesTheCallersLogSumExp) {
   ASSERT_EQ(recorder->count, 1u); // without the kernel that computes it
   EXPECT_EQ(recorder->launched[0].args[3], address(lse));
   EXPECT_FLOAT_EQ(asFloat(recorder->launched[0].args[4]), 1.442695f);
-}
-
-// One launch does what three kernels do where a device has room for its clusters.
-TEST_F(Enqueue, LaunchesClustersInPlaceOfTheirKernels) {
-  constexpr uint32_t heads = 2;
-  open("", R"(, "cluster_kernels": [
-      {"name": "both", "kernels": [2, 3], "args": ["indices", "k_head", "scratch.0"]}])");
-  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
-  ASSERT_EQ(recorder->count, 5u); // no room: one for each
-  recorder->count = 0;
-  recorder->mostOfCluster = 4;
-  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
-  ASSERT_EQ(recorder->count, 4u);
-  const Launched &both = recorder->launched[2];
-  EXPECT_EQ(both.kernel, 6u); // behind the kernels of all variants
-  EXPECT_EQ(both.cluster, 4u);
-  EXPECT_EQ(both.grid, (std::array<uint32_t, 3>{4, heads, 1}));
-  EXPECT_EQ(both.block, 64u);
-  EXPECT_EQ(both.args[0], address(layer.indices));
-  EXPECT_EQ(both.args[1], 640u);
-  EXPECT_EQ(recorder->launched[3].kernel, 5u);
-  EXPECT_EQ(recorder->launched[3].cluster, 1u);
-  // A call that wants one of the two has that.
-  recorder->count = 0;
-  plan->enqueue(layer, Phase::Select, Phase::Compact, nullptr);
-  ASSERT_EQ(recorder->count, 2u);
-  EXPECT_EQ(recorder->launched[0].kernel, 4u);
-}
-
-// Where one launch does both kernels a head's blocks may be far ahead of another's.
-TEST_F(Enqueue, ClustersShareMemoryHeadByHead) {
-  auto workspace = [&](const std::string &clusters, const std::string &dims,
-                       const std::string &others) {
-    auto buffer = [](const std::string &dims, int kernel) {
-      return formatted(R"(, {{"bytes": 4, "dims": [{}], "live": [{}, {}]}})",
-                       dims, kernel, kernel);
-    };
-    open("", clusters, buffer(dims, 2) + buffer(others, 3));
-    return plan->query().workspace_bytes;
-  };
-  const std::string both =
-      R"(, "cluster_kernels": [{"name": "both", "kernels": [2, 3], "args": []}])";
-  const std::string ofHeads = R"("batch", "kv_heads", "tokens")",
-                    ofTokens = R"("batch", "tokens", "kv_heads")",
-                    ofBoth = R"("batch", "q_heads", "tokens")";
-  const size_t bytes = 8192; // 1000 tokens of 2 heads
-  size_t shared = workspace("", ofHeads, ofHeads);
-  EXPECT_EQ(workspace("", ofTokens, ofTokens), shared);
-  EXPECT_EQ(workspace(both, ofHeads, ofHeads), shared);
-  EXPECT_EQ(workspace(both, ofTokens, ofTokens), shared + bytes);
-  EXPECT_EQ(workspace(both, ofBoth, ofHeads),
-            workspace("", ofBoth, ofHeads) + bytes);
 }
 
 TEST_F(Enqueue, CutsALayerIntoPhases) {

@@ -71,9 +71,8 @@ TEST(Manifest, NamesWhatIsWrong) {
       "manifest: variants[0].dtype must be f32, f16 or bf16, got \"int4\"");
   json alignment = good();
   alignment["variants"][0]["host_alignment"] = 6;
-  EXPECT_EQ(refusal(alignment),
-            "manifest: variants[0].host_alignment must be a "
-            "power of two, got 6");
+  EXPECT_EQ(refusal(alignment), "manifest: variants[0].host_alignment must be a "
+                                "power of two, got 6");
   json block = good();
   block["variants"][0]["kernels"][0]["block"] = 100;
   EXPECT_EQ(refusal(block), "manifest: variants[0].kernels[0].block must be a "
@@ -172,31 +171,4 @@ TEST(Manifest, AnswersInOneLine) {
       for (char c : line)
         EXPECT_TRUE(c >= 0x20 && c < 0x7f) << line;
     }
-}
-
-TEST(Manifest, KnowsClusterKernels) {
-  json manifest = good();
-  json &kernels = manifest["variants"][0]["kernels"];
-  for (int i = 0; i < 3; ++i)
-    kernels.push_back(kernels[0]);
-  json cluster = {{"name", "c"}, {"kernels", {1, 2}}, {"args", {"k"}}};
-  json &clusters = manifest["variants"][0]["cluster_kernels"];
-  clusters = {cluster};
-  EXPECT_EQ(Manifest::parse(manifest.dump()).kernelNames().clusters,
-            std::vector<std::string>{"c"});
-  for (json wrong : {json{2, 1}, json{1, 1}, json{1, 4}, json{1, 2, 3}}) {
-    clusters[0]["kernels"] = wrong;
-    EXPECT_EQ(refusal(manifest).find(
-                  "manifest: variants[0].cluster_kernels[0].kernels must be"),
-              0u);
-  }
-  clusters = {cluster, cluster}; // both have kernel 2
-  EXPECT_EQ(refusal(manifest),
-            "manifest: variants[0].cluster_kernels[1].kernels must be two of 4 "
-            "kernels in order, from 3 on, got [1,2]");
-  clusters = {cluster};
-  kernels[2]["block"] = 64;
-  EXPECT_EQ(refusal(manifest),
-            "manifest: variants[0].cluster_kernels[0].kernels must be kernels "
-            "of as many threads, got [1,2]");
 }

@@ -144,8 +144,7 @@ typedef struct kvc_plan_info {
   size_t workspace_bytes;
   size_t workspace_alignment;
   uint32_t launches;     /* of kvc_layer_evict, with what a call prepares that
-                          * does not bring `prepared`; fewer where a GPU runs
-                          * several kernels in one launch of clusters (sm_90) */
+                          * does not bring `prepared` */
   uint32_t queries;      /* last queries that scoring reads, 0 if none, or
                           * KVC_ALL_QUERIES: those of the whole sequence */
   uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
