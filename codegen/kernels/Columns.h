@@ -238,6 +238,17 @@ private:
   bool canHoldRows(int64_t mates) const;
   /// By reduction, step of the window, query of the lane and slot.
   Values held;
+  size_t heldNumbers() const;
+  /// Of the head that is next: its first queries are on their way from the last round of
+  /// queries on, its keys behind the last product, while sums are exchanged and stored. Of
+  /// the last head it is that head again.
+  Values keysAhead;
+  bool fetchesKeys() const { return holdsRows && site.shape.headDim <= 128; }
+  bool fetchesQueries() const;
+  Values fetchKeys(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+                   Expr kvHead);
+  void fetchQueries(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+                    Expr kvHead);
   Values startHeld(KernelBuilder &k);
   /// How many of a step's queries a lane has products of.
   int64_t queriesOfLane() const;

@@ -7,6 +7,10 @@
 // lanes with other members of the same query meet, and what is reduced over the queries
 // of these rows is evaluated there, too.
 //
+// A warp's next keys take the registers of those it is done with: they are on their way
+// while the head's sums are exchanged and stored, and the next head's first queries from
+// the last round of this one's on.
+//
 // Two warps have the same tokens. Where a lane has registers for the rows of all steps,
 // each of them takes every other head (ColumnsTeams.cpp). Else they have half of the steps
 // each: what is reduced inside a head they add up behind each head, the rest behind the
@@ -90,6 +94,31 @@ Values ColumnsBuilder::startHeld(KernelBuilder &k) {
   return starts;
 }
 
+size_t ColumnsBuilder::heldNumbers() const {
+  size_t count = 0;
+  for (ReduceOp reduce : rowHeads)
+    count += stepsOf(windowOf(reduce)) * queriesOfLane() * slotsOfTile;
+  return count;
+}
+
+bool ColumnsBuilder::fetchesQueries() const {
+  int64_t rows = fixedQueries * LogitTile::paddedGroupOf(site.shape);
+  return fetchesKeys() && staged->endsInSecond(rows);
+}
+
+Values ColumnsBuilder::fetchKeys(KernelBuilder &k, LogitTile &tile,
+                                 const SequenceScalars &s, Expr kvHead) {
+  return tile.fetchKeys(s.sequence, kvHead.min(k.arg("kv_heads") - 1),
+                        tileStart, s.rows);
+}
+
+void ColumnsBuilder::fetchQueries(KernelBuilder &k, LogitTile &tile,
+                                  const SequenceScalars &s, Expr kvHead) {
+  tile.setHead(s.sequence, kvHead.min(k.arg("kv_heads") - 1));
+  staged->beginKnown(stagedQueries(k, tile, s),
+                     fixedQueries * tile.paddedGroup);
+}
+
 void ColumnsBuilder::holdProduct(int64_t step,
                                  const WarpProduct::Product &product,
                                  PointEval &eval) {
@@ -116,6 +145,10 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
   Values sums = startProducts(k);
   size_t count = sums.size();
   sums.append(held);
+  auto next = [&] {
+    fetchQueries(k, tile, s, point.kvHead + teams);
+    tile.setHead(s.sequence, point.kvHead);
+  };
   Values all = staged->walkKnownRounds(
       source, rows, sums,
       [&](int64_t first, Expr place, ArrayRef<Expr> carried) {
@@ -140,9 +173,12 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
         if (!isForTeam.valid())
           return addEither();
         return k.choose(isForTeam, addEither, [&] { return Values(carried); });
-      });
+      },
+      fetchesQueries() ? llvm::function_ref<void()>(next) : nullptr);
   held.assign(all.begin() + count, all.end());
   all.truncate(count);
+  if (fetchesKeys())
+    keysAhead = fetchKeys(k, tile, s, point.kvHead + teams);
   return all;
 }
 

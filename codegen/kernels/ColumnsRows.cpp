@@ -72,7 +72,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
   if (panels)
     tile.setHead(s.sequence, point.kvHead);
   else
-    tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows);
+    tile.loadKeys(s.sequence, point.kvHead, tileStart, s.rows, keysAhead);
   SmallVector<std::pair<ReduceOp, int>> slots;
   for (ReduceOp reduce : windows)
     forMembers(k, reduce.getValue(),

@@ -101,6 +101,12 @@ void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
     starts.push_back(reductionStart(k, reduce.getKind()));
   if (holdsRows)
     starts.append(startHeld(k));
+  if (fetchesKeys()) {
+    Expr first = teams > 1 ? team : k.index(0);
+    starts.append(fetchKeys(k, *logits, s, first));
+    if (fetchesQueries())
+      fetchQueries(k, *logits, s, first);
+  }
   Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
   auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
     return walksHeads() && k.shape.hasRows()
@@ -121,8 +127,11 @@ void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
         return head((h + team).min(heads - 1), carried);
       });
   isForTeam = Expr();
+  if (fetchesQueries())
+    k.waitForCopies(0); // of the last head
   if (holdsRows) {
-    held.assign(sums.begin() + columnHeads.size(), sums.end());
+    held.assign(sums.begin() + columnHeads.size(),
+                sums.begin() + columnHeads.size() + heldNumbers());
     sums.truncate(columnHeads.size());
   }
   runAllHeads(k, logits, s, heads, sums, safeToken, exists);
@@ -166,7 +175,11 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
   finished.clear();
   finishedTiles.assign(tiles, Finished());
   Point point{kvHead, -1, {}, token};
-  held.assign(carried.begin() + columnHeads.size(), carried.end());
+  if (holdsRows) {
+    ArrayRef<Expr> rest = carried.drop_front(columnHeads.size());
+    held.assign(rest.begin(), rest.begin() + heldNumbers());
+    keysAhead.assign(rest.begin() + heldNumbers(), rest.end());
+  }
   carried = carried.take_front(columnHeads.size());
   if (tile)
     accumulateRows(k, *tile, s, point);
@@ -207,6 +220,7 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
     finishTiles();
   storeParts(k, s, point);
   next.append(held);
+  next.append(keysAhead);
   return next;
 }
 

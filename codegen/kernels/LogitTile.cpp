@@ -39,13 +39,26 @@ void LogitTile::setHead(Expr sequence, Expr kvHead) {
   this->kvHead = kvHead;
 }
 
-void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken,
-                         Expr end) {
-  setHead(sequence, kvHead);
-  product.loadColumns(keys, [=, this](Expr column) {
+/// Where the keys of a tile are, by column.
+static auto keysFrom(KernelBuilder &k, Expr sequence, Expr kvHead,
+                     Expr firstToken, Expr end) {
+  return [=, &k](Expr column) {
     return SmallVector<Expr>{
         sequence, kvHead, (firstToken + column).max(k.index(0)).min(end - 1)};
-  });
+  };
+}
+
+void LogitTile::loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end,
+                         ArrayRef<Expr> fetched) {
+  setHead(sequence, kvHead);
+  product.loadColumns(keys, keysFrom(k, sequence, kvHead, firstToken, end),
+                      fetched);
+}
+
+SmallVector<Expr> LogitTile::fetchKeys(Expr sequence, Expr kvHead,
+                                       Expr firstToken, Expr end) {
+  return product.fetchColumns(keys,
+                              keysFrom(k, sequence, kvHead, firstToken, end));
 }
 
 std::pair<Expr, Expr> LogitTile::queryOf(Expr row) {

@@ -44,7 +44,12 @@ public:
   void setHead(Expr sequence, Expr kvHead);
   /// Points the tile at its tokens, from `firstToken`; tokens at or behind `end`
   /// are read as the last one before it, tokens in front of 0 as token 0.
-  void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end);
+  /// What fetchKeys has `fetched` of them is not loaded again.
+  void loadKeys(Expr sequence, Expr kvHead, Expr firstToken, Expr end,
+                llvm::ArrayRef<Expr> fetched = {});
+  /// Keys for a later loadKeys (WarpProduct::fetchColumns).
+  llvm::SmallVector<Expr> fetchKeys(Expr sequence, Expr kvHead, Expr firstToken,
+                                    Expr end);
 
   /// Where the row of a query stands in an array with so many rows, the argument
   /// `rows`, of which the last is the last query's.

@@ -250,21 +250,30 @@ StagedRows::Values StagedRows::walkKnown(
 
 StagedRows::Values StagedRows::walkKnownRounds(
     const RowSource &source, int64_t count, ArrayRef<Expr> carried,
-    llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body) {
-  auto begin = [&](int64_t first) {
-    if (first < count)
-      copy(source, k.index(first), first + rows <= count, rows);
-    k.commitCopies();
-  };
-  k.barrier(); // an earlier walk has read its rounds
-  begin(0);
+    llvm::function_ref<Values(int64_t, Expr, ArrayRef<Expr>)> body,
+    llvm::function_ref<void()> next) {
+  assert((!next || endsInSecond(count)) && "the first place is free then");
+  if (!next) {
+    k.barrier(); // an earlier walk has read its rounds
+    beginKnown(source, count);
+  }
   Values running(carried);
   for (int64_t first = 0; first < count; first += rows) {
     k.waitForCopies(0);
     // The round is there for all, and the last one is read.
     k.barrier();
-    begin(first + rows);
+    if (next && first + rows == count)
+      next();
+    else
+      beginKnown(source, count, first + rows);
     running = body(first, placeOf(k.index(first)), running);
   }
   return running;
+}
+
+void StagedRows::beginKnown(const RowSource &source, int64_t count,
+                            int64_t first) {
+  if (first < count)
+    copy(source, k.index(first), first + rows <= count, rows);
+  k.commitCopies();
 }

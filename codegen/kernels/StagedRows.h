@@ -98,12 +98,18 @@ public:
   /// walkEither; what isWhole says of such a round is false.
   Expr own;
 
-  /// The same by rounds: each has `rows` rows, or what is left.
+  /// The same by rounds: each has `rows` rows, or what is left. Where `next` begins the
+  /// first round of the walk behind this one, with beginKnown, it does so while the last
+  /// round is worked on, and this walk's first one was begun like that.
   Values walkKnownRounds(const RowSource &source, int64_t count,
                          llvm::ArrayRef<Expr> carried,
                          llvm::function_ref<Values(int64_t first, Expr place,
                                                    llvm::ArrayRef<Expr>)>
-                             body);
+                             body,
+                         llvm::function_ref<void()> next = nullptr);
+  void beginKnown(const RowSource &source, int64_t count, int64_t first = 0);
+  /// Rounds lie in two places in turn: a walk of an even number of them ends in the second.
+  bool endsInSecond(int64_t count) const { return count % (2 * rows) == 0; }
 
   /// Rows of the rounds, [place][head_dim].
   Buffer memory;

@@ -27,7 +27,8 @@ Expr WarpProduct::loadPart(const Buffer &memory, SmallVector<Expr> at, Expr dim,
 }
 
 void WarpProduct::loadColumns(const Buffer &memory,
-                              std::function<SmallVector<Expr>(Expr)> address) {
+                              std::function<SmallVector<Expr>(Expr)> address,
+                              ArrayRef<Expr> fetched) {
   columnMemory = memory;
   columnAddress = std::move(address);
   fragments.clear();
@@ -35,11 +36,24 @@ void WarpProduct::loadColumns(const Buffer &memory,
     return copyColumn();
   if (streams)
     return;
+  size_t each = fetched.size() / columnBlocks();
   for (int64_t block = 0; block < columnBlocks(); ++block)
-    fragments.push_back(mixed(columnFragment(block)));
+    fragments.push_back(
+        mixed(each ? SmallVector<Expr>(fetched.slice(block * each, each))
+                   : columnFragment(block)));
 }
 
-SmallVector<Expr> WarpProduct::mixed(const SmallVector<Expr> &loaded) {
+SmallVector<Expr>
+WarpProduct::fetchColumns(const Buffer &memory,
+                          std::function<SmallVector<Expr>(Expr)> address) {
+  assert(k.shape.usesTensorCores() && !streams && "columns are in registers");
+  SmallVector<Expr> fetched;
+  for (int64_t block = 0; block < columnBlocks(); ++block)
+    fetched.append(columnFragment(memory, address, block));
+  return fetched;
+}
+
+SmallVector<Expr> WarpProduct::mixed(SmallVector<Expr> loaded) {
   if (!unknownZero.valid())
     return loaded;
   auto mix = [&](Expr part) { return part ^ unknownZero; };
@@ -47,9 +61,10 @@ SmallVector<Expr> WarpProduct::mixed(const SmallVector<Expr> &loaded) {
                       [&] { return llvm::map_to_vector(loaded, mix); });
 }
 
-SmallVector<Expr> WarpProduct::columnFragment(int64_t block) {
-  return columnsLeft ? leftFragment(columnMemory, columnAddress, block * 16)
-                     : rightFragment(columnMemory, columnAddress, block * 8);
+SmallVector<Expr> WarpProduct::columnFragment(const Buffer &memory,
+                                              Address address, int64_t block) {
+  return columnsLeft ? leftFragment(memory, address, block * 16)
+                     : rightFragment(memory, address, block * 8);
 }
 
 Expr WarpProduct::heldElement(int slot, int64_t base, int64_t e) {

@@ -54,7 +54,15 @@ public:
 
   /// Takes the columns, 32 a tile; `address` must stay valid until the last multiply.
   void loadColumns(const Buffer &memory,
-                   std::function<llvm::SmallVector<Expr>(Expr)> address);
+                   std::function<llvm::SmallVector<Expr>(Expr)> address,
+                   llvm::ArrayRef<Expr> fetched = {});
+
+  /// The lane's part of columns that come later, on its way while it multiplies with
+  /// others: loadColumns takes what is `fetched` of the same columns in place of loads.
+  /// Tensor cores alone.
+  llvm::SmallVector<Expr>
+  fetchColumns(const Buffer &memory,
+               std::function<llvm::SmallVector<Expr>(Expr)> address);
 
   /// Columns that stay are two rows of memory in turn. Where products are written out in
   /// the loop that loads the columns, ptxas leaves these as they were loaded, and puts two
@@ -118,7 +126,7 @@ private:
   llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
   bool columnsLeft, streams;
   Expr unknownZero; // mixOnce
-  llvm::SmallVector<Expr> mixed(const llvm::SmallVector<Expr> &loaded);
+  llvm::SmallVector<Expr> mixed(llvm::SmallVector<Expr> loaded);
   /// Else, for the host: the lane's column, and its product of each row, f32.
   Buffer ownColumn, ownDots;
 
@@ -130,7 +138,11 @@ private:
   int64_t columnBlocks() const {
     return tiles * columns / (columnsLeft ? 16 : 8);
   }
-  llvm::SmallVector<Expr> columnFragment(int64_t block);
+  llvm::SmallVector<Expr> columnFragment(const Buffer &memory, Address address,
+                                         int64_t block);
+  llvm::SmallVector<Expr> columnFragment(int64_t block) {
+    return columnFragment(columnMemory, columnAddress, block);
+  }
   /// The lane's part of 16 or 8 vectors from `first` on.
   llvm::SmallVector<Expr> leftFragment(const Buffer &memory, Address address,
                                        int64_t first);
