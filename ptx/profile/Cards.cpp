@@ -23,7 +23,7 @@ static constexpr Card hopper(const char *name, double dramBytes) {
           .mostShared = 227 << 10,
           .matrixClocks = 6.77,
           .matrixPeak = 790e12,
-          .graph = 4.5e-6,
+          .graph = 4.7e-6,
           .launch = 0.68e-6,
           .earlyLaunch = 0.57e-6,
           .start = 1.3e-6};

@@ -22,8 +22,9 @@ struct Card {
   uint32_t mostShared;      // bytes of an SM that blocks can have
   double matrixClocks;      // a quarter of an SM is busy with an mma.m16n8k16
   double matrixPeak;        // FLOP per second by whatever instruction does best
-  double graph;  // seconds of a CUDA graph of one kernel that does nothing: before the
-                 // first launch of a call
+  double
+      graph; // seconds of a CUDA graph of one kernel that does nothing: before the
+             // first launch of a call
   double launch; // seconds from the end of a kernel to the next one's start
   double earlyLaunch; // the same to one that waits itself (griddepcontrol)
   double

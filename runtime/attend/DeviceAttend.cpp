@@ -52,5 +52,6 @@ void kvc::rt::attendOnDevice(const AttendCall &call) {
                  cut.sharedBytes);
   if (cut.splits > 1)
     kernels.launch(ViewKernels::AddParts, {cut.outputRows, 1, 1},
-                   gpu::partsThreads, args, from.stream);
+                   gpu::partsThreads, args, from.stream, /*sharedBytes=*/0,
+                   /*follows=*/true);
 }

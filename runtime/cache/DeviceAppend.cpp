@@ -29,5 +29,6 @@ void kvc::rt::appendOnDevice(const kvc_append_args &from,
   kernels.launch(ViewKernels::Append, {uint32_t(lists * from.rows), 1, 1},
                  gpu::appendThreads, args, from.stream);
   kernels.launch(ViewKernels::AppendCounts, {view.batch, 1, 1},
-                 gpu::appendThreads, args, from.stream);
+                 gpu::appendThreads, args, from.stream, /*sharedBytes=*/0,
+                 /*follows=*/true);
 }

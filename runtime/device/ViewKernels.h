@@ -28,10 +28,11 @@ public:
   static const ViewKernels &on(kvc_target_kind target, int device,
                                kvc_dtype dtype, uint32_t headDim);
 
-  /// `sharedBytes`: Launch.
+  /// `sharedBytes`, `follows`: Launch.
   template <typename Args>
   void launch(uint32_t kernel, std::array<uint32_t, 3> grid, uint32_t block,
-              const Args &args, void *stream, uint32_t sharedBytes = 0) const {
+              const Args &args, void *stream, uint32_t sharedBytes = 0,
+              bool follows = false) const {
     static_assert(sizeof(Args) % sizeof(uint64_t) == 0);
     std::array<uint64_t, sizeof(Args) / sizeof(uint64_t)> slots;
     std::memcpy(slots.data(), &args, sizeof args);
@@ -39,6 +40,7 @@ public:
                     .grid = grid,
                     .block = block,
                     .args = slots,
+                    .follows = follows,
                     .sharedBytes = sharedBytes},
                    stream);
   }
