@@ -34,6 +34,9 @@ def table(heads, rows):
 def is_costed(layer):
     return all(layer[name] == value for name, value in COSTED.items())
 
+# Microseconds of a layer up to which the difference of two graphs is what a launch takes.
+SHORT = 1000
+
 
 def number(text):
     return float(text[:-1]) * 1000 if text.endswith("k") else float(text)
@@ -74,6 +77,8 @@ class Results:
         if self.device is None:
             sys.exit(f"{folder} must have a run.json, as bench/card.py leaves it")
         self.steps = self.device["steps"]
+        # Of another run on such a card, the run.json: of all checks, where this one had no time for them.
+        self.checks = read(self.folder, "checks.json", None)
         self.layers = read(self.folder, "layers.json", [])
         self.attention = read(self.folder, "attention.json", [])
         self.card = read(self.folder, "card.json", [])
@@ -91,10 +96,10 @@ class Results:
         best = min(one["median"] for one in (taken, graph) if one)
         return us(taken["median"]), us(graph["median"]) if graph else "", f"{best / ours:.1f} x"
 
-    def what_ran(self):
+    def what_ran(self, steps):
         """A line: passed, failed, not run."""
         counts = {"passed": 0, "failed": 0, "out of time": 0, "not run": 0}
-        for step in self.steps:
+        for step in steps:
             counts[self.how(step)] += 1
         return ", ".join(f"{count} {how}" for how, count in counts.items() if count) or "nothing ran"
 
@@ -110,11 +115,14 @@ class Results:
                 f"SM clock {device['clocks.sm']} of {device['clocks.max.sm']}" if "clocks.sm" in device else "",
                 f"commit {device['commit']}", device["date"]]
         lines = [f"## {self.name()}", "", ", ".join(part for part in said if part) + f"; `{device['command']}`.",
-                 f"Steps: {self.what_ran()}."]
+                 f"Steps: {self.what_ran(self.steps)}."]
         for how in ("failed", "out of time", "not run"):
             named = [step["step"] for step in self.steps if self.how(step) == how]
             if named:
                 lines += ["", f"{how.capitalize()}: {', '.join(named)}."]
+        if self.checks:
+            lines += ["", f"All checks, in a run at commit {self.checks['commit']}, {self.checks['date']}, "
+                      f"`{self.checks['command']}`: {self.what_ran(self.checks['steps'])}."]
         return lines
 
     def layer_rows(self, tokens=None):
@@ -142,17 +150,22 @@ class Results:
     def kernels_part(self):
         rows = []
         for layer in self.layers:
+            before = 0
             for launch in layer["launches"]:
+                here = launch["graph_to_here_us"]["median"]
+                took, before = here - before, here
+                if layer["graph_us"]["median"] > SHORT:
+                    took = launch["us"]["median"]
                 known = self.estimates.of_kernel(layer, launch["kernel"], self.name())
                 if known:
-                    took = launch["us"]["median"]
                     rows.append((took / known[1], [launch["kernel"], us(took), f"{us(known[0])} to {us(known[1])}",
                                                    f"{took / known[1]:.2f} x"]))
         rows.sort(key=lambda row: -row[0])
         if not rows:
             return []
-        return ["", "Kernels at 32768 tokens, a launch with an event behind it, those first that are farthest above "
-                "their estimate:", "",
+        return ["", "Kernels at 32768 tokens: what each adds to a graph of those in front of it (in layers of more than a "
+                "millisecond, whose clocks are not the same from run to run, a launch with an event behind it), those "
+                "first that are farthest above their estimate:", "",
                 *table(["kernel", "us", "estimate", "of its upper end"], [row for _, row in rows])]
 
     def attention_rows(self):
@@ -205,8 +218,9 @@ class Results:
                  for queries, rows, _, _, took, _, _, _, times in self.attention_rows() if times]
         beside = ["", "  `kvc_attend`, and how long PyTorch's scaled_dot_product_attention takes beside it: "
                   + ", ".join(calls) + "."] if calls else []
-        return [f"- **Measured on {self.name()}** (commit {self.device['commit']}; {self.what_ran()} of the steps of "
-                "`tools/gpu-check`), microseconds of one layer; [all of it](docs/measured.md):", "",
+        checks = f"; all checks at {self.checks['commit']}, {self.what_ran(self.checks['steps'])}" if self.checks else ""
+        return [f"- **Measured on {self.name()}** (commit {self.device['commit']}; {self.what_ran(self.steps)} of the "
+                f"steps of `tools/gpu-check`{checks}), microseconds of one layer; [all of it](docs/measured.md):", "",
                 *("  " + line for line in table(
                     ["policy", "tokens", "us", "share of the floor", "eager torch takes"],
                     [[row[0], row[1], row[2], row[8], row[11]] for row in layers])), *beside]

@@ -29,7 +29,8 @@ def layer(policy, tokens, took, **others):
         return {"median": number, "p95": number + 1}
     return {"policy": policy, "tokens": tokens, "budget": 1024, "kv_heads": 8, "q_heads": 32, "head_dim": 128,
             "dtype": "bf16", "lse_given": True, "graph_us": us(took), "launched_us": us(2 * took),
-            "launches": [{"kernel": policy + "_spans2_d128_g4_bf16", "us": us(took / 2)}], **others}
+            "launches": [{"kernel": f"{policy}_{kernel}_d128_g4_bf16", "us": us(7), "graph_to_here_us": us(here)}
+                         for kernel, here in (("spans1", took / 4), ("spans2", took * 3 / 4))], **others}
 
 
 def row(page, *cells):
@@ -50,7 +51,8 @@ costs = (source / "docs/costs.md").read_text()
 estimate, floor = re.search(r"^\| snapkv \|(?:[^|]*\|){4} \*\*([\d.]+)\*\* \| ([\d.]+) \|", costs, re.M).groups()
 low, high = re.search(r"^\| snapkv_spans2 \|.*\| ([\d.]+) to ([\d.]+) \|", costs, re.M).groups()
 took = 2 * float(estimate)
-put("layers.json", [layer("snapkv", 32768, took), layer("snapkv", 32768, took, budget=99), layer("adakv", 4096, 5000, serial_graph_us={"median": 6000, "p95": 6001})])
+layers = [layer("snapkv", 32768, took), layer("snapkv", 32768, took, budget=99), layer("adakv", 4096, 5000, serial_graph_us={"median": 6000, "p95": 6001})]
+put("layers.json", layers)
 device["steps"] = [{"step": "one", "status": 0, "seconds": 1}, {"step": "two", "status": 9, "seconds": 1},
                    {"step": "three", "status": "out of time", "seconds": 1}, {"step": "four", "status": "not run"}]
 put("run.json", device)
@@ -66,12 +68,18 @@ put("attention.json", [{"batch": 1, "queries": 0, "rows": 4096, "skew": 1, "page
 put("card.json", [{"device": CARD, "driver": 1, "copy_tb_s": 2.5}])
 page = run().stdout
 assert "1 passed, 1 failed, 1 out of time, 1 not run" in page and "Failed: two." in page, page
+assert "All checks" not in page
+put("checks.json", {**device, "commit": "def", "steps": device["steps"][:1] * 7})
+assert "All checks, in a run at commit def, 2026-01-01 00:00, `card.py out`: 7 passed.\n" in run().stdout
 known, other = [line for line in page.splitlines() if line.startswith("| snapkv | 32768 |")]
 cells = [cell.strip() for cell in known.strip("|").split("|")]
 assert cells[4:] == ["", f"{2 * took:,.1f}", estimate, "2.00 x", f"{100 * float(floor) / took:.0f} %", f"{3 * took:.1f}", f"{2 * took:.1f}", "2.0 x"], cells
 assert other.endswith(" |  |  |  |  |  |  |"), other  # of another budget nothing was estimated, nor asked of PyTorch
 assert row(page, "adakv", "4096")[2:6] == ["5,000", "5,001", "6,000", "10,000"] and "out of memory" in page
 assert row(page, "snapkv_spans2_d128_g4_bf16")[2:] == [f"{low} to {high}", f"{took / 2 / float(high):.2f} x"]
+put("layers.json", [layer("snapkv", 32768, 4000)])
+assert row(run().stdout, "snapkv_spans2_d128_g4_bf16")[1] == "7.0"  # not the difference of two long graphs
+put("layers.json", layers)
 assert row(page, "a prompt", "4096")[6:] == ["50.0", "", "0.5 x"]
 assert row(page, "1", "4096", "8 : 1")[6:] == ["", "", ""]  # PyTorch was not asked for that
 assert "What falls short" not in page
