@@ -151,7 +151,10 @@ private:
         return !kernelText(one.image->ptx, name).empty();
       };
       auto found = std::ranges::find_if(images, has);
-      Loaded &from = found == images.end() ? images.front() : *found;
+      if (found == images.end())
+        throw fail(KVC_BAD_ARTIFACT, "the PTX for {} has no kernel '{}'",
+                   images.front().image->chip, name);
+      Loaded &from = *found;
       if (!from.module)
         from.module = context.load(
             from.image->ptx, "the PTX for " + std::string(from.image->chip));
