@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKS = "<!-- measured.py -->\n", "<!-- end of measured.py -->\n"
 LENGTHS = (4096, 32768, 131072)  # of docs/costs.md
 COSTED = {"kv_heads": 8, "q_heads": 32, "head_dim": 128, "dtype": "bf16", "budget": 1024}  # and of peers.py
+# Microseconds of a layer up to which the difference of two graphs is what a launch takes.
+SHORT = 1000
 
 
 def read(folder, name, otherwise):
@@ -33,9 +35,6 @@ def table(heads, rows):
 
 def is_costed(layer):
     return all(layer[name] == value for name, value in COSTED.items())
-
-# Microseconds of a layer up to which the difference of two graphs is what a launch takes.
-SHORT = 1000
 
 
 def number(text):

@@ -16,11 +16,9 @@ class GlobalView;
 
 struct LaunchShape {
   std::array<uint32_t, 3> grid;
-  uint32_t block; // threads
-  /// It may begin while the launch in front of it still runs (Launch::follows).
-  bool early = false;
-  uint32_t sharedBytes = 0; // beside the kernel's own
+  uint32_t block;           // threads
   bool follows = false;     // Launch::follows
+  uint32_t sharedBytes = 0; // beside the kernel's own
 };
 
 class Block {

@@ -87,8 +87,8 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
       std::memcpy(&bytes[offset], &launch.args[i], std::min(size, 8u));
     }
   }
-  LaunchShape shape{launch.grid, launch.block, launch.follows && kernel.waits,
-                    launch.sharedBytes, launch.follows};
+  LaunchShape shape{launch.grid, launch.block, launch.follows,
+                    launch.sharedBytes};
   if (profiler)
     profiler->run(kernel, shape, bytes, memory.view(), threads, seed);
   else

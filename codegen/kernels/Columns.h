@@ -238,7 +238,9 @@ private:
   bool canHoldRows(int64_t mates) const;
   /// By reduction, step of the window, query of the lane and slot.
   Values held;
-  size_t heldNumbers() const;
+  /// How many numbers of them a reduction has, and all have.
+  int64_t heldOf(ReduceOp reduce) const;
+  int64_t heldOfAll() const;
   /// Of the head that is next: its first queries are on their way from the last round of
   /// queries on, its keys behind the last product, while sums are exchanged and stored. Of
   /// the last head it is that head again.

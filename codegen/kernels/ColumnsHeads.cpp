@@ -89,15 +89,18 @@ int64_t ColumnsBuilder::stepsOf(int64_t window) const {
 Values ColumnsBuilder::startHeld(KernelBuilder &k) {
   Values starts;
   for (ReduceOp reduce : rowHeads)
-    starts.append(stepsOf(windowOf(reduce)) * queriesOfLane() * slotsOfTile,
-                  reductionStart(k, reduce.getKind()));
+    starts.append(heldOf(reduce), reductionStart(k, reduce.getKind()));
   return starts;
 }
 
-size_t ColumnsBuilder::heldNumbers() const {
-  size_t count = 0;
+int64_t ColumnsBuilder::heldOf(ReduceOp reduce) const {
+  return stepsOf(windowOf(reduce)) * queriesOfLane() * slotsOfTile;
+}
+
+int64_t ColumnsBuilder::heldOfAll() const {
+  int64_t count = 0;
   for (ReduceOp reduce : rowHeads)
-    count += stepsOf(windowOf(reduce)) * queriesOfLane() * slotsOfTile;
+    count += heldOf(reduce);
   return count;
 }
 
@@ -132,7 +135,7 @@ void ColumnsBuilder::holdProduct(int64_t step,
                        product.columnSlot];
       row = reductionStep(reduce.getKind(), row, eval(reduce.getValue(), 0));
     }
-    from += stepsOf(window) * queries * slotsOfTile;
+    from += heldOf(reduce);
   }
 }
 
@@ -192,7 +195,7 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
   SmallVector<ReduceKind> kinds;
   ArrayRef<Expr> left = held;
   for (ReduceOp reduce : rowHeads) {
-    int64_t count = stepsOf(windowOf(reduce)) * queries * slotsOfTile;
+    int64_t count = heldOf(reduce);
     for (Expr &row :
          MutableArrayRef(held).slice(held.size() - left.size(), count))
       row = reduceLanesFrom(k, reduce.getKind(), row, 1, beside);
@@ -203,7 +206,7 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
     held = joinTeams(k, kinds, held, beside);
   left = held;
   for (ReduceOp reduce : rowHeads) {
-    int64_t count = stepsOf(windowOf(reduce)) * queries * slotsOfTile;
+    int64_t count = heldOf(reduce);
     rows[reduce] = left.take_front(count);
     left = left.drop_front(count);
   }
@@ -211,8 +214,7 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
   for (ReduceOp reduce : lateWindows) {
     ReduceKind kind = reduce.getKind();
     Values sums(slotsOfTile, reductionStart(k, kind));
-    for (int64_t i = 0; i < stepsOf(windowOf(reduce)) * queries * slotsOfTile;
-         ++i) {
+    for (int64_t i = 0; i < heldOf(reduce); ++i) {
       LeafReader leaf = [&](Value value,
                             const Point &p) -> std::optional<Expr> {
         auto it = rows.find(value.getDefiningOp());

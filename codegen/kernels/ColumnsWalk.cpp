@@ -131,7 +131,7 @@ void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
     k.waitForCopies(0); // of the last head
   if (holdsRows) {
     held.assign(sums.begin() + columnHeads.size(),
-                sums.begin() + columnHeads.size() + heldNumbers());
+                sums.begin() + columnHeads.size() + heldOfAll());
     sums.truncate(columnHeads.size());
   }
   runAllHeads(k, logits, s, heads, sums, safeToken, exists);
@@ -177,8 +177,8 @@ ColumnsBuilder::runHead(KernelBuilder &k, LogitTile *tile,
   Point point{kvHead, -1, {}, token};
   if (holdsRows) {
     ArrayRef<Expr> rest = carried.drop_front(columnHeads.size());
-    held.assign(rest.begin(), rest.begin() + heldNumbers());
-    keysAhead.assign(rest.begin() + heldNumbers(), rest.end());
+    held.assign(rest.begin(), rest.begin() + heldOfAll());
+    keysAhead.assign(rest.begin() + heldOfAll(), rest.end());
   }
   carried = carried.take_front(columnHeads.size());
   if (tile)

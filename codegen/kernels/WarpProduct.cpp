@@ -43,9 +43,8 @@ void WarpProduct::loadColumns(const Buffer &memory,
                    : columnFragment(block)));
 }
 
-SmallVector<Expr>
-WarpProduct::fetchColumns(const Buffer &memory,
-                          std::function<SmallVector<Expr>(Expr)> address) {
+SmallVector<Expr> WarpProduct::fetchColumns(const Buffer &memory,
+                                            Address address) {
   assert(k.shape.usesTensorCores() && !streams && "columns are in registers");
   SmallVector<Expr> fetched;
   for (int64_t block = 0; block < columnBlocks(); ++block)
@@ -53,7 +52,7 @@ WarpProduct::fetchColumns(const Buffer &memory,
   return fetched;
 }
 
-SmallVector<Expr> WarpProduct::mixed(SmallVector<Expr> loaded) {
+SmallVector<Expr> WarpProduct::mixed(const SmallVector<Expr> &loaded) {
   if (!unknownZero.valid())
     return loaded;
   auto mix = [&](Expr part) { return part ^ unknownZero; };

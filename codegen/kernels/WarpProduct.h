@@ -60,9 +60,7 @@ public:
   /// The lane's part of columns that come later, on its way while it multiplies with
   /// others: loadColumns takes what is `fetched` of the same columns in place of loads.
   /// Tensor cores alone.
-  llvm::SmallVector<Expr>
-  fetchColumns(const Buffer &memory,
-               std::function<llvm::SmallVector<Expr>(Expr)> address);
+  llvm::SmallVector<Expr> fetchColumns(const Buffer &memory, Address address);
 
   /// Columns that stay are two rows of memory in turn. Where products are written out in
   /// the loop that loads the columns, ptxas leaves these as they were loaded, and puts two
@@ -126,7 +124,7 @@ private:
   llvm::SmallVector<llvm::SmallVector<Expr>> fragments;
   bool columnsLeft, streams;
   Expr unknownZero; // mixOnce
-  llvm::SmallVector<Expr> mixed(llvm::SmallVector<Expr> loaded);
+  llvm::SmallVector<Expr> mixed(const llvm::SmallVector<Expr> &loaded);
   /// Else, for the host: the lane's column, and its product of each row, f32.
   Buffer ownColumn, ownDots;
 

@@ -133,8 +133,8 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.kernel = kernel.name;
   profile.grid = shape.grid;
   profile.threads = shape.block;
-  profile.early = shape.early;
   profile.follows = shape.follows;
+  profile.early = shape.follows && kernel.waits;
   profile.sharedBytes = kernel.sharedBytes + shape.sharedBytes;
   uint32_t registers = assumedRegisters;
   if (auto found = options.assembled.find(kernel.name);

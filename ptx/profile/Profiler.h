@@ -32,7 +32,8 @@ struct LaunchProfile {
   std::string kernel;
   std::array<uint32_t, 3> grid;
   uint32_t threads = 0; // of a block
-  bool early = false, follows = false; // LaunchShape
+  bool follows = false; // LaunchShape
+  bool early = false; // it may begin while the launch in front of it still runs
   uint64_t blocks = 0, ran = 0;
   uint32_t sharedBytes = 0;
   std::optional<Assembled> assembled; // none without ptxas
