@@ -17,7 +17,7 @@ class GlobalView;
 struct LaunchShape {
   std::array<uint32_t, 3> grid;
   uint32_t block;           // threads
-  bool follows = false;     // Launch::follows
+  bool follows = false;     // another of the same call (Launch::front)
   uint32_t sharedBytes = 0; // beside the kernel's own
 };
 

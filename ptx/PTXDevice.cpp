@@ -87,7 +87,7 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
       std::memcpy(&bytes[offset], &launch.args[i], std::min(size, 8u));
     }
   }
-  LaunchShape shape{launch.grid, launch.block, launch.follows,
+  LaunchShape shape{launch.grid, launch.block, launch.front != nullptr,
                     launch.sharedBytes};
   if (profiler)
     profiler->run(kernel, shape, bytes, memory.view(), threads, seed);

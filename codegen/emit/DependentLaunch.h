@@ -4,7 +4,7 @@
 // still runs (programmatic dependent launch): its blocks take the places that become
 // free, and only then wait. So what lies between two kernels, the end of the last block
 // and the start of a grid, costs less (docs/decisions.md). Whether a launch is one of
-// these the runtime says (Launch::follows); where it is not, nothing waits.
+// these the runtime says (Launch::front); where it is not, nothing waits.
 //
 //===----------------------------------------------------------------------===//
 

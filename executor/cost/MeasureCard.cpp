@@ -229,8 +229,12 @@ private:
   /// Seconds of a graph of empty kernels.
   double graphOf(Device &device, uint32_t launches, bool early) {
     CudaTimer::Work work = [&] {
-      for (uint32_t i = 0; i < launches; ++i)
-        launchOn(device, {Empty, {1, 1, 1}, 32, {}, early && i}, {});
+      const Launch empty = {Empty, {1, 1, 1}, 32, {}};
+      for (uint32_t i = 0; i < launches; ++i) {
+        Launch next = empty;
+        next.front = early && i ? &empty : nullptr;
+        launchOn(device, next, {});
+      }
     };
     return Times::of(timer.timeGraphs({work}, small ? 2 : 20)).median;
   }

@@ -38,11 +38,12 @@ public:
   size_t most = SIZE_MAX;
 
   void launch(const Launch &launch, void *stream) override {
-    made = launch.follows ? made + 1 : 1;
+    made = launch.front ? made + 1 : 1;
     if (made > most)
       return;
     Launch given = launch;
-    given.follows &= early && !marked;
+    if (!early || marked)
+      given.front = nullptr;
     device->launch(given, stream);
     if (!marked)
       return;

@@ -134,7 +134,6 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.grid = shape.grid;
   profile.threads = shape.block;
   profile.follows = shape.follows;
-  profile.early = shape.follows && kernel.waits;
   profile.sharedBytes = kernel.sharedBytes + shape.sharedBytes;
   uint32_t registers = assumedRegisters;
   if (auto found = options.assembled.find(kernel.name);
@@ -144,6 +143,10 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   }
   profile.resident =
       residentBlocks(options.card, shape.block, registers, profile.sharedBytes);
+  // Behind one that runs in waves a card's launch is not early (CudaDevice.cpp).
+  profile.early = shape.follows && kernel.waits && !done.empty() &&
+                  done.back().blocks <= uint64_t(done.back().resident) *
+                                            options.card.multiprocessors;
   std::array<std::vector<uint32_t>, 3> chosen;
   std::array<uint32_t, 3> runs;
   profile.blocks = profile.ran = 1;

@@ -47,11 +47,11 @@ void kvc::rt::attendOnDevice(const AttendCall &call) {
   args.splitKeys = cut.splitKeys;
   args.mostKeys = uint32_t(call.mostKeys);
   args.parts = static_cast<float *>(from.workspace);
-  kernels.launch(ViewKernels::Attend + uint32_t(cut.sharing),
-                 {cut.items, cut.splits, 1}, cut.threads, args, from.stream,
-                 cut.sharedBytes);
+  Launch parts = kernels.launch(ViewKernels::Attend + uint32_t(cut.sharing),
+                                {cut.items, cut.splits, 1}, cut.threads, args,
+                                from.stream, cut.sharedBytes);
   if (cut.splits > 1)
     kernels.launch(ViewKernels::AddParts, {cut.outputRows, 1, 1},
                    gpu::partsThreads, args, from.stream, /*sharedBytes=*/0,
-                   /*follows=*/true);
+                   /*front=*/&parts);
 }

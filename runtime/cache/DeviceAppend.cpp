@@ -26,9 +26,10 @@ void kvc::rt::appendOnDevice(const kvc_append_args &from,
   args.rows = from.rows;
   const ViewKernels &kernels =
       ViewKernels::on(from.target, from.device, view.dtype, view.head_dim);
-  kernels.launch(ViewKernels::Append, {uint32_t(lists * from.rows), 1, 1},
-                 gpu::appendThreads, args, from.stream);
+  Launch rows =
+      kernels.launch(ViewKernels::Append, {uint32_t(lists * from.rows), 1, 1},
+                     gpu::appendThreads, args, from.stream);
   kernels.launch(ViewKernels::AppendCounts, {view.batch, 1, 1},
                  gpu::appendThreads, args, from.stream, /*sharedBytes=*/0,
-                 /*follows=*/true);
+                 /*front=*/&rows);
 }

@@ -6,6 +6,8 @@
 #include "runtime/device/Device.h"
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -33,7 +35,8 @@ public:
   CudaDevice(const kvc_artifact &artifact, std::span<const std::string> names,
              int ordinal)
       : names(names.begin(), names.end()), context(ordinal),
-        driver(context.driver) {
+        driver(context.driver),
+        multiprocessors(uint32_t(context.attribute(cudaMultiprocessors))) {
     chooseImages(artifact);
     CudaContext::Current current(context);
     try {
@@ -59,7 +62,7 @@ public:
     auto *queue = static_cast<CUstream>(stream);
     context.allowSharedBytes(function.handle, launch.sharedBytes);
     CUresult result;
-    if (launch.follows && function.mayBeginEarly) {
+    if (launch.front && function.waits && runsAtOnce(*launch.front)) {
       static constexpr CudaLaunchAttribute early;
       CudaLaunchConfig config = {
           {x, y, z}, {launch.block, 1, 1}, launch.sharedBytes, queue, &early,
@@ -109,6 +112,26 @@ public:
 private:
   static CUdeviceptr address(const void *memory) {
     return reinterpret_cast<CUdeviceptr>(memory);
+  }
+
+  /// True where the device has room for all blocks of a launch together. Behind one that
+  /// runs in waves early blocks would take places that its own next ones wait for: measured
+  /// on an H200, up to 4 us of 90 (docs/decisions.md).
+  bool runsAtOnce(const Launch &launch) {
+    Function &function = functions[launch.kernel];
+    uint32_t places = function.places.load(std::memory_order_relaxed);
+    if (!places) {
+      int ofOne = 0;
+      driver.check(
+          driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+              &ofOne, function.handle, int(launch.block), launch.sharedBytes),
+          "cuOccupancyMaxActiveBlocksPerMultiprocessor of " +
+              names[launch.kernel]);
+      places = uint32_t(ofOne) * multiprocessors;
+      function.places.store(places, std::memory_order_relaxed);
+    }
+    auto [x, y, z] = launch.grid;
+    return uint64_t(x) * y * z <= places;
   }
 
   struct Loaded {
@@ -162,8 +185,7 @@ private:
       driver.check(driver.cuModuleGetFunction(&function.handle, from.module,
                                               name.c_str()),
                    "cuModuleGetFunction of " + name);
-      function.mayBeginEarly =
-          early && waitsItself(kernelText(from.image->ptx, name));
+      function.waits = early && waitsItself(kernelText(from.image->ptx, name));
     }
   }
 
@@ -171,11 +193,16 @@ private:
   const CudaContext context;
   const CudaDriver &driver;
   std::vector<Loaded> images;
+  const uint32_t multiprocessors;
   struct Function {
     CUfunction handle = nullptr;
-    bool mayBeginEarly = false;
+    /// For the launch in front of it, where the driver has early launches.
+    bool waits = false;
+    /// Blocks that the device holds at once, which are as large in each launch; 0: not
+    /// asked yet. Several threads may launch.
+    std::atomic<uint32_t> places = 0;
   };
-  std::vector<Function> functions; // one for each name
+  std::deque<Function> functions; // one for each name
 };
 
 } // namespace

@@ -82,6 +82,8 @@ struct CudaDriver {
   X(cuModuleUnload, CUresult (*)(CUmodule))                                    \
   X(cuModuleGetFunction, CUresult (*)(CUfunction *, CUmodule, const char *))   \
   X(cuFuncSetAttribute, CUresult (*)(CUfunction, int, int))                    \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                               \
+    CUresult (*)(int *, CUfunction, int, size_t))                              \
   X(cuLaunchKernel,                                                            \
     CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, \
                  unsigned, unsigned, CUstream, void **, void **))              \

@@ -18,12 +18,17 @@ struct Launch {
   uint32_t block;
   /// One 64-bit slot each, or the one struct that a kernel takes by value.
   std::span<const uint64_t> args;
-  /// What is in front of it in the stream is another launch of the same call: it may
-  /// begin while that still runs, if the kernel itself waits (programmatic dependent
-  /// launch).
-  bool follows = false;
+  /// Where what is in front of it in the stream is another launch of the same call, that
+  /// one (its arguments are not read): it may begin while that still runs, if the kernel
+  /// itself waits (programmatic dependent launch).
+  const Launch *front = nullptr;
   /// Bytes of memory for each block, beside what the kernel has of its own.
   uint32_t sharedBytes = 0;
+
+  /// What a launch behind it needs to know of it.
+  Launch asFront() const {
+    return {kernel, grid, block, {}, nullptr, sharedBytes};
+  }
 };
 
 /// A target with one artefact's kernels loaded. Memory functions serve the

@@ -28,21 +28,22 @@ public:
   static const ViewKernels &on(kvc_target_kind target, int device,
                                kvc_dtype dtype, uint32_t headDim);
 
-  /// `sharedBytes`, `follows`: Launch.
+  /// `sharedBytes`, `front`: Launch. Returns what a launch behind it names as `front`.
   template <typename Args>
-  void launch(uint32_t kernel, std::array<uint32_t, 3> grid, uint32_t block,
-              const Args &args, void *stream, uint32_t sharedBytes = 0,
-              bool follows = false) const {
+  Launch launch(uint32_t kernel, std::array<uint32_t, 3> grid, uint32_t block,
+                const Args &args, void *stream, uint32_t sharedBytes = 0,
+                const Launch *front = nullptr) const {
     static_assert(sizeof(Args) % sizeof(uint64_t) == 0);
     std::array<uint64_t, sizeof(Args) / sizeof(uint64_t)> slots;
     std::memcpy(slots.data(), &args, sizeof args);
-    device->launch({.kernel = kernel,
-                    .grid = grid,
-                    .block = block,
-                    .args = slots,
-                    .follows = follows,
-                    .sharedBytes = sharedBytes},
-                   stream);
+    Launch launch{.kernel = kernel,
+                  .grid = grid,
+                  .block = block,
+                  .args = slots,
+                  .front = front,
+                  .sharedBytes = sharedBytes};
+    device->launch(launch, stream);
+    return launch.asFront();
   }
 
   /// True where there are kernels for four warps that multiply together.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 using namespace kvc::rt;
 
@@ -276,7 +277,7 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
     return reinterpret_cast<uint64_t>(apart ? args.prepared : args.workspace) +
            (apart ? *place.prepared : place.offset);
   };
-  bool follows = false;
+  std::optional<Launch> front;
   for (size_t i = 0; i < variant->kernels.size(); ++i) {
     const KernelSpec &kernel = variant->kernels[i];
     if (!isNeeded(kernel))
@@ -287,12 +288,12 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
       slots[s] =
           slot.scratch ? scratch(places[slot.index]) : values[slot.index];
     }
-    module.device->launch({firstKernel + uint32_t(i),
-                           gridOf(kernel),
-                           kernel.block,
-                           {slots.data(), kernel.slots.size()},
-                           follows},
-                          stream);
-    follows = true;
+    Launch launch{.kernel = firstKernel + uint32_t(i),
+                  .grid = gridOf(kernel),
+                  .block = kernel.block,
+                  .args = {slots.data(), kernel.slots.size()},
+                  .front = front ? &*front : nullptr};
+    module.device->launch(launch, stream);
+    front = launch.asFront();
   }
 }

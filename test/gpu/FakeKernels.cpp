@@ -15,6 +15,7 @@
 #include "ptx/Parser.h"
 #include "test/gpu/FakeQueue.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -126,6 +127,17 @@ KVC_FAKE cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   if (attribute != 8 || value < 0 || value > most)
     return InvalidValue;
   function->mostShared = unsigned(value);
+  return Success;
+}
+
+/// 16, or what KVC_FAKE_CUDA_RESIDENT says.
+KVC_FAKE cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+                                                     CUfunction function,
+                                                     int block, size_t shared) {
+  if (block < 1 || block > 1024 || shared > function->mostShared)
+    return InvalidValue;
+  const char *given = std::getenv("KVC_FAKE_CUDA_RESIDENT");
+  *blocks = given ? std::atoi(given) : 16;
   return Success;
 }
 
