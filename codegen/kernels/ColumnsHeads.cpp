@@ -188,7 +188,7 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
 Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
                                   const SequenceScalars &s, const Point &point,
                                   Finish finish) {
-  int64_t group = tile.paddedGroup, queries = queriesOfLane();
+  int64_t group = tile.paddedGroup;
   // Lanes nearer than that have members of the same query.
   int64_t beside = laneStep(group);
   llvm::DenseMap<Operation *, ArrayRef<Expr>> rows;
