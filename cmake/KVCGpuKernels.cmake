@@ -1,22 +1,27 @@
 # Kernels in C++ for GPUs: clang compiles them for NVPTX, no CUDA toolkit is needed.
 # Without a clang that knows NVPTX there is no GPU executor and no kvc_attend on GPUs;
-# policies run there all the same.
+# policies run there all the same. KVC_PTX_FROM takes another build's PTX, and no clang.
 set(KVC_NVPTX_FLAGS --target=nvptx64-nvidia-cuda --cuda-feature=+ptx80)
 if(NOT KVC_BUILD_GPU)
-  set(KVC_NVPTX_CLANG "")
+  set(KVC_GPU_KERNELS OFF)
+elseif(KVC_PTX_FROM)
+  set(KVC_GPU_KERNELS ON)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(KVC_NVPTX_CLANG ${CMAKE_CXX_COMPILER})
 else()
   find_program(KVC_NVPTX_CLANG NAMES clang++-22 clang++)
 endif()
-if(KVC_NVPTX_CLANG)
-  execute_process(COMMAND ${KVC_NVPTX_CLANG} ${KVC_NVPTX_FLAGS} -march=sm_90a -x c++ -S /dev/null
-    -o /dev/null RESULT_VARIABLE nvptx_result OUTPUT_QUIET ERROR_QUIET)
-  if(nvptx_result)
-    set(KVC_NVPTX_CLANG "")
+if(NOT DEFINED KVC_GPU_KERNELS)
+  set(KVC_GPU_KERNELS OFF)
+  if(KVC_NVPTX_CLANG)
+    execute_process(COMMAND ${KVC_NVPTX_CLANG} ${KVC_NVPTX_FLAGS} -march=sm_90a -x c++ -S /dev/null
+      -o /dev/null RESULT_VARIABLE nvptx_result OUTPUT_QUIET ERROR_QUIET)
+    if(nvptx_result EQUAL 0)
+      set(KVC_GPU_KERNELS ON)
+    endif()
   endif()
 endif()
-if(NOT KVC_NVPTX_CLANG)
+if(NOT KVC_GPU_KERNELS)
   message(STATUS "kernels for GPUs in C++ are left out: no clang with NVPTX")
 endif()
 
@@ -26,6 +31,16 @@ function(kvc_ptx source output)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" CHIP "")
   if(NOT arg_CHIP)
     set(arg_CHIP sm_80)
+  endif()
+  if(KVC_PTX_FROM)
+    file(RELATIVE_PATH folder ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+    set(made ${KVC_PTX_FROM}/${folder}/${output})
+    if(NOT EXISTS ${made})
+      message(FATAL_ERROR "KVC_PTX_FROM must be a build folder with kernels for GPUs, ${made} is missing")
+    endif()
+    add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${output}
+      COMMAND ${CMAKE_COMMAND} -E copy ${made} ${output} DEPENDS ${made} VERBATIM)
+    return()
   endif()
   list(TRANSFORM arg_UNPARSED_ARGUMENTS PREPEND -D OUTPUT_VARIABLE definitions)
   # Everything is inlined: a call would put a kernel's arguments on the stack.

@@ -93,8 +93,14 @@ public:
       // Compiling for warps takes longer than running so little: one shape of some
       // policies.
       bool warps = all || (number < 2 && name.size() % 8 == 0);
-      std::string path = library(shape, onPTX ? "sm_90" : "none", warps);
-      std::string together = ofWarpgroups(shape);
+      std::string together = forWarpgroups(shape);
+      // Of the host it has the same.
+      std::string path = onPTX || warps || together.empty()
+                             ? library(shape, onPTX ? "sm_90" : "none", warps)
+                             : together;
+      if (!together.empty() &&
+          rt::readText(together).find(".target sm_90a") == std::string::npos)
+        together.clear();
       for (const Batch &batch : batches.all) {
         if (batch.keys == Keys::Equal && !equalKeys)
           continue; // the policy's file says why
@@ -136,17 +142,14 @@ private:
     return path;
   }
 
-  /// Where all queries or an output projection are multiplied, a library whose PTX has
-  /// forms for warpgroups, if there are any for the shape; else nothing.
-  std::string ofWarpgroups(const Shape &shape) {
+  /// Where all queries or an output projection are multiplied, a library with PTX for
+  /// sm_90a, which has forms for warpgroups if there are any for the shape; else nothing.
+  std::string forWarpgroups(const Shape &shape) {
     constexpr int64_t many = 10000;
     bool multiplies = ranksByNorm || queriesFor(policy, many) == many;
     if (shape.dtype == KVC_F32 || !multiplies)
       return "";
-    std::string path =
-        library(shape, "sm_90", /*warps=*/false, "--chip=sm_90a");
-    bool has = rt::readText(path).find(".target sm_90a") != std::string::npos;
-    return has ? path : "";
+    return library(shape, "sm_90", /*warps=*/false, "--chip=sm_90a");
   }
 
   /// The layers of a batch, in order: of one model where state is carried.

@@ -55,7 +55,8 @@ def profile(build, policy, tokens, cache=""):
     with tempfile.TemporaryDirectory() as folder:
         library, numbers = f"{folder}/policy.so", f"{folder}/profile.json"
         subprocess.run([build / "bin/kvc-opt", root / f"policies/{name}.mlir", "--emit=library",
-                        "--chip=sm_90", "--chip=sm_90a", "--shape", "head_dim=128,group=4,dtype=bf16" + cache, *options,
+                        "--chip=sm_90", "--chip=sm_90a", "--host-forms=threads",
+                        "--shape", "head_dim=128,group=4,dtype=bf16" + cache, *options,
                         "-o", library], check=True)
         subprocess.run([build / "bin/kvc-run", "profile", "--policy", library, "--tokens", tokens,
                         "--budget", "1024", "--card", card, "--json", numbers, *run],
