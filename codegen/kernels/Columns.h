@@ -52,9 +52,9 @@
 
 namespace kvc {
 
-/// In several files: ColumnsPlan.cpp has the launch and what fits, ColumnsMates.cpp which
-/// warp has which tokens, ColumnsStretches.cpp how many a block has one behind the other,
-/// ColumnsWalk.cpp the walk and what it stores, ColumnsRows.cpp attention rows,
+/// In several files: Columns.cpp has what the others call, ColumnsPlan.cpp the launch and
+/// what fits, ColumnsMates.cpp which warp has which tokens, ColumnsStretches.cpp how many a block has one behind the other,
+/// ColumnsWalk.cpp the walk, ColumnsRows.cpp attention rows,
 /// ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that stay in
 /// registers, ColumnsMembers.cpp their sums by member of the group, ColumnsHeads.cpp
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which

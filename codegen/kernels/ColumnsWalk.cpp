@@ -270,34 +270,3 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
     mine = mine & (team == 0);
   storeOutputs(k, s, eval, point, mine, /*oneHead=*/true);
 }
-
-void ColumnsBuilder::storeOutputs(KernelBuilder &k, const SequenceScalars &s,
-                                  PointEval &eval, const Point &point,
-                                  Expr exists, bool oneHead) {
-  for (auto [value, name] :
-       llvm::zip(yield.getValues(), outputBuffers(kernel))) {
-    if (needsOf(value.getDefiningOp()).writesResults)
-      continue;
-    Axis heads = headsOf(value.getType());
-    if (walksHeads() && (heads == Axis::OneHead) != oneHead)
-      continue;
-    Buffer memory = scratchBuffer(k, name, value.getType());
-    forMembers(k, value, [&](int j) {
-      Point p = point;
-      p.member = j;
-      Expr result = eval(value, j);
-      Expr row = headIndex(k, heads, p);
-      // One row for all heads without a walk: every block has the same value;
-      // the first head's writes it, or every head's what it has rows of.
-      Expr mine = heads == Axis::OneHead && !oneHead && !k.shape.hasRows()
-                      ? exists & (point.kvHead == 0)
-                      : exists;
-      Expr place = tokenIndex(k, s, heads, point);
-      k.when(mine, [&] { k.store(result, memory, {s.sequence, row, place}); });
-    });
-  }
-}
-
-void kvc::buildColumns(KernelOp kernel, const KernelSite &site) {
-  ColumnsBuilder(kernel, site).build();
-}
