@@ -1,5 +1,5 @@
 """alignment.py POLICIES FILES NAME...: each policy keeps the same bytes wherever a file's
-tensors begin, those at even places in f32 and the others in bf16; FILES.f32 and FILES.bf16 are what is moved."""
+tensors begin; FILES.f32 and FILES.bf16 are what is moved."""
 import pathlib
 import subprocess
 import sys
@@ -16,8 +16,7 @@ for dtype in "f32", "bf16":
     moved = {distance: f"{files}.{dtype}.{distance}" for distance in (0, 4, 16, 18)}
     for distance, path in moved.items():
         run(sys.executable, layers, "move", f"{files}.{dtype}", path, distance)
-    # Compiling is most of it: a policy has one type, and all together have each input in one.
-    for name in names[dtype == "bf16"::2]:
+    for name in names:
         library = f"{files}.{name}.{dtype}.so"
         run("kvc-opt", f"{policies}/{name}.mlir", "--emit=library", "--chip=none", "-o", library,
             "--shape", f"head_dim=32,group=2,dtype={dtype}")
