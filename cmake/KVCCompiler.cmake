@@ -20,6 +20,9 @@ target_include_directories(kvc_llvm INTERFACE ${PROJECT_BINARY_DIR})
 # The packages' own targets ask for libLLVM.so, so these are the files; of each the linker takes
 # what is used.
 file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+if(KVC_STATIC_LLVM AND KVC_SHARED_LLVM)
+  message(FATAL_ERROR "KVC_STATIC_LLVM and KVC_SHARED_LLVM exclude each other")
+endif()
 if(KVC_STATIC_LLVM)
   foreach(name lldELF lldCommon zstd z)
     find_library(KVC_ARCHIVE_${name} lib${name}.a HINTS ${LLVM_LIBRARY_DIR})
@@ -35,7 +38,8 @@ else()
   # What archives need of others libLLVM.so needs as well, so it is there.
   find_library(KVC_ZSTD NAMES zstd libzstd.so.1)
   find_library(KVC_ZLIB NAMES z libz.so.1)
-  if(archives AND KVC_ZSTD AND KVC_ZLIB AND NOT KVC_SHARED_LLVM AND NOT KVC_SANITIZE)
+  if(archives AND KVC_ZSTD AND KVC_ZLIB AND NOT KVC_SHARED_LLVM AND NOT KVC_SANITIZE
+     AND NOT KVC_FUZZ)
     set(KVC_LLVM_INSIDE ON)
   else()
     set(KVC_LLVM_INSIDE OFF)
