@@ -102,7 +102,7 @@ static std::string firstBeside(const StringSet<> &known,
 
 std::optional<kvc::InputOutput>
 kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry,
-                      ArrayRef<const cl::OptionCategory *> own) {
+                      ArrayRef<const cl::OptionCategory *> own, bool plugins) {
   // What is there by now beside the program's own are the options of LLVM's
   // libraries, hundreds: they work, and --help is about this program.
   cl::HideUnrelatedOptions(own);
@@ -115,6 +115,9 @@ kvc::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry,
   for (StringRef name : cl::getRegisteredOptions().keys())
     known.insert(name);
   mlir::MlirOptMainConfig::registerCLOptions(registry);
+  if (!plugins)
+    for (StringRef name : {"load-dialect-plugin", "load-pass-plugin"})
+      cl::getRegisteredOptions().lookup(name)->removeArgument();
   mlir::registerMLIRContextCLOptions();
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();

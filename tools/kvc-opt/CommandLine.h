@@ -25,10 +25,13 @@ struct InputOutput {
 
 /// Registers all options that mlir-opt has and reads the command line. Nothing
 /// where it is wrong: one line has said why, as kvc-run says it. --help shows
-/// the options of the categories in `own` and mlir-opt's.
+/// the options of the categories in `own` and mlir-opt's. Without `plugins` there are
+/// none that load these: a plugin registers its passes with MLIR's shared library, and a
+/// program that has MLIR inside would know nothing of them.
 std::optional<InputOutput>
 parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry,
-                 llvm::ArrayRef<const llvm::cl::OptionCategory *> own);
+                 llvm::ArrayRef<const llvm::cl::OptionCategory *> own,
+                 bool plugins);
 
 } // namespace kvc
 

@@ -56,24 +56,10 @@ static std::vector<std::string> distinct(const cl::list<std::string> &values) {
   return result;
 }
 
-/// A plugin brings MLIR's shared library, and a process may have no second LLVM: it would
-/// end as the plugin is loaded, which the parser of options does.
-static bool asksForPlugin(llvm::ArrayRef<const char *> args) {
-  return llvm::any_of(args, [](llvm::StringRef arg) {
-    llvm::StringRef name = arg.ltrim('-').split('=').first;
-    return arg.starts_with("-") &&
-           (name == "load-pass-plugin" || name == "load-dialect-plugin");
-  });
-}
-
 int main(int argc, char **argv) {
   if (std::optional<int> code = kvc::runAsLinker(argc, argv))
     return *code;
   kvc::reserveStandardDescriptors();
-  if (KVC_LLVM_INSIDE && asksForPlugin(llvm::ArrayRef(argv, argc).drop_front()))
-    return kvc::fail("this kvc-opt has MLIR inside and takes no plugins; it "
-                     "does where it is built with -DKVC_SHARED_LLVM=ON",
-                     2);
   llvm::InitLLVM init(argc, argv);
   kvc::ignoreFileSizeSignal();
   cl::OptionCategory category("kvc-opt as a compiler");
@@ -150,7 +136,8 @@ int main(int argc, char **argv) {
   kvc::registerDialects(registry);
   kvc::registerPasses();
   auto files =
-      kvc::parseCommandLine(argc, argv, registry, {&category, &judging});
+      kvc::parseCommandLine(argc, argv, registry, {&category, &judging},
+                            /*plugins=*/!KVC_LLVM_INSIDE);
   if (!files)
     return 2;
   if (level != Level::None && interpreting)
