@@ -170,6 +170,8 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
                                      manifest.lseBuffer.has_value()));
   }
   kernel.skippedWithLse = reader.flag("skipped_with_lse");
+  if (object.find("above_tokens"))
+    kernel.aboveTokens = uint32_t(reader.number("above_tokens"));
   return kernel;
 }
 

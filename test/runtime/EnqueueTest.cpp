@@ -45,8 +45,9 @@ const kvc_host_entry kernels[] = {
     {"lse", nothing, 0, nullptr, 0},    {"score", nothing, 0, nullptr, 0},
     {"select", nothing, 0, nullptr, 0}, {"compact", nothing, 0, nullptr, 0}};
 
-/// `values`: further arguments of the kernel that lists kept rows.
-std::string manifestOf(const std::string &values) {
+/// `values`: further arguments of the kernel that lists kept rows. `above`: the most tokens
+/// of calls that go without the scores' kernel.
+std::string manifestOf(const std::string &values, const std::string &above) {
   std::string text =
       R"json({"format": 2, "policy": "test", "queries": 4,
   "window": 4, "lse_buffer": 1, "scores": null, "params": {},
@@ -64,7 +65,7 @@ std::string manifestOf(const std::string &values) {
      "skipped_with_lse": false},
     {"name": "lse", "kind": "statistics", "phase": "score", "block": 32,
      "grid": ["1", "1", "1"], "args": ["lse"], "skipped_with_lse": true},
-    {"name": "score", "kind": "columns", "phase": "score", "block": 64,
+    {"name": "score", "kind": "columns", "phase": "score", "block": 64, "above_tokens": ABOVE,
      "grid": ["ceildiv(tokens,32)", "kv_heads", "batch"],
      "args": ["k_head", "scratch.0", "logit_scale", "lse", "lse_scale",
               "scratch.2", "scratch.3"],
@@ -75,6 +76,7 @@ std::string manifestOf(const std::string &values) {
     {"name": "compact", "kind": "compact", "phase": "compact", "block": 32,
      "grid": ["index_capacity", "1", "1"], "args": ["v"],
      "skipped_with_lse": false}]}]})json";
+  text.replace(text.find("ABOVE"), 5, above);
   return text.replace(text.find("VALUES"), 6, values);
 }
 
@@ -82,9 +84,9 @@ class Enqueue : public testing::Test {
 public:
   void SetUp() override { open(""); }
 
-  void open(const std::string &values) {
+  void open(const std::string &values, const std::string &above = "0") {
     plan.reset();
-    manifest = manifestOf(values);
+    manifest = manifestOf(values, above);
     kvc_artifact artifact = kvc::test::artifactOf(manifest, kernels);
     kvc_target target = {};
     kvc_enable_host();
@@ -185,6 +187,23 @@ TEST_F(Enqueue, LeavesTheCompactionToWhoListsKeptRows) {
   plan->enqueue(layer, Phase::Compact, Phase::Compact, nullptr);
   ASSERT_EQ(recorder->count, 1u);
   EXPECT_EQ(recorder->launched[0].kernel, 5u);
+}
+
+// As many tokens as a call has, not its plan; the plan says how many it may have.
+TEST_F(Enqueue, LeavesOutWhatIsForLongerCalls) {
+  open("", "99");
+  EXPECT_EQ(layer.tokens, 100u);
+  EXPECT_EQ(plan->query().launches, 5u);
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  EXPECT_EQ(recorder->count, 5u);
+  open("", "100");
+  EXPECT_EQ(plan->query().launches, 5u);
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  ASSERT_EQ(recorder->count, 4u);
+  EXPECT_EQ(recorder->launched[1].kernel, 2u);
+  EXPECT_EQ(recorder->launched[2].kernel, 4u);
+  open("", "1000");
+  EXPECT_EQ(plan->query().launches, 4u);
 }
 
 // By a call of its own, of one sequence, whatever else a layer has.
