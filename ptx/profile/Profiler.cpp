@@ -70,7 +70,14 @@ std::map<uint64_t, Footprint> footprints(const SharedSectors &sectors,
   return found;
 }
 
-/// Where nobody wrote since the memory was allocated, values from the last piece
+/// A number near one in fp32, so that what is drawn several times is no tie.
+uint32_t nearby(uint32_t word, uint32_t random) {
+  constexpr uint32_t lowest = 0xfff, exponent = 0x7f800000;
+  uint32_t size = word & exponent;
+  return size == 0 || size == exponent ? word : word ^ (random & lowest);
+}
+
+/// Where nobody wrote since the memory was allocated, values near those of the last piece
 /// that somebody has written. Not from one that is far shorter than the piece before:
 /// first tokens, which the first block of a head may have alone, are like no others.
 void fillGaps(uint64_t first, uint64_t bytes) {
@@ -96,7 +103,8 @@ void fillGaps(uint64_t first, uint64_t bytes) {
     // Far behind the last piece: memory of another buffer, or of none.
     size_t most = runEnd ? std::min(gap, i + (1u << 22)) : i;
     for (; i < most; ++i)
-      words[i] = words[runStart + random() % (runEnd - runStart)];
+      words[i] =
+          nearby(words[runStart + random() % (runEnd - runStart)], random());
     i = gap;
   }
 }

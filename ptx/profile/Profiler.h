@@ -2,7 +2,7 @@
 //
 // Give one to a PTX device (PTXDevice.h): every launch is then counted. All blocks
 // may run, or a few of each launch: a sampled launch leaves gaps in what it should
-// have written, which are filled with values drawn from what was written beside
+// have written, which are filled with values near those that were written beside
 // them, so that later kernels find numbers of the right kind. Results of a sampled
 // run are meant for nothing else.
 //
