@@ -21,8 +21,11 @@
 
 using namespace mlir;
 
-void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes) {
+void kvc::buildGPUPipeline(OpPassManager &manager, ArrayRef<Shape> shapes,
+                           std::optional<int64_t> listsAbove) {
   ConvertKVCToGPUOptions options;
+  if (listsAbove)
+    options.listsAbove = *listsAbove;
   for (const Shape &shape : shapes)
     options.shapes += shape.text() + ";";
   manager.addPass(createConvertKVCToGPU(options));

@@ -9,9 +9,10 @@
 
 namespace kvc {
 
-/// Level fused to level gpu.
+/// Level fused to level gpu. `listsAbove`: of convert-kvc-to-gpu, if not its default.
 void buildGPUPipeline(mlir::OpPassManager &manager,
-                      llvm::ArrayRef<Shape> shapes);
+                      llvm::ArrayRef<Shape> shapes,
+                      std::optional<int64_t> listsAbove = std::nullopt);
 /// Level gpu to NVVM inside the gpu.module; options as of kvc-choose-forms.
 void buildNVVMPipeline(mlir::OpPassManager &manager, bool warpgroups = false,
                        bool onlyOther = false);

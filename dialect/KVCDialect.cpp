@@ -183,6 +183,14 @@ Value KernelOp::getResultOf(Value yielded) {
   return {};
 }
 
+bool KernelOp::listsForHeads() {
+  OperandRange made = cast<YieldOp>(getBody().front().back()).getValues();
+  return !made.empty() && llvm::all_of(made, [](Value value) {
+    auto list = value.getDefiningOp<ListCandidatesOp>();
+    return list && !list.getAllHeads();
+  });
+}
+
 std::pair<int64_t, int64_t> FractionOp::getRatio() {
   return *parseFraction(getText());
 }

@@ -219,17 +219,19 @@ LogicalResult ProjectedNormOp::verifyFused() {
 
 /// Whether an op reads, as arguments of its kernel, what makeCandidates makes.
 static bool readsCandidates(ValueRange made) {
-  return made.size() == 6 && isInput(made[0], {Axis::KVHeads}) &&
+  return made.size() == 7 && isInput(made[0], {Axis::KVHeads}) &&
          isInput(made[1], {Axis::KVHeads, Axis::Bin}) &&
          isInput(made[2], {Axis::KVHeads, Axis::Split}) &&
          isInput(made[3], {Axis::KVHeads, Axis::Pair}) &&
          isInput(made[4], {Axis::KVHeads, Axis::Kept}) &&
-         isInput(made[5], {Axis::KVHeads, Axis::Kept});
+         isInput(made[5], {Axis::KVHeads, Axis::Kept}) &&
+         isInput(made[6], {Axis::KVHeads, Axis::Bin});
 }
 
 static constexpr const char *needsCandidates =
     "needs the candidates (their number, second digits, what is above them, "
-    "the threshold's place, tokens and keys) as arguments of the kernel";
+    "the threshold's place, tokens and keys) and the first digits as arguments "
+    "of the kernel";
 
 /// First digits of `score`, counted once, and what `count` makes of them.
 static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
@@ -249,8 +251,10 @@ static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
       withAxes(i32, {Axis::KVHeads, Axis::Split}, 0),
       withAxes(i32, {Axis::KVHeads, Axis::Pair}, 0), list, list, score, count,
       digits, allHeads);
-  return llvm::to_vector<6>(
+  auto made = llvm::to_vector<7>(
       llvm::map_range(candidates->getResults(), [](Value v) { return v; }));
+  made.push_back(digits);
+  return made;
 }
 
 LogicalResult ListCandidatesOp::verifyFused() {

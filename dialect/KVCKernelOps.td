@@ -97,6 +97,9 @@ def KVC_KernelOp : KVC_FrameOp<"kernel", [IsolatedFromAbove, SingleBlock,
     ::mlir::Value getOperandOf(::mlir::BlockArgument arg);
     /// The result that holds a value of the body; null if it is not yielded.
     ::mlir::Value getResultOf(::mlir::Value yielded);
+    /// True where it lists the candidates of each head's selection and does nothing else:
+    /// of a short past those who select look at the scores themselves, and it is left out.
+    bool listsForHeads();
   }];
 }
 

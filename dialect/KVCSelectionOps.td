@@ -48,7 +48,8 @@ def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
     safeguard, rounded by largest remainder (ties to the smaller head): the total
     stays `sum(base)`, unless that is more than all heads' past. Exact: integers over a common denominator (Feng et al. 2024).
 
-    At level `fused` what `kvc.list_candidates` makes in another kernel are operands.
+    At level `fused` what `kvc.list_candidates` makes in another kernel, and the first
+    digits that it reads, are operands.
 
     Constraints:
     - C1: scores and base are per KV head (checked by `kvc-infer-axes`).
@@ -188,7 +189,8 @@ def KVC_TopkOp : KVC_TensorOp<"topk", [],
     NaN ranks below -inf. A mask can be combined with others (`arith.ori`) or
     force tokens in a later selection (`arith.select` of +inf).
 
-    At level `fused` what `kvc.list_candidates` makes in another kernel are operands.
+    At level `fused` what `kvc.list_candidates` makes in another kernel, and the first
+    digits that it reads, are operands.
 
     Constraints:
     - C1: scores and counts are per KV head (checked by `kvc-infer-axes`; scores

@@ -17,6 +17,8 @@ namespace kvc {
 /// True for kernels that are run whenever the policy is, with blocks for every
 /// sequence.
 inline bool canClear(KernelOp kernel) {
+  if (kernel.listsForHeads()) // a short past has no lists
+    return false;
   switch (kernel.getKind()) {
   case KernelKind::Columns:
   case KernelKind::Segments:
@@ -37,14 +39,22 @@ inline bool canClear(KernelOp kernel) {
   return false;
 }
 
-/// The last kernel in front of `kernel` that can clear; null without one. One block a
-/// sequence would take long.
+/// The last kernel in front of `kernel` that can clear, of kind spans if there is one: others
+/// have no registers to spare, or one block a sequence, which would take long. Null without
+/// one.
 inline KernelOp clearingKernel(KernelOp kernel) {
   KernelOp found;
   for (auto other : kernel->getParentOfType<PolicyOp>().getOps<KernelOp>()) {
     if (other == kernel)
       break;
-    if (canClear(other) && (!found || other.getKind() != KernelKind::Sequence))
+    if (!canClear(other))
+      continue;
+    auto rank = [](KernelOp of) {
+      return of.getKind() == KernelKind::Spans      ? 2
+             : of.getKind() != KernelKind::Sequence ? 1
+                                                    : 0;
+    };
+    if (!found || rank(other) >= rank(found))
       found = other;
   }
   return found;

@@ -70,6 +70,8 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
     grid.push_back(b.getStringAttr(extent));
   func->setAttr("kvc.args", b.getArrayAttr(names));
   func->setAttr("kvc.grid", b.getArrayAttr(grid));
+  if (spec.aboveTokens)
+    func->setAttr("kvc.above_tokens", b.getI64IntegerAttr(spec.aboveTokens));
   b.setInsertionPointToStart(&func.getBody().front());
   for (auto [arg, value] : llvm::zip(spec.args, func.getArguments())) {
     Value v = value;

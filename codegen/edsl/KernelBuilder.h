@@ -39,6 +39,8 @@ struct LaunchSpec {
   /// Elements of the model's type are only moved, as integers of their size: a bf16 that
   /// goes past a barrier would be rounded by LLVM on the way.
   bool moves = false;
+  /// Calls of up to so many tokens go without it.
+  int64_t aboveTokens = 0;
   /// Which of them has the keys of members, for kernels over these.
   std::string keys = {};
   /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,

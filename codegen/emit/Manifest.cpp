@@ -69,13 +69,17 @@ static json::Object describeKernel(KernelOp kernel, Phase phase,
       result.push_back(cast<StringAttr>(item).getValue());
     return result;
   };
-  return json::Object{{"name", func.getName()},
-                      {"kind", stringifyKernelKind(kernel.getKind()).str()},
-                      {"phase", stringifyPhase(phase).str()},
-                      {"block", (*func.getKnownBlockSize())[0]},
-                      {"grid", strings(func->getAttr("kvc.grid"))},
-                      {"args", strings(func->getAttr("kvc.args"))},
-                      {"skipped_with_lse", skippedWithLse}};
+  json::Object described{
+      {"name", func.getName()},
+      {"kind", stringifyKernelKind(kernel.getKind()).str()},
+      {"phase", stringifyPhase(phase).str()},
+      {"block", (*func.getKnownBlockSize())[0]},
+      {"grid", strings(func->getAttr("kvc.grid"))},
+      {"args", strings(func->getAttr("kvc.args"))},
+      {"skipped_with_lse", skippedWithLse}};
+  if (auto tokens = func->getAttrOfType<IntegerAttr>("kvc.above_tokens"))
+    described["above_tokens"] = tokens.getInt();
+  return described;
 }
 
 std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,

@@ -8,8 +8,8 @@ using namespace kvc;
 using Values = KernelBuilder::Values;
 
 Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
-                       ValueRange made)
-    : k(k), sequence(sequence) {
+                       Value score, ValueRange made)
+    : k(k), sequence(sequence), score(score), listsAbove(site.listsAbove) {
   auto buffer = [&](Value value) {
     auto arg = cast<BlockArgument>(value);
     return scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType());
@@ -20,6 +20,7 @@ Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
   place = buffer(made[3]);
   tokens = buffer(made[4]);
   keys = buffer(made[5]);
+  digits = buffer(made[6]);
 }
 
 RadixSelect::Place Candidates::firstPlace(const RadixSelect &radix,
@@ -32,16 +33,6 @@ Expr Candidates::countAbove(Expr head, Expr split) const {
   Expr most = splitCount(k);
   Expr count = k.load(above, {sequence, head, split.min(most - 1)});
   return (split < most).select(count, k.i32(0));
-}
-
-Values Candidates::read(Expr head, Expr count, Expr first, int64_t step) const {
-  Values values;
-  for (const Buffer *from : {&keys, &tokens})
-    for (int64_t i = 0; i < together; ++i) {
-      Expr item = (first + step * i).min(count - 1);
-      values.push_back(k.load(*from, {sequence, head, item}));
-    }
-  return values;
 }
 
 Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
@@ -60,7 +51,7 @@ Candidates::Found Candidates::select(RowBlock &row, RadixSelect &radix,
     return values({k.i32(0), past.toI32()}, [&] { return row.begin.toI32(); });
   };
   auto some = [&] {
-    Selection s = search(row, radix, countsInFront);
+    Selection s = search(row, radix, wanted, countsInFront);
     return values(s, [&] { return countInFront(row, radix); });
   };
   Values result = k.choose(wanted < 1, none,
@@ -72,63 +63,116 @@ Expr Candidates::countInFront(RowBlock &row, RadixSelect &radix) const {
   Expr front = RowSplits(k, row.s).count(row.begin), count = k.i32(0);
   for (int64_t first = 0; first < RowSplits::most; first += RowBlock::threads) {
     Expr split = k.thread() + first;
-    Expr own = countAbove(row.head, split) + k.load(radix.tallied(), {split});
+    Expr own = k.load(radix.tallied(), {split});
     count = count + (split < front).select(own, k.i32(0));
   }
   return row.block.sum(count);
 }
 
-Selection Candidates::search(RowBlock &row, RadixSelect &radix,
+Selection Candidates::search(RowBlock &row, RadixSelect &radix, Expr wanted,
                              bool counts) const {
-  Expr head = row.head;
-  int64_t step = RowBlock::threads;
-  // All that is read of the head is on its way before the first barrier.
-  Expr count = countOf(head);
-  SmallVector<Expr> digits = radix.read(second, sequence, head);
-  RadixSelect::Place place = firstPlace(radix, head);
-  Values begin = read(head, count, k.thread(), step);
-  place = radix.descend(place, digits);
-  auto oneByOne = [&](RadixSelect::Visit visit) {
-    k.loop(k.thread(), count, step, [&](Expr i) {
-      visit(RadixSelect::Seen{
-          k.load(keys, {sequence, head, i}), tokenOf(head, i), {}});
+  Expr isShort = k.arg("max_tokens") <= k.index(listsAbove);
+  auto values = [](const Places &of) {
+    return Values{of.noted.prefix, of.noted.rest,     of.next.prefix,
+                  of.next.rest,    of.next.remaining, of.next.sharing,
+                  of.areNoted};
+  };
+  Values known = k.choose(
+      isShort, [&] { return values(noteScores(row, radix, wanted, counts)); },
+      [&] { return values(noteLists(row, radix, counts)); });
+  RadixSelect::Place noted{known[0], known[1], {}, {}, {}},
+      next{known[2], known[3], known[4], known[5], {}};
+  Expr areNoted = known[6];
+  auto itemAt = [&](Expr i) {
+    auto values = [](const RadixSelect::Seen &one) {
+      return Values{one.key, one.item};
+    };
+    return k.choose(
+        areNoted, [&] { return values(radix.notedAt(i)); },
+        [&] {
+          return k.choose(
+              isShort, [&] { return Values{keyAt(row, i), i}; },
+              [&] { return values(listedAt(row.head, i, {})); });
+        });
+  };
+  auto again = [&](RadixSelect::Visit visit) {
+    Expr elsewhere = isShort.select(row.s.past, countOf(row.head));
+    Expr all = areNoted.select(radix.countNoted(), elsewhere);
+    k.loop(k.thread(), all, RowBlock::threads, [&](Expr i) {
+      Values item = itemAt(i);
+      visit(RadixSelect::Seen{item[0], item[1], noted.has(item[0])});
     });
   };
-  auto writtenOut = [&](RadixSelect::Visit visit) {
-    k.loop(0, count, step * together, begin,
-           [&](Expr base, ArrayRef<Expr> own) {
+  if (!counts)
+    return radix.finish(next, row.s.past, areNoted, again);
+  RowSplits splits(k, row.s);
+  return radix.finish(next, row.s.past, areNoted, again,
+                      [&](Expr token) { radix.tally(splits.of(token)); });
+}
+
+Candidates::Places Candidates::noteLists(RowBlock &row, RadixSelect &radix,
+                                         bool counts) const {
+  // All that is read of the head is on its way before the first barrier.
+  Expr count = countOf(row.head);
+  SmallVector<Expr> digits = radix.read(second, sequence, row.head);
+  RadixSelect::Place place = firstPlace(radix, row.head);
+  Values begin = read(row.head, count, k.thread());
+  radix.begin();
+  for (int64_t i = 0; counts && i < RowSplits::most; i += RowBlock::threads) {
+    Expr split = k.thread() + i;
+    radix.setTally(split, countAbove(row.head, split));
+  }
+  place = radix.descend(place, digits);
+  RowSplits splits(k, row.s);
+  auto note = [&](ArrayRef<RadixSelect::Seen> seen) {
+    SmallVector<Expr> has;
+    for (const RadixSelect::Seen &one : seen) {
+      has.push_back(one.among(place.has(one.key)));
+      if (counts)
+        k.when(one.among(place.isBelow(one.key)),
+               [&] { radix.tally(splits.of(one.item)); });
+    }
+    radix.note(has, [&](size_t i) { return seen[i]; });
+  };
+  auto oneByOne = [&] {
+    k.loop(k.thread(), count, RowBlock::threads,
+           [&](Expr i) { note(listedAt(row.head, i, {})); });
+    return Values();
+  };
+  auto writtenOut = [&] {
+    int64_t step = RowBlock::threads;
+    k.loop(k.thread(), count, step * together, begin,
+           [&](Expr first, ArrayRef<Expr> own) {
              SmallVector<RadixSelect::Seen> seen;
              for (int64_t i = 0; i < together; ++i)
                seen.push_back({own[i], own[together + i].toIndex(),
-                               base + k.thread() + step * i < count});
-             visit(seen);
-             Expr next = base + step * together;
+                               first + step * i < count});
+             note(seen);
+             Expr next = first + step * together;
              return k.choose(
-                 next < count,
-                 [&] { return read(head, count, next + k.thread(), step); },
+                 next < count, [&] { return read(row.head, count, next); },
                  [&] { return Values(own.begin(), own.end()); });
            });
+    return Values();
   };
-  auto walk = [&](RadixSelect::Visit visit) {
-    k.eitherForm(
-        [&] {
-          oneByOne(visit);
-          return Values();
-        },
-        [&] {
-          writtenOut(visit);
-          return Values();
-        });
-  };
-  if (!counts)
-    return radix.finish(place, row.s.past, walk);
-  RowSplits splits(k, row.s);
-  auto chosen = [&](Expr token) { radix.tally(splits.of(token)); };
-  auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
-    for (const RadixSelect::Seen &one : seen)
-      k.when(one.among(place.isBelow(one.key)), [&] { chosen(one.item); });
-  };
-  return radix.finish(place, row.s.past, walk, visited, chosen);
+  k.eitherForm(oneByOne, writtenOut);
+  k.barrier(); // all are noted
+  return {place, place, place.sharing <= k.i32(radix.room)};
+}
+
+RadixSelect::Seen Candidates::listedAt(Expr head, Expr number,
+                                       Expr there) const {
+  return {k.load(keys, {sequence, head, number}), tokenOf(head, number), there};
+}
+
+Values Candidates::read(Expr head, Expr count, Expr first) const {
+  Values values;
+  for (const Buffer *from : {&keys, &tokens})
+    for (int64_t i = 0; i < together; ++i) {
+      Expr item = (first + i * RowBlock::threads).min(count - 1);
+      values.push_back(k.load(*from, {sequence, head, item}));
+    }
+  return values;
 }
 
 void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
@@ -138,6 +182,7 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
   const int64_t together = k.shape.hasRows() ? 8 : 16;
   Expr heads = k.arg("kv_heads");
   int64_t warps = block.threads / warpSize;
+  radix.begin();
   SmallVector<Expr> counts = radix.read(second, sequence, k.index(0));
   RadixSelect::Place place = firstPlace(radix, k.index(0));
   place = radix.descend(place, counts);
@@ -165,37 +210,73 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
                              there};
   };
   auto walk = [&](RadixSelect::Visit visit) {
-    k.loop(0, heads, 1, [&](Expr head) {
-      walked = head;
-      Expr count = countOf(head);
-      auto oneByOne = [&] {
-        k.loop(k.thread(), count, block.threads,
+    auto oneByOne = [&] {
+      k.loop(0, heads, 1, [&](Expr head) {
+        walked = head;
+        k.loop(k.thread(), countOf(head), block.threads,
                [&](Expr item) { visit(seenAt(item, {})); });
-        return Values();
-      };
-      auto writtenOut = [&] {
-        Expr turn = (k.warp() + head * 2) % warps;
-        int64_t step = block.threads * together;
-        k.loop(turn * (warpSize * together), count, step, [&](Expr base) {
-          SmallVector<RadixSelect::Seen> seen;
-          for (int64_t i = 0; i < together; ++i) {
-            Expr item = base + k.lane() + warpSize * i;
-            seen.push_back(seenAt(item.min(count - 1), item < count));
-          }
-          visit(seen);
+      });
+      return Values();
+    };
+    auto walkHead = [&](Expr count) {
+      Expr turn = (k.warp() + walked * 2) % warps;
+      int64_t step = block.threads * together;
+      k.loop(turn * (warpSize * together), count, step, [&](Expr base) {
+        SmallVector<RadixSelect::Seen> seen;
+        for (int64_t i = 0; i < together; ++i) {
+          Expr item = base + k.lane() + warpSize * i;
+          seen.push_back(seenAt(item.min(count - 1), item < count));
+        }
+        visit(seen);
+      });
+    };
+    // Lanes have the counts of 32 heads: read one by one, each would be waited for.
+    auto writtenOut = [&] {
+      k.loop(0, heads, warpSize, [&](Expr first) {
+        Expr own = countOf((first + k.lane()).min(heads - 1)).toI32();
+        Expr end = (first + warpSize).min(heads);
+        k.loop(first, end, 1, [&](Expr head) {
+          walked = head;
+          Expr mine = k.lane() == head - first;
+          walkHead(k.sumOfLanes(mine.select(own, k.i32(0))).toIndex());
         });
-        return Values();
-      };
-      k.eitherForm(oneByOne, writtenOut);
-    });
+      });
+      return Values();
+    };
+    k.eitherForm(oneByOne, writtenOut);
   };
-  auto visited = [&](ArrayRef<RadixSelect::Seen> seen) {
+  // Those above the threshold's digits are counted, those that have them noted.
+  walk([&](ArrayRef<RadixSelect::Seen> seen) {
     Expr count = k.i32(0);
-    for (const RadixSelect::Seen &one : seen)
+    SmallVector<Expr> has;
+    for (const RadixSelect::Seen &one : seen) {
+      has.push_back(one.among(place.has(one.key)));
       count = count + one.among(place.isBelow(one.key)).toI32();
+    }
     k.when(count > 0, [&] { k.atomicAdd(count, chosen, {walked}); });
+    radix.note(has, [&](size_t i) { return seen[i]; });
+  });
+  k.barrier(); // all are noted
+  Expr areNoted = place.sharing <= k.i32(radix.room);
+  auto again = [&](RadixSelect::Visit visit) {
+    auto those = [&](ArrayRef<RadixSelect::Seen> seen) {
+      SmallVector<RadixSelect::Seen> left;
+      for (const RadixSelect::Seen &one : seen)
+        left.push_back({one.key, one.item, one.among(place.has(one.key))});
+      visit(left);
+    };
+    k.choose(
+        areNoted,
+        [&] {
+          radix.walkNoted(visit);
+          return Values();
+        },
+        [&] {
+          walk(those);
+          return Values();
+        });
   };
-  radix.finish(place, positions * heads, walk, visited, [&](Expr item) {
+  radix.finish(place, positions * heads, areNoted, again, [&](Expr item) {
     k.atomicAdd(k.i32(1), chosen, {item % heads});
   });
 }

@@ -11,10 +11,10 @@
 // K and of V a thread, two of each in flight. A call that selects only has "moves" = 0,
 // and one that compacts a kernel for it (Compact.cpp).
 //
-// Shared memory: 40 KiB (SelectedRows.h), two numbers a warp. Barriers: those of the
+// Shared memory: 42 KiB (SelectedRows.h), two numbers a warp. Barriers: those of the
 // search, and three for 512 rows. No stages. Reads in each block what the search does
-// (Candidates.h) and the scores of the splits that have its rows; reads and writes
-// 2 * d * bytes a kept row, and 4 of its index.
+// (Candidates.h: candidates, or of a short past the head's scores) and the scores of the
+// splits that have its rows; reads and writes 2 * d * bytes a kept row, and 4 of its index.
 //
 //===----------------------------------------------------------------------===//
 
@@ -130,8 +130,9 @@ private:
     Values found = k.choose(
         isSearched,
         [&] {
-          Candidates candidates(k, site, s.sequence, topk.getCandidates());
-          return searched.search(*row, candidates);
+          Candidates candidates(k, site, s.sequence, topk.getScore(),
+                                topk.getCandidates());
+          return searched.search(*row, candidates, selected);
         },
         [&] { return searched.none(); });
     searched.know(found);

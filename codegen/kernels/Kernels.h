@@ -19,6 +19,9 @@ struct KernelSite {
   llvm::SmallVector<std::string> inputs;
   /// The argument with the keys of members; empty for kernels over rows.
   std::string keys = {};
+  /// The longest past whose selections need no lists of candidates (Candidates.h), in
+  /// tokens of the call's longest sequence.
+  int64_t listsAbove = 0;
   /// The form that multiplies by warpgroups is built (WarpgroupForms.h).
   bool warpgroups = false;
 };
@@ -124,6 +127,9 @@ int64_t warpsThatFit(int64_t bytes, int64_t most);
 
 /// Tokens that one warp of a statistics kernel covers, and of a part that others make.
 constexpr int64_t splitTokens = 128;
+/// The most that KernelSite::listsAbove may be: of longer sequences a split (RowSplits) is
+/// more than 128 tokens.
+inline constexpr int64_t longestWithoutLists = 1024 * splitTokens;
 /// How many a row of a stored tensor has.
 Expr splitCount(KernelBuilder &k);
 

@@ -36,75 +36,90 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
 // The end of the search
 //===----------------------------------------------------------------------===//
 
-Selection RadixSelect::finish(const Place &place, Expr items, Walk walk,
-                              Visit visited, Chosen chosen) {
+void RadixSelect::begin() {
+  empty();
+  k.when(k.thread() < 2, [&] { k.store(k.i32(0), places, {k.thread()}); });
+}
+
+void RadixSelect::put(int64_t place, ArrayRef<Expr> has,
+                      llvm::function_ref<void(size_t, Expr)> store) {
+  Expr count = k.i32(0);
+  for (Expr one : has)
+    count = count + one.toI32();
+  k.when(count > 0, [&] {
+    Expr slot = k.atomicAdd(count, places, {k.index(place)});
+    for (auto [i, one] : llvm::enumerate(has)) {
+      k.when(one, [&, i = i] { store(i, slot); });
+      slot = slot + one.toI32();
+    }
+  });
+}
+
+static void storeItem(KernelBuilder &k, const Buffer &keys, const Buffer &items,
+                      const RadixSelect::Seen &one, Expr slot) {
+  k.store(one.key, keys, {slot.toIndex()});
+  k.store(one.item.toI32(), items, {slot.toIndex()});
+}
+
+void RadixSelect::note(ArrayRef<Expr> has, SeenAt seen, const Place *place) {
+  put(0, has, [&](size_t i, Expr slot) {
+    Seen one = seen(i);
+    if (place)
+      add(*place, one.key);
+    k.when(slot < room,
+           [&] { storeItem(k, noted.keys, noted.items, one, slot); });
+  });
+}
+
+Expr RadixSelect::countNoted() const {
+  return k.load(places, {k.index(0)}).toIndex().min(k.index(room));
+}
+
+RadixSelect::Seen RadixSelect::notedAt(Expr number) const {
+  return {k.load(noted.keys, {number}),
+          k.load(noted.items, {number}).toIndex(),
+          {}};
+}
+
+void RadixSelect::walkNoted(Visit visit) const {
+  k.loop(k.thread(), countNoted(), block.threads,
+         [&](Expr i) { visit(notedAt(i)); });
+}
+
+Selection RadixSelect::finish(const Place &place, Expr items, Expr areNoted,
+                              Walk again, Chosen chosen) {
   auto values = [](const Selection &s) {
     return Values{s.threshold, s.lastTie};
   };
-  k.barrier(); // what was found has been read
-  k.when(k.thread() == 0, [&] { k.store(k.i32(0), found, {k.index(3)}); });
-  if (visited) // and chosen
-    for (int64_t first = 0; first < tallies; first += block.threads)
-      k.store(k.i32(0), counted, {k.thread() + first});
-  k.barrier(); // none is left yet, and nothing counted
   Values result = k.choose(
-      place.sharing <= k.i32(most),
+      areNoted & (place.sharing <= k.i32(few)),
       [&] {
-        gather(place, walk, visited);
-        return k.choose(
-            place.sharing <= k.i32(few),
-            [&] { return values(rank(place, chosen)); },
-            [&] {
-              auto left = [&](Visit visit) { walkLeft(place, visit); };
-              return values(finishMany(place, items, left, chosen));
-            });
+        gather(place, chosen);
+        return values(rank(place, chosen));
       },
-      [&] {
-        if (visited)
-          walk(visited);
-        return values(finishMany(place, items, walk, chosen));
-      });
+      [&] { return values(finishMany(place, items, again, chosen)); });
   return {result[0], result[1]};
 }
 
-/// What is left, in any order, into shared memory: it is looked at several times, and
-/// what comes of it does not depend on the order.
-void RadixSelect::gather(const Place &place, Walk walk, Visit visited) {
-  walk([&](ArrayRef<Seen> seen) {
-    if (visited)
-      visited(seen);
-    // A thread has one wait for all that it found.
-    SmallVector<Expr> has;
-    Expr count = k.i32(0);
-    for (const Seen &one : seen) {
-      has.push_back(one.among(place.has(one.key)));
-      count = count + has.back().toI32();
-    }
-    k.when(count > 0, [&] {
-      Expr slot = k.atomicAdd(count, found, {k.index(3)});
-      for (auto [one, is] : llvm::zip(seen, has)) {
-        k.when(is, [&, one = one] {
-          k.store(one.key, leftKeys, {slot.toIndex()});
-          k.store(one.item.toI32(), leftItems, {slot.toIndex()});
-        });
-        slot = slot + is.toI32();
-      }
+/// What is left, in any order: it is looked at several times, and what comes of it does
+/// not depend on the order.
+void RadixSelect::gather(const Place &place, Chosen chosen) {
+  walkNoted([&](ArrayRef<Seen> seen) {
+    const Seen &one = seen.front();
+    if (chosen)
+      k.when(place.isBelow(one.key), [&] { chosen(one.item); });
+    put(1, place.has(one.key), [&](size_t, Expr slot) {
+      storeItem(k, left.keys, left.items, one, slot);
     });
   });
   // Behind the last one stand some that come before none, so that rank() need not ask
   // whether there is another.
   Expr behind = place.sharing.toIndex() + k.thread();
-  k.when((k.thread() < padding) & (behind < most), [&] {
-    k.store(k.i32(0), leftKeys, {behind});
-    k.store(k.i32(INT32_MAX), leftItems, {behind});
+  k.when(k.thread() < padding, [&] {
+    k.store(k.i32(0), left.keys, {behind});
+    k.store(k.i32(INT32_MAX), left.items, {behind});
   });
   k.barrier(); // all are there
-}
-
-void RadixSelect::walkLeft(const Place &place, Visit visit) {
-  k.loop(k.thread(), place.sharing.toIndex(), block.threads, [&](Expr i) {
-    visit(Seen{k.load(leftKeys, {i}), k.load(leftItems, {i}).toIndex(), {}});
-  });
 }
 
 /// Few items are left: how many come before each? Two threads count halves.
@@ -112,12 +127,13 @@ Selection RadixSelect::rank(const Place &place, Chosen chosen) {
   Expr zero = k.index(0), count = place.sharing.toIndex();
   auto rankOwn = [&] {
     Expr own = k.thread() / halves, mine = own.min(count - 1);
-    Expr key = k.load(leftKeys, {mine}), item = k.load(leftItems, {mine});
+    Expr key = k.load(left.keys, {mine}), item = k.load(left.items, {mine});
     // Eight are in flight together: alone, each would wait for the last.
     Expr before = k.streamOver(
         k.thread() % halves, count, halves, {k.i32(0)},
         [&](Expr other) {
-          return Values{k.load(leftKeys, {other}), k.load(leftItems, {other})};
+          return Values{k.load(left.keys, {other}),
+                        k.load(left.items, {other})};
         },
         [&](Expr, ArrayRef<Expr> theirs, ArrayRef<Expr> sum) {
           Expr earlier =
@@ -152,10 +168,8 @@ Selection RadixSelect::finishMany(const Place &place, Expr items, Walk walk,
     return selection;
   walk([&](ArrayRef<Seen> seen) {
     for (const Seen &one : seen)
-      k.when(one.among(place.has(one.key)), [&] {
-        k.when(selection.contains(one.key, one.item),
-               [&] { chosen(one.item); });
-      });
+      k.when(one.among(selection.contains(one.key, one.item)),
+             [&] { chosen(one.item); });
   });
   k.barrier(); // everybody has been told
   return selection;

@@ -16,16 +16,24 @@ Expr RadixSelect::Place::isBelow(Expr key) const {
   return (key >> rest).above(prefix);
 }
 
-RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies)
-    : k(k), block(block), most(k.shape.hasRows() ? 1024 : 3072),
-      tallies(tallies) {
-  Type i32 = k.b.getI32Type();
-  histogram = k.shared(i32, bins);
-  found = k.shared(i32, 4);
+ScoreRange RadixSelect::Place::scores(KernelBuilder &k) const {
+  Expr least = prefix << rest;
+  return ScoreRange(k, least, least | ((k.i32(1) << rest) - 1));
+}
+
+RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies,
+                         int64_t room)
+    : room(room), k(k), block(block) {
+  auto numbers = [&](int64_t count) {
+    return k.shared(k.b.getI32Type(), count);
+  };
+  histogram = numbers(bins);
+  found = numbers(3);
+  places = numbers(2);
   if (tallies)
-    counted = k.shared(i32, tallies);
-  leftKeys = k.shared(i32, most);
-  leftItems = k.shared(i32, most);
+    counted = numbers(tallies);
+  noted = {numbers(room), numbers(room)};
+  left = {numbers(few + padding), numbers(few + padding)};
 }
 
 RadixSelect::Place RadixSelect::start(Expr wanted) const {
@@ -79,7 +87,7 @@ RadixSelect::Place RadixSelect::descend(const Place &place,
                                         ArrayRef<Expr> counts) {
   Bin bin = findBin(place.remaining, counts);
   if (!place.rest.valid())
-    return behind(bin.digit, bin.remaining);
+    return behind(bin.digit, bin.remaining).shared(bin.sharing);
   Expr digit = place.rest.min(k.i32(digitBits));
   return {(place.prefix << digit) | bin.digit,
           place.rest - digit,

@@ -10,18 +10,19 @@
 namespace kvc {
 
 /// Finds the key of the `wanted`-th largest item, and of equal keys the last
-/// item that is selected. The first digit (FirstDigit.h) and one of 11 bits behind it
-/// by histograms that many blocks have counted; those items that are left, which have
-/// both digits, by their rank among each other, or where they are many by further
-/// digits and those of their numbers. Made at the top of a kernel of 512 threads: takes
-/// 8 KiB of shared memory, 32 KiB where a selection is finished, 16 in a cache of rows, and
-/// 4 bytes a tally.
-/// But for the block's histogram the whole block calls each of these, which have barriers
-/// inside.
+/// item that is selected. The first digit (FirstDigit.h) by a histogram that many blocks
+/// have counted, one of 11 bits behind it by theirs or the block's own; those items that are
+/// left, which have both digits, by their rank among each other, or where they are many by
+/// further digits and those of their numbers. Made at the top of a kernel of 512 threads:
+/// takes 8 KiB of shared memory, where a selection is finished 2 more and 8 bytes for each
+/// item that there is room for, and 4 bytes a tally.
+/// But for the block's histogram and what it notes the whole block calls each of these,
+/// which have barriers inside.
 class RadixSelect {
 public:
   /// `tallies`: numbers for somebody to count with, a multiple of the threads.
-  RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies = 0);
+  RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies = 0,
+              int64_t room = 3072);
 
   /// A walk calls visit(seen) in any order, once for every item of the block, with as many
   /// items of the thread as are read together: their keys, which they are, and whether
@@ -42,10 +43,13 @@ public:
   /// nothing is known, and there is no prefix.
   struct Place {
     Expr prefix, rest, remaining, sharing, first;
+    /// The same, of which it is known how many share it.
+    Place shared(Expr by) const { return {prefix, rest, remaining, by, first}; }
     /// True for keys that have these digits.
     Expr has(Expr key) const;
     /// True for keys with larger ones: they come in front.
     Expr isBelow(Expr key) const;
+    ScoreRange scores(KernelBuilder &k) const;
   };
   /// Of the `wanted`-th largest, i32, while no digit is known.
   Place start(Expr wanted) const;
@@ -57,6 +61,7 @@ public:
   /// to a row of bins.
   void empty();
   void add(const Place &place, Expr key);
+  llvm::SmallVector<Expr> readShared() const;
   void addTo(const Buffer &bins, llvm::ArrayRef<Expr> row);
   /// The bins that a thread looks at, of a sequence's heads from `head` on, `heads` of
   /// them (not valid: one), added up: where `takesPart` is given, of those that do.
@@ -65,12 +70,28 @@ public:
        llvm::function_ref<Expr(Expr head)> takesPart = nullptr);
   /// One digit on, by what has been read.
   Place descend(const Place &place, llvm::ArrayRef<Expr> counts);
-  /// The selection, of items below `items`. `walk` visits those of which some have the
-  /// digits of `place`. If somebody counts, `visited` is called with each of the former
-  /// once, and `chosen` for each of the latter that is selected, with a barrier behind.
-  Selection finish(const Place &place, Expr items, Walk walk,
-                   Visit visited = nullptr, Chosen chosen = nullptr);
-  /// Numbers for these to count with, i32: 0 as finish() begins.
+
+  /// How many items are noted at most.
+  const int64_t room;
+  /// In front of notes: nothing is noted, and no bin is counted. Needs a barrier behind it.
+  void begin();
+  /// Notes those of a thread's items that `has` marks, as long as there is room: seen(i)
+  /// says what item i is. With `place` they are counted by their next digit as well.
+  using SeenAt = llvm::function_ref<Seen(size_t i)>;
+  void note(llvm::ArrayRef<Expr> has, SeenAt seen,
+            const Place *place = nullptr);
+  /// How many are noted and which, by number, behind a barrier.
+  Expr countNoted() const;
+  Seen notedAt(Expr number) const;
+  void walkNoted(Visit visit) const;
+  /// The selection, of items below `items`. Some are candidates: they share digits with the
+  /// threshold, which lies at `place` among them. `again` visits them, and `areNoted` says
+  /// whether all of them are noted. `chosen` is called once for each of them that is
+  /// selected, with a barrier behind.
+  Selection finish(const Place &place, Expr items, Expr areNoted, Walk again,
+                   Chosen chosen = nullptr);
+  /// Numbers to count with, i32.
+  void setTally(Expr number, Expr count) { k.store(count, counted, {number}); }
   void tally(Expr number) { k.atomicAdd(k.i32(1), counted, {number}); }
   const Buffer &tallied() const { return counted; }
 
@@ -85,7 +106,6 @@ private:
   /// The first of the bins that a thread looks at, and what the block's own histogram
   /// has there.
   Expr ownBins() const;
-  llvm::SmallVector<Expr> readShared() const;
   /// The bin that holds the `remaining`-th item from the top; the how manyth of its
   /// bin that is, and how many the bin has.
   struct Bin {
@@ -96,8 +116,7 @@ private:
   // RadixFinish.cpp
   void clear();
   Place refine(Place place, Walk walk);
-  void gather(const Place &place, Walk walk, Visit visited);
-  void walkLeft(const Place &place, Visit visit);
+  void gather(const Place &place, Chosen chosen);
   Selection rank(const Place &place, Chosen chosen);
   Selection finishMany(const Place &place, Expr items, Walk walk,
                        Chosen chosen);
@@ -105,12 +124,17 @@ private:
 
   KernelBuilder &k;
   ThreadBlock &block;
-  /// Items that are looked at in shared memory. Budgets of heads that have rows of
-  /// their own take a part of it.
-  const int64_t most, tallies;
   /// Whether somebody may still read the histogram of an earlier walk.
   bool isUsed = false;
-  Buffer histogram, found, counted, leftKeys, leftItems;
+  /// `places`: how many are noted, and how many are left.
+  Buffer histogram, found, places, counted;
+  struct Items {
+    Buffer keys, items;
+  };
+  Items noted, left;
+  /// Puts those that `has` marks behind each other; the thread has one wait for all of them.
+  void put(int64_t place, llvm::ArrayRef<Expr> has,
+           llvm::function_ref<void(size_t i, Expr slot)> store);
 };
 
 } // namespace kvc

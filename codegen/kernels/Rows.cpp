@@ -15,7 +15,7 @@
 // nothing: values of other tokens it computes again, but for selections, which
 // it has for every token (Candidates.h).
 //
-// Shared memory: 8 to 32 KiB where something is selected (RadixSelect.h), 4 more where
+// Shared memory: 8 to 34 KiB where something is selected (RadixSelect.h), 4 more where
 // that is listed, 8 where heads of a cache of rows share a budget (HeadShares.h), 32 where
 // masses are counted (CountMass.h), 2 where channels are reduced, and two numbers a warp.
 // No stages: a thread has 4 tokens in flight, 16 of a whole row.
@@ -24,8 +24,8 @@
 // list candidates three, and three for 2048 tokens; to select seven where up to 256 of
 // them are left, else more by digit, and two where that is listed. Reads each value at the
 // block's tokens once for each op that walks them; to select, a head's 8 KiB of digits and
-// its candidates, 8 bytes each, in every block. Writes 4 bytes a token of each value that
-// other kernels read, 8 a candidate, and 4 a kept row.
+// its candidates, 8 bytes each, or of a short past its scores, in every block. Writes 4
+// bytes a token of each value that other kernels read, 8 a candidate, and 4 a kept row.
 //
 // A sequence with T <= B, or a head with as few rows, keeps everything: nothing is
 // computed.
@@ -57,6 +57,8 @@ class RowsBuilder : PolicyKernel {
     spec.blockSize = threads;
     bool spans = kernel.getKind() == KernelKind::Spans;
     spec.grid = {spans ? RowBlock::spanCount() : "1", "kv_heads", "batch"};
+    if (kernel.listsForHeads())
+      spec.aboveTokens = site.listsAbove;
     return spec;
   }
 
@@ -185,7 +187,8 @@ private:
                             scratchBuffer(k, site.inputs[digits.getArgNumber()],
                                           digits.getType()),
                             candidates.getAllHeads() && shares ? &*shares
-                                                               : nullptr);
+                                                               : nullptr,
+                            site.listsAbove);
     }
     if (auto topk = dyn_cast<TopkOp>(op))
       return runTopk(topk);
@@ -264,7 +267,8 @@ private:
 
   void runTopk(TopkOp topk) {
     Expr wanted = row->at(k.index(0))(topk.getCount()).toIndex();
-    Candidates candidates(k, site, s.sequence, topk.getCandidates());
+    Candidates candidates(k, site, s.sequence, topk.getScore(),
+                          topk.getCandidates());
     Candidates::Found found =
         candidates.select(*row, *radix, wanted, isListed(topk));
     selections[topk] = SelectedScores(k, found.selection);

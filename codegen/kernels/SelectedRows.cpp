@@ -10,15 +10,11 @@ SelectedRows::SelectedRows(KernelBuilder &k, ThreadBlock &block)
       listed(k.shared(k.b.getI32Type(), together + RowBlock::threads)),
       ends(k.shared(k.b.getI32Type(), 2)) {}
 
-KernelBuilder::Values SelectedRows::search(RowBlock &row,
-                                           const Candidates &candidates) {
-  // On their way while the threshold is looked for.
-  Values above;
-  for (int64_t i = 0; i < splitsOfThread; ++i)
-    above.push_back(candidates.countAbove(row.head, splitOfThread(i)));
-  Selection selection = candidates.search(row, radix, /*counts=*/true);
+KernelBuilder::Values
+SelectedRows::search(RowBlock &row, const Candidates &candidates, Expr wanted) {
+  Selection selection = candidates.search(row, radix, wanted, /*counts=*/true);
   Values all{selection.threshold, selection.lastTie};
-  all.append(countInFront(above));
+  all.append(countInFront());
   return all;
 }
 
@@ -32,11 +28,11 @@ void SelectedRows::know(ArrayRef<Expr> found) {
 }
 
 /// `front`, which takes the place of the tallies as well.
-KernelBuilder::Values SelectedRows::countInFront(ArrayRef<Expr> above) {
+KernelBuilder::Values SelectedRows::countInFront() {
   Values counts, sums;
   Expr all = k.i32(0);
   for (int64_t i = 0; i < splitsOfThread; ++i) {
-    counts.push_back(above[i] + k.load(radix.tallied(), {splitOfThread(i)}));
+    counts.push_back(k.load(radix.tallied(), {splitOfThread(i)}));
     all = all + counts[i];
   }
   Expr sum = block.exclusiveSum(all);

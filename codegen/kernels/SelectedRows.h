@@ -27,7 +27,7 @@ public:
 
   /// Finds kvc.topk of the block's head where some are selected and some are not. Where
   /// that is known only at run time, `know` is told what comes of it, or `none`.
-  Values search(RowBlock &row, const Candidates &candidates);
+  Values search(RowBlock &row, const Candidates &candidates, Expr wanted);
   Values none();
   void know(llvm::ArrayRef<Expr> found);
 
@@ -41,7 +41,7 @@ public:
 private:
   static constexpr int64_t splitsOfThread = RowSplits::most / RowBlock::threads;
   Expr splitOfThread(int64_t i) { return k.thread() * splitsOfThread + i; }
-  Values countInFront(llvm::ArrayRef<Expr> above);
+  Values countInFront();
   void findEnds(Expr first, Expr end);
 
   KernelBuilder &k;

@@ -13,16 +13,30 @@ Expr Selection::contains(Expr key, Expr item) const {
 /// Keys of the infinities: below and above these are those of NaN.
 static constexpr int64_t leastKey = 0x007fffff, mostKey = 0xff800000;
 
-SelectedScores::SelectedScores(KernelBuilder &k, const Selection &selection)
-    : lastTie(selection.lastTie) {
-  Expr key = selection.threshold;
-  auto scoreOf = [&](Expr key) { return scoreBits(k, key).asFloat(); };
-  Expr least = k.i32(leastKey), nan = k.f32(std::nan(""));
-  // Behind that of an infinity there is no number.
+/// The least score whose key is `key` or above.
+static Expr scoreFrom(KernelBuilder &k, Expr key) {
+  Expr least = k.i32(leastKey);
+  return scoreBits(k, least.above(key).select(least, key)).asFloat();
+}
+
+/// The least score whose key is above `key`. Behind that of an infinity there is none.
+static Expr scoreBehind(KernelBuilder &k, Expr key) {
   Expr none = key.above(k.i32(int32_t(mostKey - 1)));
-  first = none.select(nan, scoreOf(least.above(key).select(least, key + 1)));
-  ties = scoreOf(least.above(key).select(least, key));
-  any = least.above(key);
+  return none.select(k.f32(std::nan("")), scoreFrom(k, key + 1));
+}
+
+SelectedScores::SelectedScores(KernelBuilder &k, const Selection &selection)
+    : first(scoreBehind(k, selection.threshold)),
+      ties(scoreFrom(k, selection.threshold)),
+      any(k.i32(leastKey).above(selection.threshold)),
+      lastTie(selection.lastTie) {}
+
+ScoreRange::ScoreRange(KernelBuilder &k, Expr least, Expr last)
+    : above(scoreBehind(k, last)), first(scoreFrom(k, least)),
+      nan(k.i32(leastKey).above(least)) {}
+
+Expr ScoreRange::has(Expr score) const {
+  return (score >= first) & (isBelow(score) == nan.same(0));
 }
 
 Expr SelectedScores::contains(Expr score, Expr item) const {

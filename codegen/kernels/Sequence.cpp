@@ -7,8 +7,8 @@
 // to the smaller one and then to the smaller head; the blend, rounded by largest
 // remainder, in a cache of rows with what heads have as their limits (HeadShares.h).
 //
-// Shared memory: by scores 44 KiB (RadixSelect.h: 32, and three numbers a head; in a cache
-// of rows 16, and HeadShares.h), by a table 8; two numbers a warp. No stages. Barriers: by
+// Shared memory: by scores 46 KiB (RadixSelect.h: 34, and three numbers a head; in a cache
+// of rows 18, and HeadShares.h), by a table 8; two numbers a warp. No stages. Barriers: by
 // scores seven of a search that leaves up to 256 candidates, and four; in a cache of rows
 // those of HeadShares.h; by a table two for each sum over all heads. Reads no scores: a
 // histogram of 8 KiB, four bytes a split of each head, and the candidates with their keys,
@@ -52,7 +52,8 @@ public:
 
   void build() {
     if (has<AllocateHeadsOp>(kernel)) {
-      radix.emplace(k, block);
+      // Budgets of heads that have rows of their own take a part of the memory.
+      radix.emplace(k, block, /*tallies=*/0, k.shape.hasRows() ? 1024 : 3072);
       // The runtime refuses plans with more KV heads.
       chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
       if (k.shape.hasRows()) {
@@ -138,7 +139,7 @@ private:
     });
     k.barrier(); // the counts are set
     k.when((total > 0) & (total < items), [&] {
-      Candidates(k, site, s.sequence, op.getCandidates())
+      Candidates(k, site, s.sequence, op.getScore(), op.getCandidates())
           .countChosen(*radix, block, s, positions, chosen);
     });
     k.barrier(); // the counts are full

@@ -148,6 +148,11 @@ struct ConvertKVCToGPUPass
           "a shape must be given (head_dim=N,group=N,dtype=T,cache=C)");
       return signalPassFailure();
     }
+    if (listsAbove < 0 || listsAbove > longestWithoutLists) {
+      module.emitError("lists-above must be 0 to ")
+          << longestWithoutLists << ", got " << listsAbove.getValue();
+      return signalPassFailure();
+    }
     for (const Shape &shape : parsed)
       if (failed(checkCache(policy, shape)))
         return signalPassFailure();
@@ -211,6 +216,7 @@ struct ConvertKVCToGPUPass
         KernelSite site{builder, kernelName(policy, kernel, shape),
                         own,     scratchFor(policy.getPlanAttr(), shape),
                         {},      holder.lookup(kernel.getKeys())};
+        site.listsAbove = listsAbove;
         // The log-sum-exp has an argument of its own: it may be the caller's.
         for (ValueRange inputs :
              {ValueRange(kernel.getIns()), ValueRange(kernel.getGram())})

@@ -122,21 +122,21 @@ kvc.policy @every_op {
     %n, %e, %a, %p, %t, %k = kvc.list_candidates all_heads %x, %c digits(%d) : !score, !count, !bins -> !count, !bins, !above, !place, !list, !list
     kvc.yield protect_last(%w) %n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list
   }
-  %share = kvc.kernel sequence "sequence0"(%6#0, %all#0, %all#1, %all#2, %all#3, %all#4, %all#5) : (!score, !count, !bins, !above, !place, !list, !list) -> !count {
-  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list):
+  %share = kvc.kernel sequence "sequence0"(%6#0, %all#0, %all#1, %all#2, %all#3, %all#4, %all#5, %6#1) : (!score, !count, !bins, !above, !place, !list, !list, !bins) -> !count {
+  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list, %d: !bins):
     %w = arith.constant 32 : index
     %f = kvc.fraction "0.2"
     %c = kvc.allocate uniform : !count
-    // CHECK: kvc.allocate_heads %{{.*}} base(%{{.*}}) safeguard(%{{.*}}) candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
-    %h = kvc.allocate_heads %x base(%c) safeguard(%f) candidates(%n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list) : !score, !count
+    // CHECK: kvc.allocate_heads %{{.*}} base(%{{.*}}) safeguard(%{{.*}}) candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
+    %h = kvc.allocate_heads %x base(%c) safeguard(%f) candidates(%n, %e, %a, %p, %t, %k, %d : !count, !bins, !above, !place, !list, !list, !bins) : !score, !count
     kvc.yield protect_last(%w) %h : !count
   }
-  %lists:5 = kvc.kernel spans "spans2"(%6#0, %7#0, %7#1, %7#2, %7#3, %7#4, %7#5) : (!score, !count, !bins, !above, !place, !list, !list) -> (!mask, !list, !count, !list, !count) {
-  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list):
+  %lists:5 = kvc.kernel spans "spans2"(%6#0, %7#0, %7#1, %7#2, %7#3, %7#4, %7#5, %6#1) : (!score, !count, !bins, !above, !place, !list, !list, !bins) -> (!mask, !list, !count, !list, !count) {
+  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list, %d: !bins):
     %w = arith.constant 32 : index
     %c = kvc.allocate uniform : !count
-    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
-    %m = kvc.topk %x, %c candidates(%n, %e, %a, %p, %t, %k : !count, !bins, !above, !place, !list, !list) : !score, !count -> !mask
+    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
+    %m = kvc.topk %x, %c candidates(%n, %e, %a, %p, %t, %k, %d : !count, !bins, !above, !place, !list, !list, !bins) : !score, !count -> !mask
     // CHECK: kvc.store %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
     %s = kvc.store %x : !score
     // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>

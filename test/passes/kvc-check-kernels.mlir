@@ -408,7 +408,7 @@ kvc.policy @no_candidates {
   %1 = kvc.kernel spans "b"(%0) : (!s) -> !m {
   ^bb0(%x: !s):
     %n = kvc.allocate uniform : !c
-    // expected-error @+1 {{'kvc.topk' op needs the candidates (their number, second digits, what is above them, the threshold's place, tokens and keys) as arguments of the kernel}}
+    // expected-error @+1 {{'kvc.topk' op needs the candidates (their number, second digits, what is above them, the threshold's place, tokens and keys) and the first digits as arguments of the kernel}}
     %m = kvc.topk %x, %n : !s, !c -> !m
     kvc.yield %m : !m
   }

@@ -16,7 +16,7 @@
 // CHECK: kvc.count_digits %[[POOL]]
 // CHECK: %[[C:.*]]:6 = kvc.kernel spans "spans1"(%[[P]]#0, %[[P]]#1)
 // CHECK: kvc.list_candidates
-// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3, %[[C]]#4, %[[C]]#5)
+// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3, %[[C]]#4, %[[C]]#5, %[[P]]#1)
 // CHECK: kvc.topk
 // CHECK: kvc.list_kept
 // CHECK: kvc.kernel compact "compact"(%[[K]]#0, %[[K]]#1)

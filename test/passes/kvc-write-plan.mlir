@@ -27,7 +27,7 @@
 // CHECK-SAME: phases = [score, score, score, score, score, select, compact],
 // CHECK-SAME: buffers = [0 to 1 : tensor<?x32x?x2xf32,
 // CHECK-SAME: 3 to 6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>,
-// CHECK-SAME: 2 to 4 : tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>,
+// CHECK-SAME: 2 to 5 : tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>,
 
 // What a kernel stores for itself is a block's own.
 // BLOCK: per_block : tensor<?x?xf32, #kvc.axes<kv_heads, past>>

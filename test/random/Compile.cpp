@@ -122,7 +122,8 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
       result.bounded |= norm.getBound();
   });
   PassManager build(&context);
-  buildGPUPipeline(build, shapeOf(options.shape, options.cache));
+  buildGPUPipeline(build, shapeOf(options.shape, options.cache),
+                   options.listsAbove);
   if (failed(build.run(*module)))
     return refuse("kernels cannot be built");
 

@@ -14,6 +14,7 @@ struct CompileOptions {
   test::Shape shape;
   kvc_cache_kind cache = KVC_DENSE;
   bool pruneNorms = false;
+  std::optional<int64_t> listsAbove; // of convert-kvc-to-gpu
   /// Where the library goes.
   std::string library;
   /// Emit PTX too and look for what no driver could resolve.

@@ -91,7 +91,7 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
     PassManager build(&context);
     // Kernels are long: they are verified once, when they are built.
     build.enableVerifier(false);
-    buildGPUPipeline(build, shapes);
+    buildGPUPipeline(build, shapes, options.listsAbove);
     if (failed(build.run(*module)) || failed(verify(*module)))
       return 1;
   }

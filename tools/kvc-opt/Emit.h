@@ -33,6 +33,7 @@ struct EmitOptions {
   bool hostWarps = false;
   bool remarks = false;
   bool pruneNorms = false;
+  std::optional<int64_t> listsAbove; // of convert-kvc-to-gpu
 };
 
 /// Compiles to the level. Errors are one line each on stderr; the result is the

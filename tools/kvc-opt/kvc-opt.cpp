@@ -120,6 +120,12 @@ int main(int argc, char **argv) {
                "can decide: the same kept set, by more and smaller kernels"),
       cl::cat(category));
 
+  cl::opt<int64_t> listsAbove(
+      "lists-above",
+      cl::desc("Longest sequence of a call, in tokens, whose heads are "
+               "selected from without a kernel that lists candidates"),
+      cl::cat(category));
+
   cl::OptionCategory judging("kvc-opt as a judge");
   cl::opt<bool> interpreting(
       "interpret",
@@ -145,7 +151,7 @@ int main(int argc, char **argv) {
   if (level == Level::None)
     for (const cl::Option &option :
          Options{shapes, models, chips, hostTriple, hostCPU, hostForms, remarks,
-                 pruneNorms})
+                 pruneNorms, listsAbove})
       if (option.getNumOccurrences())
         return kvc::fail("--" + option.ArgStr + " goes with --emit", 2);
   if (!interpreting)
@@ -165,7 +171,7 @@ int main(int argc, char **argv) {
                          (interpreting ? "interpret" : "emit"),
                      2);
   for (const cl::Option &option :
-       Options{level, hostTriple, hostCPU, hostForms, input})
+       Options{level, hostTriple, hostCPU, hostForms, listsAbove, input})
     if (option.getNumOccurrences() > 1)
       return kvc::fail("--" + option.ArgStr + " is given once, got it " +
                            llvm::Twine(option.getNumOccurrences()) + " times",
@@ -207,5 +213,7 @@ int main(int argc, char **argv) {
   options.hostWarps = hostForms == HostForms::Both;
   options.remarks = remarks;
   options.pruneNorms = pruneNorms;
+  if (listsAbove.getNumOccurrences())
+    options.listsAbove = listsAbove;
   return kvc::emit(options, registry);
 }
