@@ -7,6 +7,8 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include <optional>
+
 namespace kvc {
 
 /// Level fused to level gpu. `listsAbove`: of convert-kvc-to-gpu, if not its default.

@@ -61,7 +61,7 @@ void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op) {
 
 void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
                          const Buffer &digits, HeadShares *shares,
-                         int64_t listsAbove) {
+                         Expr isListed) {
   KernelBuilder &k = row.k;
   const SequenceScalars &s = row.s;
   bool all = op.getAllHeads();
@@ -84,10 +84,9 @@ void kvc::listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
   } else {
     wanted = countOf(s, row.head);
     items = s.past;
+    isRanked = isListed;
   }
   auto takesPart = [&](Expr head) { return shares->takesPart(head); };
-  if (!all)
-    isRanked = k.arg("max_tokens") > k.index(listsAbove);
   k.when((wanted > 0) & (wanted < items) & isRanked, [&] {
     // So many tokens a thread at a time, a warp's in one split, the first ones read before
     // the digit is known.

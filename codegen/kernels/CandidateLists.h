@@ -18,11 +18,10 @@ namespace kvc {
 void countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op);
 
 /// kvc.list_candidates for the block's span: reads the digits from `digits`.
-/// `shares`: of a cache of rows, where it is for all heads together; else null. Each head's
-/// are listed in calls of more than `listsAbove` tokens.
+/// `shares`: of a cache of rows, where it is for all heads together; else null. `isListed`:
+/// whether each head's are.
 void listCandidates(RowBlock &row, RadixSelect &radix, ListCandidatesOp op,
-                    const Buffer &digits, HeadShares *shares,
-                    int64_t listsAbove);
+                    const Buffer &digits, HeadShares *shares, Expr isListed);
 
 } // namespace kvc
 

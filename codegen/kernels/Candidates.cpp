@@ -9,7 +9,7 @@ using Values = KernelBuilder::Values;
 
 Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
                        Value score, ValueRange made)
-    : k(k), sequence(sequence), score(score), listsAbove(site.listsAbove) {
+    : k(k), sequence(sequence), score(score), isListed(hasLists(k, site)) {
   auto buffer = [&](Value value) {
     auto arg = cast<BlockArgument>(value);
     return scratchBuffer(k, site.inputs[arg.getArgNumber()], value.getType());
@@ -71,15 +71,14 @@ Expr Candidates::countInFront(RowBlock &row, RadixSelect &radix) const {
 
 Selection Candidates::search(RowBlock &row, RadixSelect &radix, Expr wanted,
                              bool counts) const {
-  Expr isShort = k.arg("max_tokens") <= k.index(listsAbove);
   auto values = [](const Places &of) {
     return Values{of.noted.prefix, of.noted.rest,     of.next.prefix,
                   of.next.rest,    of.next.remaining, of.next.sharing,
                   of.areNoted};
   };
   Values known = k.choose(
-      isShort, [&] { return values(noteScores(row, radix, wanted, counts)); },
-      [&] { return values(noteLists(row, radix, counts)); });
+      isListed, [&] { return values(noteLists(row, radix, counts)); },
+      [&] { return values(noteScores(row, radix, wanted, counts)); });
   RadixSelect::Place noted{known[0], known[1], {}, {}, {}},
       next{known[2], known[3], known[4], known[5], {}};
   Expr areNoted = known[6];
@@ -91,12 +90,12 @@ Selection Candidates::search(RowBlock &row, RadixSelect &radix, Expr wanted,
         areNoted, [&] { return values(radix.notedAt(i)); },
         [&] {
           return k.choose(
-              isShort, [&] { return Values{keyAt(row, i), i}; },
-              [&] { return values(listedAt(row.head, i, {})); });
+              isListed, [&] { return values(listedAt(row.head, i, {})); },
+              [&] { return Values{keyAt(row, i), i}; });
         });
   };
   auto again = [&](RadixSelect::Visit visit) {
-    Expr elsewhere = isShort.select(row.s.past, countOf(row.head));
+    Expr elsewhere = isListed.select(countOf(row.head), row.s.past);
     Expr all = areNoted.select(radix.countNoted(), elsewhere);
     k.loop(k.thread(), all, RowBlock::threads, [&](Expr i) {
       Values item = itemAt(i);
@@ -117,11 +116,7 @@ Candidates::Places Candidates::noteLists(RowBlock &row, RadixSelect &radix,
   SmallVector<Expr> digits = radix.read(second, sequence, row.head);
   RadixSelect::Place place = firstPlace(radix, row.head);
   Values begin = read(row.head, count, k.thread());
-  radix.begin();
-  for (int64_t i = 0; counts && i < RowSplits::most; i += RowBlock::threads) {
-    Expr split = k.thread() + i;
-    radix.setTally(split, countAbove(row.head, split));
-  }
+  radix.begin([&](Expr split) { return countAbove(row.head, split); });
   place = radix.descend(place, digits);
   RowSplits splits(k, row.s);
   auto note = [&](ArrayRef<RadixSelect::Seen> seen) {

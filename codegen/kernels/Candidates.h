@@ -61,7 +61,7 @@ private:
   KernelBuilder &k;
   Expr sequence;
   mlir::Value score;
-  int64_t listsAbove;
+  Expr isListed;
   /// So many of each thread are in flight, and none at the end alone: there may be tens of
   /// thousands.
   static constexpr int64_t together = 4;

@@ -47,6 +47,10 @@ Expr kvc::splitCount(KernelBuilder &k) {
   return (k.arg("max_tokens") + (splitTokens - 1)) / splitTokens;
 }
 
+Expr kvc::hasLists(KernelBuilder &k, const KernelSite &site) {
+  return k.arg("max_tokens") > k.index(site.listsAbove);
+}
+
 Buffer kvc::partsBuffer(KernelBuilder &k, StringRef name) {
   Expr splits = splitCount(k);
   Expr d = k.index(k.shape.headDim), head = splits * k.shape.headDim;

@@ -132,6 +132,8 @@ constexpr int64_t splitTokens = 128;
 inline constexpr int64_t longestWithoutLists = 1024 * splitTokens;
 /// How many a row of a stored tensor has.
 Expr splitCount(KernelBuilder &k);
+/// Whether each head's candidates are listed in the call (KernelSite::listsAbove).
+Expr hasLists(KernelBuilder &k, const KernelSite &site);
 
 } // namespace kvc
 

@@ -36,9 +36,13 @@ RadixSelect::Place RadixSelect::refine(Place place, Walk walk) {
 // The end of the search
 //===----------------------------------------------------------------------===//
 
-void RadixSelect::begin() {
+void RadixSelect::begin(llvm::function_ref<Expr(Expr)> tally) {
   empty();
   k.when(k.thread() < 2, [&] { k.store(k.i32(0), places, {k.thread()}); });
+  for (int64_t first = 0; first < tallies; first += block.threads) {
+    Expr number = k.thread() + first;
+    setTally(number, tally ? tally(number) : k.i32(0));
+  }
 }
 
 void RadixSelect::put(int64_t place, ArrayRef<Expr> has,

@@ -23,7 +23,7 @@ ScoreRange RadixSelect::Place::scores(KernelBuilder &k) const {
 
 RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies,
                          int64_t room)
-    : room(room), k(k), block(block) {
+    : room(room), k(k), block(block), tallies(tallies) {
   auto numbers = [&](int64_t count) {
     return k.shared(k.b.getI32Type(), count);
   };
@@ -86,8 +86,11 @@ void RadixSelect::addTo(const Buffer &to, ArrayRef<Expr> row) {
 RadixSelect::Place RadixSelect::descend(const Place &place,
                                         ArrayRef<Expr> counts) {
   Bin bin = findBin(place.remaining, counts);
-  if (!place.rest.valid())
-    return behind(bin.digit, bin.remaining).shared(bin.sharing);
+  if (!place.rest.valid()) {
+    Place first = behind(bin.digit, bin.remaining);
+    first.sharing = bin.sharing;
+    return first;
+  }
   Expr digit = place.rest.min(k.i32(digitBits));
   return {(place.prefix << digit) | bin.digit,
           place.rest - digit,

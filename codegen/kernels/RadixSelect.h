@@ -20,9 +20,10 @@ namespace kvc {
 /// which have barriers inside.
 class RadixSelect {
 public:
+  static constexpr int64_t usualRoom = 3072;
   /// `tallies`: numbers for somebody to count with, a multiple of the threads.
   RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies = 0,
-              int64_t room = 3072);
+              int64_t room = usualRoom);
 
   /// A walk calls visit(seen) in any order, once for every item of the block, with as many
   /// items of the thread as are read together: their keys, which they are, and whether
@@ -43,8 +44,6 @@ public:
   /// nothing is known, and there is no prefix.
   struct Place {
     Expr prefix, rest, remaining, sharing, first;
-    /// The same, of which it is known how many share it.
-    Place shared(Expr by) const { return {prefix, rest, remaining, by, first}; }
     /// True for keys that have these digits.
     Expr has(Expr key) const;
     /// True for keys with larger ones: they come in front.
@@ -57,8 +56,8 @@ public:
   Place behind(Expr firstDigit, Expr remaining) const;
 
   /// The block's histogram: emptied, which needs a barrier behind it; one more key that
-  /// has the place's digits, by its next one; all that it has, behind a barrier, added
-  /// to a row of bins.
+  /// has the place's digits, by its next one; and all that it has, behind a barrier: the
+  /// bins that a thread looks at, or added to a row of bins.
   void empty();
   void add(const Place &place, Expr key);
   llvm::SmallVector<Expr> readShared() const;
@@ -73,8 +72,9 @@ public:
 
   /// How many items are noted at most.
   const int64_t room;
-  /// In front of notes: nothing is noted, and no bin is counted. Needs a barrier behind it.
-  void begin();
+  /// In front of notes: nothing is noted, no bin is counted, and each tally is what `tally`
+  /// says of its number (null: 0). Needs a barrier behind it.
+  void begin(llvm::function_ref<Expr(Expr number)> tally = nullptr);
   /// Notes those of a thread's items that `has` marks, as long as there is room: seen(i)
   /// says what item i is. With `place` they are counted by their next digit as well.
   using SeenAt = llvm::function_ref<Seen(size_t i)>;
@@ -124,6 +124,7 @@ private:
 
   KernelBuilder &k;
   ThreadBlock &block;
+  const int64_t tallies;
   /// Whether somebody may still read the histogram of an earlier walk.
   bool isUsed = false;
   /// `places`: how many are noted, and how many are left.

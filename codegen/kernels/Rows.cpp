@@ -188,7 +188,7 @@ private:
                                           digits.getType()),
                             candidates.getAllHeads() && shares ? &*shares
                                                                : nullptr,
-                            site.listsAbove);
+                            hasLists(k, site));
     }
     if (auto topk = dyn_cast<TopkOp>(op))
       return runTopk(topk);

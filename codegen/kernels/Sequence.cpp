@@ -53,7 +53,8 @@ public:
   void build() {
     if (has<AllocateHeadsOp>(kernel)) {
       // Budgets of heads that have rows of their own take a part of the memory.
-      radix.emplace(k, block, /*tallies=*/0, k.shape.hasRows() ? 1024 : 3072);
+      radix.emplace(k, block, /*tallies=*/0,
+                    k.shape.hasRows() ? 1024 : RadixSelect::usualRoom);
       // The runtime refuses plans with more KV heads.
       chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
       if (k.shape.hasRows()) {

@@ -22,12 +22,7 @@ static constexpr int64_t splits = 2, ofSplit = splitTokens / warpSize,
 Candidates::Places Candidates::noteScores(RowBlock &row, RadixSelect &radix,
                                           Expr wanted, bool counts) const {
   SmallVector<Expr> first = radix.read(digits, sequence, row.head);
-  auto begin = [&] {
-    radix.begin();
-    for (int64_t i = 0; counts && i < RowSplits::most; i += RowBlock::threads)
-      radix.setTally(k.thread() + i, k.i32(0));
-  };
-  begin();
+  radix.begin();
   RadixSelect::Place place = radix.descend(radix.start(wanted.toI32()), first);
   auto fits = [&](const RadixSelect::Place &at) {
     return (at.sharing <= k.i32(radix.room)) &
@@ -46,7 +41,7 @@ Candidates::Places Candidates::noteScores(RowBlock &row, RadixSelect &radix,
   Values known = k.loop(0, walks, 1, start, [&](Expr walk, ArrayRef<Expr> of) {
     RadixSelect::Place at = placeOf(of.take_back(4));
     k.when(walk > 0, [&] {
-      begin();
+      radix.begin();
       k.barrier(); // nothing is noted
     });
     Expr areNoted = fits(at);

@@ -137,8 +137,8 @@ private:
         option + " --shape head_dim=" + std::to_string(shape.headDim) +
         ",group=" + std::to_string(shape.group) +
         ",dtype=" + rt::dtypeName(shape.dtype);
-    if (shape.dtype ==
-        KVC_F16) // these prompts are short: lists are made of some
+    // Prompts are short here: of some, candidates are listed all the same.
+    if (shape.dtype == KVC_F16)
       command += " --lists-above=0";
     if (compiled.insert(path).second)
       EXPECT_EQ(std::system(command.c_str()), 0) << command;

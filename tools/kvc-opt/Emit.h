@@ -3,6 +3,7 @@
 #ifndef KVC_TOOLS_KVC_OPT_EMIT_H
 #define KVC_TOOLS_KVC_OPT_EMIT_H
 
+#include <optional>
 #include <string>
 #include <vector>
 
