@@ -268,6 +268,17 @@ SmallVector<Expr> KernelBuilder::registers(Expr vector) {
   return result;
 }
 
+void KernelBuilder::storeRegister(Expr bits, const Buffer &buffer,
+                                  ArrayRef<Expr> at) {
+  Type element = cast<MemRefType>(buffer.memref.getType()).getElementType();
+  int64_t count = 32 / element.getIntOrFloatBitWidth();
+  Value one = vector::BroadcastOp::create(
+      b, VectorType::get({1}, b.getI32Type()), bits);
+  Value elements =
+      vector::BitCastOp::create(b, VectorType::get({count}, element), one);
+  storeVector({b, elements}, buffer, at);
+}
+
 void KernelBuilder::copyAsync(const Buffer &from, ArrayRef<Expr> fromAt,
                               const Buffer &to, ArrayRef<Expr> toAt,
                               int64_t width, Expr fromOffset, Expr toOffset) {

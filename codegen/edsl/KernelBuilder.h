@@ -120,6 +120,8 @@ public:
   Expr vectorOf(llvm::ArrayRef<Expr> elements);
   /// The vector's bits as 32-bit registers.
   llvm::SmallVector<Expr> registers(Expr vector);
+  /// The bits of one into as many elements of a buffer, from that one on.
+  void storeRegister(Expr bits, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// Begins to copy `width` elements, 4, 8 or 16 bytes, from global to shared
   /// memory. They are there for the thread behind waitForCopies, for others
   /// behind a barrier after that. Places that are so many elements behind those of

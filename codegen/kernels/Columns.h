@@ -59,8 +59,8 @@ namespace kvc {
 /// registers, ColumnsMembers.cpp their sums by member of the group, ColumnsHeads.cpp
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
 /// heads, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
-/// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp
-/// and ColumnsWarpgroupNorms.cpp products of four warps together.
+/// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp,
+/// ColumnsWarpgroupNorms.cpp and ColumnsWarpgroupWindows.cpp products of four warps together.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -165,9 +165,11 @@ private:
   std::optional<PanelRows> panels;
   int64_t roundRows() const { return panels ? PanelRows::rows : stagedRows; }
   /// Which products there are such forms of: of all queries (ColumnsWarpgroups.cpp), of an
-  /// output projection (ColumnsWarpgroupNorms.cpp).
+  /// output projection (ColumnsWarpgroupNorms.cpp), of a window whose rows stay
+  /// (ColumnsWarpgroupWindows.cpp).
   bool hasQueryProducts() const;
   bool hasDenseNorms() const;
+  bool hasWindowProducts() const;
   /// Of the first ones, a warpgroup has 64 tokens of each half of the block: a warp 16 of
   /// each.
   static constexpr int64_t halves = 2;
@@ -175,7 +177,11 @@ private:
   /// 16 of the cache's rows from `first` on, as PanelRows multiplies them.
   Values columnFragment(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
                         CacheSide side, Expr first);
+  /// The window's rows, which stay while the block has stretches.
+  void copyWindow(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s);
   /// accumulateProducts of warpgroups.
+  Values accumulateWindow(KernelBuilder &k, LogitTile &tile,
+                          const SequenceScalars &s, const Point &point);
   Values accumulateTogether(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
                             const RowSource &source, Expr begin);

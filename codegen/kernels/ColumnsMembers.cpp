@@ -44,7 +44,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
       slots = tile.products().slotsOfTile();
   Expr quad = k.lane() % 4;
   int64_t apart = laneStep(group);
-  auto together = [&] { mates > 1 ? k.barrier() : k.syncWarp(); };
+  auto together = [&] { mates > 1 || panels ? k.barrier() : k.syncWarp(); };
   auto rowOf = [&](size_t i, Expr member) {
     return SmallVector<Expr>{placeOfSums(k),
                              member + int64_t(i) % sumsTogether() * group};
@@ -78,7 +78,7 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
     // warp's.
     for (int64_t turn = 0; turn < (panels ? 1 : mates); ++turn) {
       Expr own = quad < apart;
-      if (panels)
+      if (panels && readsAll)
         own = own & (k.warp() % 4 / 2 == number);
       else if (mates > 1)
         own = own & (mate == turn);

@@ -82,8 +82,11 @@ void ColumnsBuilder::sumProducts(
       staged->turn = mate;
       staged->own = first * tile.rows;
     }
-    Values sums = panels ? accumulateTogether(k, tile, s, point, source, begin)
-                         : accumulateProducts(k, tile, s, point, source, begin);
+    Values sums = panels && readsAll
+                      ? accumulateTogether(k, tile, s, point, source, begin)
+                  : panels
+                      ? accumulateWindow(k, tile, s, point)
+                      : accumulateProducts(k, tile, s, point, source, begin);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Values all = sumsOfMembers(k, tile, number, sums);
       for (auto [slot, sum, start] :
@@ -184,7 +187,7 @@ void ColumnsBuilder::addProduct(KernelBuilder &k, LogitTile &tile,
   int classes = classesOf(group);
   bool whole = adding.whole;
   // Of positions that are apart by constants one is kept, not one for each column.
-  bool regular = !readsAll && !k.shape.hasRows();
+  bool regular = !readsAll && !k.shape.hasRows() && !panels;
   Expr query = adding.step * tile.queriesPerStep() + p.row / group;
   Expr token = tileStart + p.column;
   Point at = point;

@@ -78,7 +78,7 @@ void ColumnsBuilder::accumulateRows(KernelBuilder &k, LogitTile &tile,
     forMembers(k, reduce.getValue(),
                [&](int j) { slots.push_back({reduce, j}); });
   Expr start = tileStart;
-  if (panels) // warpgroups have tokens of both halves of the block
+  if (panels && readsAll) // warpgroups have tokens of both halves of the block
     start = (piece < tokenWarps() / 2).select(halfStarts[0], halfStarts[1]);
   Expr from = firstRound(k, tile, s, staged || panels ? blockStart : tileStart);
   Expr own = firstRound(k, tile, s, start); // what the warp itself begins with

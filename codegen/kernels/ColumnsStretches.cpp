@@ -34,8 +34,11 @@ void ColumnsBuilder::walkStretches(KernelBuilder &k, LogitTile &tile,
        count = (s.past + (tokens - 1)) / tokens;
   k.when(hasWork(k, s, kernel) & (first < count), [&] {
     tile.setHead(s.sequence, head);
-    staged->beginAll(stagedQueries(k, tile, s),
-                     fixedQueries * tile.paddedGroup);
+    if (panels)
+      copyWindow(k, tile, s);
+    else
+      staged->beginAll(stagedQueries(k, tile, s),
+                       fixedQueries * tile.paddedGroup);
     // Blocks of a head, as the grid has them where there are more stretches than that.
     Expr blocks = (heads + (mostBlocks() - 1)) / heads;
     k.loop(first, count, blocks, [&](Expr stretch) {

@@ -34,7 +34,7 @@ bool ColumnsBuilder::hasQueryProducts() const {
 
 bool ColumnsBuilder::hasWarpgroupForm() const {
   return !site.shape.hasRows() && PanelRows::suits(site.shape) &&
-         (hasQueryProducts() || hasDenseNorms());
+         (hasQueryProducts() || hasDenseNorms() || hasWindowProducts());
 }
 
 bool kvc::hasWarpgroupForm(KernelOp kernel, const KernelSite &site) {
@@ -149,9 +149,11 @@ ColumnsBuilder::placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
         Expr sum = reduceLanesFrom(k, kind, sums[slot * classes + c],
                                    laneStep(tile.paddedGroup), 4);
         Expr row = k.lane() % 4 * 2 + (c / 2 * 8 + c % 2);
+        // Of a window, warps of the block have half of 64 tokens each.
+        Expr piece = readsAll ? warpgroup(k) : k.warp() / 2;
         result.push_back({kind,
                           sum,
-                          {warpgroup(k) + half * (tokenWarps() / 2),
+                          {piece + half * (tokenWarps() / 2),
                            rowOf(row % tile.paddedGroup), column + below * 8}});
       }
   return result;

@@ -77,6 +77,29 @@ void PanelRows::begin(const RowSource &source, Expr first, Behind behind) {
   k.commitCopies();
 }
 
+/// Lane q of a quad has elements 8 q to 8 q + 7 of 32: two of them go to each of four pieces,
+/// where a product of 16 asks the lane for two.
+void PanelRows::beginMixed(const RowSource &source, Expr first) {
+  constexpr int64_t pair = 2, quad = 4;
+  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
+  Expr row = k.thread() / perRow, own = k.thread() % perRow;
+  Values loaded;
+  for (int64_t done = 0; done < rows; done += together) {
+    SmallVector<Expr> at = source.address(first + row + done);
+    at.push_back(own * width);
+    loaded.push_back(k.loadVector(source.memory, at, width));
+  }
+  for (auto [i, vector] : llvm::enumerate(loaded))
+    for (auto [piece, two] : llvm::enumerate(k.registers(vector))) {
+      Expr part = own / quad * quad + int64_t(piece);
+      Expr to = placeOf(first, row, part) + own % quad * pair;
+      k.storeRegister(two, memory, {to + int64_t(i) * together * panel});
+    }
+  if (source.number)
+    copyNumbers(source, first);
+  k.commitCopies();
+}
+
 void PanelRows::finish() {
   k.waitForCopies(0);
   k.publishCopies();
@@ -92,6 +115,25 @@ SmallVector<Expr> PanelRows::fragment(KernelBuilder &k, const Buffer &memory,
       at.push_back(pair + dim);
       registers.append(k.registers(k.loadVector(memory, at, 2)));
     }
+  return registers;
+}
+
+SmallVector<Expr> PanelRows::wideFragment(KernelBuilder &k,
+                                          const Buffer &memory,
+                                          WarpProduct::Address address) {
+  Expr row = k.lane() / 4, own = k.lane() % 4 * width;
+  SmallVector<SmallVector<Expr>> vectors = {address(row), address(row + 8)};
+  SmallVector<Expr> registers;
+  for (int64_t dim = 0; dim < k.shape.headDim; dim += 4 * width) {
+    SmallVector<SmallVector<Expr>> loaded;
+    for (SmallVector<Expr> at : vectors) {
+      at.push_back(own + dim);
+      loaded.push_back(k.registers(k.loadVector(memory, at, width)));
+    }
+    for (int64_t two = 0; two < width / 2; ++two)
+      for (const SmallVector<Expr> &of : loaded)
+        registers.push_back(of[two]);
+  }
   return registers;
 }
 

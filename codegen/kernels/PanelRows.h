@@ -43,6 +43,8 @@ public:
   /// The first warpgroup begins to copy the round from row `first` on, if there are such
   /// rows.
   void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
+  /// The same of a whole round whose elements are in the order of wideFragment.
+  void beginMixed(const RowSource &source, Expr first);
   /// It waits for what it has begun.
   void finish();
 
@@ -50,6 +52,11 @@ public:
   static llvm::SmallVector<Expr> fragment(KernelBuilder &k,
                                           const Buffer &memory,
                                           WarpProduct::Address address);
+  /// The same by 16 bytes a lane: of each 32 elements a lane has eight beside each other, so
+  /// that products have them in another order, as the rows must have them (beginMixed).
+  static llvm::SmallVector<Expr> wideFragment(KernelBuilder &k,
+                                              const Buffer &memory,
+                                              WarpProduct::Address address);
   /// Begins to multiply 64 columns, of which each warp of a warpgroup has 16 in `left`,
   /// with the round from row `first` on. What it returns
   /// nobody touches in front of waitFor.

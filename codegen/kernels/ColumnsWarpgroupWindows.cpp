@@ -1,0 +1,87 @@
+//===- ColumnsWarpgroupWindows.cpp - a window by products of warpgroups ---===//
+//
+// The form of a columns kernel whose window's rows stay in shared memory for GPUs that
+// multiply by warpgroups: the same block of four warps with the same 128 tokens of a
+// stretch, and as many blocks on an SM. The warpgroup multiplies 64 tokens, which pass
+// through registers, 16 a warp, with 64 rows at a time (PanelRows.h). A row leaves shared
+// memory once for all four warps, and not for each. What a lane has of a product is what
+// it has of a warp's own, so the policy's formula is the same (ColumnsProducts.cpp).
+//
+// Blocks beside it multiply while this one evaluates. Shared memory: the rows and their
+// numbers, and the sums of members. Barriers: one behind the rows, two a stretch for each
+// reduction.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/kernels/Columns.h"
+#include "codegen/kernels/Reductions.h"
+
+using namespace mlir;
+using namespace kvc;
+
+using Values = KernelBuilder::Values;
+
+bool ColumnsBuilder::hasWindowProducts() const {
+  int64_t rows = fixedQueries * LogitTile::paddedGroupOf(site.shape);
+  return fitsFourTimes() && attends && warps == 4 && tiles == 1 &&
+         rows % PanelRows::rows == 0 && rows <= 2 * PanelRows::rows &&
+         PanelRows::bytesFor(site.shape) + tokenWarps() * bytesPerPiece() <=
+             maxSharedBytes;
+}
+
+void ColumnsBuilder::copyWindow(KernelBuilder &k, LogitTile &tile,
+                                const SequenceScalars &s) {
+  RowSource source = stagedQueries(k, tile, s);
+  int64_t rows = fixedQueries * tile.paddedGroup;
+  for (int64_t first = 0; first < rows; first += PanelRows::rows)
+    panels->beginMixed(source, k.index(first));
+  panels->finish();
+  k.barrier(); // all rows are there
+}
+
+Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
+                                        const SequenceScalars &s,
+                                        const Point &point) {
+  constexpr int64_t tokens = 64;
+  int64_t rows = fixedQueries * tile.paddedGroup;
+  Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
+  Values sums = startProducts(k);
+  Expr ownTile = tileStart;
+  for (int64_t half = 0; half < halves; ++half) {
+    Expr columns = blockStart + half * tokens + k.warp() * WarpProduct::rows;
+    Values keys = PanelRows::wideFragment(
+        k, sideBuffer(k, CacheSide::Key), [&](Expr row) {
+          return SmallVector<Expr>{s.sequence, point.kvHead,
+                                   clamp(k, columns + row, s.rows)};
+        });
+    tileStart = columns;
+    Expr whole = allSee(tile, s, columns + (WarpProduct::rows - 1),
+                        /*smaller=*/0, k.index(0), k.index(rows));
+    for (int64_t first = 0; first < rows; first += PanelRows::rows) {
+      Values products = panels->waitFor(panels->multiply(keys, k.index(first)));
+      auto add = [&](bool whole) {
+        Values numbers =
+            readsLse ? panels->numbersOf(k.index(first)) : Values();
+        llvm::SmallDenseMap<int, Expr> shifts;
+        auto shiftOf = [&](const WarpProduct::Product &p) {
+          Expr &shift = shifts[p.rowSlot];
+          if (!shift.valid())
+            shift = numbers[p.rowSlot] * minusScale;
+          return shift;
+        };
+        Adding adding{k.index(first / tile.rows), int(halves) * 2, whole,
+                      std::nullopt, shiftOf};
+        Values next = sums;
+        PanelRows::visit(k, products, int(half) * 2,
+                         [&](const WarpProduct::Product &p) {
+                           addProduct(k, tile, s, point, adding, p, next);
+                         });
+        return next;
+      };
+      sums = k.choose(
+          whole, [&] { return add(true); }, [&] { return add(false); });
+    }
+  }
+  tileStart = ownTile;
+  return sums;
+}
