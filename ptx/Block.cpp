@@ -50,33 +50,74 @@ Lanes Block::special(Special which, int dimension, uint32_t warp) const {
   return lanes;
 }
 
+std::vector<Warp *> Block::release(std::vector<Warp *> &waiting) {
+  std::vector<Warp *> released;
+  auto isOf = [](const Warp::Team &team) {
+    return [team](const Warp *warp) { return warp->team == team; };
+  };
+  for (const Warp *first : std::vector(waiting)) {
+    const Warp::Team team = first->team;
+    auto [number, threads] = team;
+    if (!number || std::ranges::count_if(waiting, isOf(team)) < threads / 32)
+      continue;
+    if (shared.team && shared.team != threads)
+      throw fail(KVC_UNSUPPORTED,
+                 "kernel '{}', block ({}, {}, {}): between two barriers of the "
+                 "block all teams must be of as many threads, got {} and {}",
+                 kernel.name, at[0], at[1], at[2], shared.team, threads);
+    shared.team = threads;
+    for (Warp *warp : waiting)
+      if (isOf(team)(warp)) {
+        ++warp->teamBarriers;
+        released.push_back(warp);
+      }
+    std::erase_if(waiting, isOf(team));
+    if (profile)
+      profile->barrier((number - 1) * threads / 32, threads / 32);
+  }
+  if (!released.empty() || waiting.empty())
+    return released;
+  size_t forBlock = std::ranges::count_if(waiting, isOf({}));
+  if (forBlock < waiting.size())
+    throw fail(KVC_INTERNAL_ERROR,
+               "kernel '{}', block ({}, {}, {}): of {} warps {} wait for the "
+               "block and {} for others of their team",
+               kernel.name, at[0], at[1], at[2], warps.size(), forBlock,
+               waiting.size() - forBlock);
+  if (forBlock < warps.size())
+    throw fail(KVC_INTERNAL_ERROR,
+               "kernel '{}', block ({}, {}, {}): {} of {} warps wait at a "
+               "barrier, the others have ended",
+               kernel.name, at[0], at[1], at[2], forBlock, warps.size());
+  released.swap(waiting);
+  ++shared.barriers;
+  shared.team = 0;
+  for (Warp *warp : released)
+    warp->teamBarriers = 0;
+  if (profile)
+    profile->barrier(0, uint32_t(warps.size()));
+  return released;
+}
+
 void Block::run() {
   // A profile wants to see warps that read the same lines at about the same
   // time, as on a GPU; results want no order at all.
   const uint64_t turn = profile ? 48 : UINT64_MAX;
-  std::vector<Warp *> alive, order;
+  std::vector<Warp *> ready, order, waiting;
   for (Warp &warp : warps)
-    alive.push_back(&warp);
-  while (!alive.empty()) {
+    ready.push_back(&warp);
+  while (!ready.empty()) {
     if (shuffled)
-      std::shuffle(alive.begin(), alive.end(), random);
-    order = alive;
-    alive.clear();
+      std::shuffle(ready.begin(), ready.end(), random);
+    order = ready;
     while (!order.empty())
       std::erase_if(order, [&](Warp *warp) {
         Warp::State state = warp->run(turn);
         if (state == Warp::State::AtBarrier)
-          alive.push_back(warp);
+          waiting.push_back(warp);
         return state != Warp::State::Ready;
       });
-    if (!alive.empty() && alive.size() != warps.size())
-      throw fail(KVC_INTERNAL_ERROR,
-                 "kernel '{}', block ({}, {}, {}): {} of {} warps wait at a "
-                 "barrier, the others have ended",
-                 kernel.name, at[0], at[1], at[2], alive.size(), warps.size());
-    ++shared.barriers;
-    if (profile)
-      profile->barrier();
+    ready = release(waiting);
   }
   for (const Warp &warp : warps)
     if (warp.products.begun != warpgroups.begun(warp.index))

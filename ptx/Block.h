@@ -45,6 +45,9 @@ public:
   const std::array<uint32_t, 3> at;
 
 private:
+  /// Takes out of `waiting` the warps of teams that wait together, or all where they wait
+  /// for the block.
+  std::vector<Warp *> release(std::vector<Warp *> &waiting);
   std::vector<Warp> warps;
   std::mt19937_64 random;
   bool shuffled;

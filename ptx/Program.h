@@ -47,7 +47,7 @@ enum class Flow : uint8_t {
   Next,    // goes on behind itself
   Branch,  // to `target`, where the guard holds
   Return,  // ends the lanes
-  Barrier, // waits for the block
+  Barrier, // waits for the block, or a team of its threads
   Warp     // all lanes of the warp run it together
 };
 

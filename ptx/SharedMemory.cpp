@@ -25,17 +25,29 @@ void SharedMemory::check(uint64_t address, uint32_t size) const {
 
 static bool sameWarp(uint32_t a, uint32_t b) { return a / 32 == b / 32; }
 
-void SharedMemory::Party::add(const Access &access) {
-  bool current = last.thread != nobody && last.barriers == access.barriers;
+static bool sameTeam(uint32_t a, uint32_t b, uint32_t threads) {
+  return !threads || a / threads == b / threads;
+}
+
+void SharedMemory::Party::add(const Access &access, uint32_t team) {
+  bool ofTeam = sameTeam(last.thread, access.thread, team);
+  bool current =
+      inInterval(access) && ofTeam && last.teamBarriers == access.teamBarriers;
   bool near = current && sameWarp(last.thread, access.thread);
   otherWarps = current && (otherWarps || !near);
+  otherTeams =
+      inInterval(access) && (otherTeams || !ofTeam || (!team && otherWarps));
   otherLanes = near && last.syncs == access.syncs &&
                (otherLanes || last.thread != access.thread);
   last = access;
 }
 
-bool SharedMemory::Party::races(const Access &access) const {
-  if (last.thread == nobody || last.barriers != access.barriers)
+bool SharedMemory::Party::races(const Access &access, uint32_t team) const {
+  if (!inInterval(access))
+    return false;
+  if (team && (otherTeams || !sameTeam(last.thread, access.thread, team)))
+    return true;
+  if (last.teamBarriers != access.teamBarriers)
     return false;
   if (otherWarps || !sameWarp(last.thread, access.thread))
     return true;
@@ -57,10 +69,10 @@ const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
     for (const Party *party : {&word.writers, &word.changers})
-      if (party->races(access))
+      if (party->races(access, team))
         throw race("reads what is written by", i, party->thread(),
                    access.thread);
-    word.readers.add(access);
+    word.readers.add(access, team);
   }
   return &bytes[address];
 }
@@ -74,13 +86,13 @@ void SharedMemory::write(uint64_t address, uint32_t size, const void *value,
     Word &word = words[i];
     // Threads may write parts of a word of their own.
     for (const Party *party : {&word.writers, &word.changers})
-      if (size >= 4 && party->races(access))
+      if (size >= 4 && party->races(access, team))
         throw race("overwrites what is written by", i, party->thread(),
                    access.thread);
-    if (word.readers.races(access))
+    if (word.readers.races(access, team))
       throw race("overwrites what is read by", i, word.readers.thread(),
                  access.thread);
-    word.writers.add(access);
+    word.writers.add(access, team);
     wrote(word, access);
   }
   std::memcpy(&bytes[address], value, size);
@@ -91,13 +103,13 @@ std::byte *SharedMemory::change(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
-    if (word.writers.races(access))
+    if (word.writers.races(access, team))
       throw race("changes what is written by", i, word.writers.thread(),
                  access.thread);
-    if (word.readers.races(access))
+    if (word.readers.races(access, team))
       throw race("changes what is read by", i, word.readers.thread(),
                  access.thread);
-    word.changers.add(access);
+    word.changers.add(access, team);
     wrote(word, access);
   }
   return &bytes[address];

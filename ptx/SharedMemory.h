@@ -2,9 +2,9 @@
 //
 // Bytes begin as NaN. What wgmma reads must have gone to the asynchronous proxy: its
 // writer passes fence.proxy.async, then the barrier. Two threads race where both touch a word between two
-// barriers, at least one writes, and no bar.warp.sync stands between them where
-// they are of one warp. Writing what is there already, and atomics among
-// themselves, are no race.
+// barriers, at least one writes, and no barrier of their team stands between them where
+// they are of one, nor a bar.warp.sync where they are of one warp. Writing what is there
+// already, and atomics among themselves, are no race.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +17,10 @@
 
 namespace kvc::ptx {
 
-/// Who touches memory, and when: barriers and bar.warp.syncs counted.
+/// Who touches memory, and when: barriers counted, those of the thread's team since then,
+/// and bar.warp.syncs.
 struct Access {
-  uint32_t thread, barriers, syncs;
+  uint32_t thread, barriers, teamBarriers, syncs;
 };
 
 class SharedMemory {
@@ -40,22 +41,28 @@ public:
   void fence(Access access);
 
   uint32_t barriers = 0; // passed so far
+  /// Threads of a team, since one passed its barrier behind the block's last one.
+  uint32_t team = 0;
 
 private:
   /// Those who did the same to a word since the last barrier: the last of them,
-  /// and whether there were others, in its warp since its bar.warp.sync or in
-  /// other warps.
+  /// and whether there were others, in its warp since its bar.warp.sync, in other warps of
+  /// its team since that one's barrier, or in other teams. Which team a warp is in is known
+  /// when the first one meets: others in front of that may be of any.
   class Party {
   public:
-    void add(const Access &access);
+    void add(const Access &access, uint32_t team);
     /// True where somebody else of them is not ordered before an access.
-    bool races(const Access &access) const;
+    bool races(const Access &access, uint32_t team) const;
     uint32_t thread() const { return last.thread; }
 
   private:
+    bool inInterval(const Access &access) const {
+      return last.thread != nobody && last.barriers == access.barriers;
+    }
     static constexpr uint32_t nobody = ~0u;
-    Access last{nobody, 0, 0};
-    bool otherLanes = false, otherWarps = false;
+    Access last{nobody, 0, 0, 0};
+    bool otherLanes = false, otherWarps = false, otherTeams = false;
   };
   struct Word {
     Party readers, writers, changers; // by atomics

@@ -36,7 +36,8 @@ std::byte *kvc::ptx::globalAt(Warp &warp, uint64_t address, uint32_t bytes,
 }
 
 Access kvc::ptx::accessOf(const Warp &warp, uint32_t lane) {
-  return {warp.index * 32 + lane, warp.block.shared.barriers, warp.syncs};
+  return {warp.index * 32 + lane, warp.block.shared.barriers, warp.teamBarriers,
+          warp.syncs};
 }
 
 void Warp::branch(const Instruction &op, uint32_t taken) {

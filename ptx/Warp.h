@@ -28,7 +28,7 @@ public:
   Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes);
 
   enum class State { Ready, AtBarrier, Done };
-  /// Runs until the block's barrier or the end, or for `most` instructions.
+  /// Runs until a barrier or the end, or for `most` instructions.
   State run(uint64_t most = UINT64_MAX);
 
   Lanes &row(Row row) { return rows[row]; }
@@ -40,7 +40,13 @@ public:
   const uint32_t index;
   uint32_t carry = 0; // of add.cc and sub.cc, a bit a lane
   uint32_t syncs = 0; // bar.warp.sync so far: orders memory among lanes
-  uint32_t waited;    // lanes that have waited for earlier launches, a bit each
+  /// For which team it waits at its barrier, and of how many threads; 0: for the block.
+  struct Team {
+    uint32_t number = 0, threads = 0;
+    bool operator==(const Team &) const = default;
+  } team;
+  uint32_t teamBarriers = 0; // since the block's last one
+  uint32_t waited; // lanes that have waited for earlier launches, a bit each
   std::array<AsyncCopies, 32> copies; // a lane's
   WarpgroupProducts products;
 

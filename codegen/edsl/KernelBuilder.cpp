@@ -72,6 +72,8 @@ KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StringRef name,
   func->setAttr("kvc.grid", b.getArrayAttr(grid));
   if (spec.aboveTokens)
     func->setAttr("kvc.above_tokens", b.getI64IntegerAttr(spec.aboveTokens));
+  if (spec.upToTokens)
+    func->setAttr("kvc.up_to_tokens", b.getI64IntegerAttr(spec.upToTokens));
   b.setInsertionPointToStart(&func.getBody().front());
   for (auto [arg, value] : llvm::zip(spec.args, func.getArguments())) {
     Value v = value;
@@ -487,6 +489,9 @@ KernelBuilder::Values KernelBuilder::choose(Expr condition,
 //===----------------------------------------------------------------------===//
 
 void KernelBuilder::barrier() { gpu::BarrierOp::create(b); }
+void KernelBuilder::teamBarrier(int64_t threads) {
+  simt::TeamBarrierOp::create(b, (thread() / threads).toI32(), threads);
+}
 void KernelBuilder::syncWarp() { simt::SyncWarpOp::create(b); }
 
 Expr KernelBuilder::shuffleXor(Expr value, int64_t mask) {

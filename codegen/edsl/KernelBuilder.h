@@ -39,8 +39,8 @@ struct LaunchSpec {
   /// Elements of the model's type are only moved, as integers of their size: a bf16 that
   /// goes past a barrier would be rounded by LLVM on the way.
   bool moves = false;
-  /// Calls of up to so many tokens go without it.
-  int64_t aboveTokens = 0;
+  /// Calls of up to so many tokens go without it, and calls of more; 0: none does.
+  int64_t aboveTokens = 0, upToTokens = 0;
   /// Which of them has the keys of members, for kernels over these.
   std::string keys = {};
   /// Three expressions over batch, q_heads, kv_heads, tokens, index_capacity,
@@ -182,6 +182,9 @@ public:
   //===--- threads together -----------------------------------------------===//
   /// Orders all memory of the block.
   void barrier();
+  /// Orders that of a team: so many threads, from a multiple of that on. Between two
+  /// barriers of the block all teams pass as many (simt.team_barrier).
+  void teamBarrier(int64_t threads);
   void syncWarp();
   Expr shuffleXor(Expr value, int64_t mask);
   /// The value of lane - distance; the lane's own below it.

@@ -240,7 +240,7 @@ private:
       func::ReturnOp::create(b);
       return op->erase();
     }
-    if (isa<gpu::BarrierOp>(op)) {
+    if (isa<gpu::BarrierOp, simt::TeamBarrierOp>(op)) {
       call(offsetof(kvc_simt_ops, barrier), {}, {});
       return op->erase();
     }
@@ -288,8 +288,8 @@ private:
     Type i32 = b.getI32Type();
     for (int64_t mask = warpSize / 2; mask; mask /= 2) {
       Value distance = arith::ConstantIntOp::create(b, mask, 32);
-      Value other = call(offsetof(kvc_simt_ops, shuffle_xor), i32,
-                         {number, distance});
+      Value other =
+          call(offsetof(kvc_simt_ops, shuffle_xor), i32, {number, distance});
       number = arith::AddIOp::create(b, number, other);
     }
     return number;

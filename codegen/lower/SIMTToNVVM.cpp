@@ -101,6 +101,24 @@ struct LowerSyncWarp : public OpRewritePattern<simt::SyncWarpOp> {
   }
 };
 
+/// The block's barrier is number 0.
+struct LowerTeamBarrier : public OpRewritePattern<simt::TeamBarrierOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::TeamBarrierOp op,
+                                PatternRewriter &rewriter) const override {
+    auto number = [&](int64_t value) {
+      return arith::ConstantIntOp::create(rewriter, op.getLoc(), value, 32);
+    };
+    Value id =
+        arith::AddIOp::create(rewriter, op.getLoc(), op.getTeam(), number(1));
+    NVVM::BarrierOp::create(rewriter, op.getLoc(), /*resultTypes=*/TypeRange(),
+                            id, number(op.getThreads()), /*reductionOp=*/{},
+                            /*reductionPredicate=*/Value());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 struct LowerAsyncCopy : public OpRewritePattern<simt::AsyncCopyOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -215,8 +233,8 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    patterns.add<LowerMma, LowerSyncWarp, LowerAsyncCopy, LowerAsyncCommit,
-                 LowerAsyncWait, LowerWideProduct>(context);
+    patterns.add<LowerMma, LowerSyncWarp, LowerTeamBarrier, LowerAsyncCopy,
+                 LowerAsyncCommit, LowerAsyncWait, LowerWideProduct>(context);
     addWarpgroupPatterns(patterns);
     patterns.add<LowerToOfWarp<simt::BallotOp>>(
         context, "llvm.nvvm.vote.ballot.sync", /*lanes=*/0);

@@ -60,8 +60,9 @@ LogicalResult WarpKernel::translate(Block &block) {
 }
 
 LogicalResult WarpKernel::translate(Operation &op) {
-  bool together = isa<gpu::BarrierOp, gpu::ShuffleOp, simt::BallotOp,
-                      simt::SumOp, simt::MmaOp, simt::SyncWarpOp>(op);
+  bool together =
+      isa<gpu::BarrierOp, simt::TeamBarrierOp, gpu::ShuffleOp, simt::BallotOp,
+          simt::SumOp, simt::MmaOp, simt::SyncWarpOp>(op);
   if (together && maskVector)
     return fail(&op, "is reached by some lanes only");
   if (auto branch = dyn_cast<scf::IfOp>(op))
@@ -77,7 +78,7 @@ LogicalResult WarpKernel::translate(Operation &op) {
     Value number = field(b.getI32Type(), offsetof(kvc_simt_thread, block) +
                                              4 * int64_t(id.getDimension()));
     defineScalar(id, arith::ExtUIOp::create(b, b.getI64Type(), number));
-  } else if (isa<gpu::BarrierOp>(op)) {
+  } else if (isa<gpu::BarrierOp, simt::TeamBarrierOp>(op)) {
     barriers = true;
     call(offsetof(kvc_simt_ops, barrier), {}, {});
   } else if (isa<simt::SyncWarpOp, simt::AsyncCommitOp, simt::AsyncWaitOp>(

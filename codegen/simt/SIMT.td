@@ -83,6 +83,18 @@ def SIMT_SyncWarpOp : SIMT_Op<"sync_warp"> {
   let assemblyFormat = "attr-dict";
 }
 
+def SIMT_TeamBarrierOp : SIMT_Op<"team_barrier"> {
+  let summary = "wait for the threads of a team and order their memory";
+  let description = [{
+    A block's threads are in teams of `threads`, a multiple of the warp, by their number;
+    `team` is the thread's own, at most 14 (`bar.sync` has 16 barriers, and the block's is
+    one). Nobody waits for another team. Between two barriers of the block every team
+    passes as many of these: the host has one barrier alone.
+  }];
+  let arguments = (ins I32:$team, I64Attr:$threads);
+  let assemblyFormat = "$team `of` $threads attr-dict";
+}
+
 def SIMT_AsyncCopyOp : SIMT_Op<"async_copy"> {
   let summary = "begin to copy some elements from global to shared memory";
   let description = [{

@@ -131,11 +131,12 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
   }
 }
 
-void BlockProfile::barrier() {
+void BlockProfile::barrier(uint32_t first, uint32_t count) {
+  std::span met(clocks.data() + first, count);
   double latest = 0;
-  for (const Clock &clock : clocks)
+  for (const Clock &clock : met)
     latest = std::max(latest, clock.base);
-  for (Clock &clock : clocks)
+  for (Clock &clock : met)
     clock.base = clock.latest = latest;
 }
 

@@ -17,6 +17,7 @@
 
 #include <deque>
 #include <functional>
+#include <span>
 #include <unordered_map>
 
 namespace kvc::ptx {
@@ -54,8 +55,8 @@ public:
 
   /// Before `lanes` of a warp run an instruction (none: its guard is false).
   void instruction(const Warp &warp, const Instruction &op, uint32_t lanes);
-  /// All warps that run have come.
-  void barrier();
+  /// So many warps have met.
+  void barrier(uint32_t first, uint32_t count);
 
   /// Once all warps are done.
   Counters counters();

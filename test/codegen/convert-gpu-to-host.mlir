@@ -18,6 +18,16 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // A team's barrier is the block's.
+  // CHECK-LABEL: func.func @meet
+  // CHECK: llvm.call %{{.*}}(%{{.*}}) : !llvm.ptr, (!llvm.ptr) -> ()
+  // CHECK-NOT: simt.
+  // CHECK: return
+  gpu.func @meet(%team: i32) kernel {
+    simt.team_barrier %team of 64
+    gpu.return
+  }
+
   // Copies are there at once.
   // CHECK-LABEL: func.func @copy
   // CHECK: %[[MOVED:.*]] = vector.load %{{.*}} : memref<?xf32>, vector<4xf32>

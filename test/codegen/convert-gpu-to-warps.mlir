@@ -53,6 +53,11 @@
 // CHECK: llvm.call
 // CHECK: llvm.store %{{.*}} : f32, !llvm.ptr
 
+// So do those of teams.
+// CHECK-LABEL: func.func private @team.warp
+// CHECK-SAME: kvc.barriers
+// CHECK: llvm.call
+
 // CHECK-LABEL: func.func private @votes.warp
 // CHECK: %[[VOTES:.*]] = vector.bitcast %{{.*}} : vector<32xi1> to vector<1xi32>
 // CHECK: vector.extract %[[VOTES]][0] : i32
@@ -182,6 +187,14 @@ gpu.module @kernels {
     %x16 = arith.addf %x8, %y16 : f32
     gpu.barrier
     memref.store %x16, %to[%c0] : memref<100xf32>
+    gpu.return
+  }
+  gpu.func @team(%from: memref<100xf32>, %to: memref<f32>) kernel {
+    %c0 = arith.constant 0 : index
+    %team = arith.constant 0 : i32
+    %x = memref.load %from[%c0] : memref<100xf32>
+    simt.team_barrier %team of 32
+    memref.store %x, %to[] : memref<f32>
     gpu.return
   }
   gpu.func @votes(%from: memref<100xf32>, %to: memref<i32>) kernel {

@@ -19,6 +19,17 @@ gpu.module @kernels {
     gpu.return %y, %sum, %d#0, %e#1 : f32, i32, f32, f32
   }
 
+  // Its team's barrier: the block's is 0.
+  // CHECK-LABEL: gpu.func @team
+  // CHECK: %[[ONE:.*]] = arith.constant 1 : i32
+  // CHECK: %[[ID:.*]] = arith.addi %{{.*}}, %[[ONE]]
+  // CHECK: %[[THREADS:.*]] = arith.constant 64 : i32
+  // CHECK: nvvm.barrier id = %[[ID]] number_of_threads = %[[THREADS]]
+  gpu.func @team(%team: i32) {
+    simt.team_barrier %team of 64
+    gpu.return
+  }
+
   // Four warps together: two panels of 64 columns, of which a step takes 16. The first one
   // begins with zeros.
   // CHECK-LABEL: gpu.func @warpgroup

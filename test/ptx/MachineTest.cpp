@@ -316,7 +316,6 @@ TEST(PTXMachine, WhatAWarpDoesTogetherNeedsTheWarp) {
       complaint("setp.lt.s32 %p1, %r0, 32;\n@%p1 ret;\nbar.sync 0;", 64),
       HasSubstr("1 of 2 warps wait at a barrier, the others have "
                 "ended"));
-  EXPECT_THAT(complaint("bar.sync 1;"), HasSubstr("the barrier must be 0"));
   // The second warp has eight lanes.
   EXPECT_THAT(complaint("shfl.sync.idx.b32 %r1, %r0, 9, 31, -1;", 40),
               HasSubstr("lane 0 reads lane 9, which does not run"));
@@ -331,7 +330,61 @@ TEST(PTXMachine, SaysWhere) {
   EXPECT_EQ(
       complaint("\n\nbar.sync 1;"),
       "kernel 'kernel', block (0, 0, 0), warp 0, PTX line 12, 'bar.sync': "
-      "the barrier must be 0 and for the whole block");
+      "the barrier of the block must be 0, got 1");
+}
+
+// Two teams of two warps. What a thread writes another one of its team reads, 32 further
+// on or back.
+static std::string teams(const std::string &between, int apart = 32) {
+  return "mov.u32 %r1, shared; mad.lo.s32 %r2, %r0, 4, %r1; shr.u32 %r3, %r0, "
+         "6;"
+         "add.s32 %r3, %r3, 1; add.s32 %r6, %r0, 100; st.shared.b32 [%r2], "
+         "%r6;\n" +
+         between + "xor.b32 %r5, %r0, " + std::to_string(apart) +
+         "; mad.lo.s32 %r2, %r5, 4, %r1; ld.shared.b32 %r4, [%r2];";
+}
+
+TEST(PTXMachine, TeamsHaveBarriersOfTheirOwn) {
+  const std::string own = "bar.sync %r3, 64;\n";
+  EXPECT_EQ(runKernel(teams(own) + resultOf("%r4"), 128)[5], 137);
+  EXPECT_THAT(complaint(teams(""), 128), HasSubstr("race for shared memory"));
+  // It orders nothing between teams, and what the block's barrier orders is ordered.
+  EXPECT_THAT(complaint(teams(own, 64), 128),
+              HasSubstr("race for shared memory"));
+  EXPECT_EQ(complaint(teams("bar.sync 0;\n", 64), 128), "");
+  EXPECT_EQ(complaint(teams(own + "bar.sync 0;\n" + own, 64), 128), "");
+  // A team passes as many as it likes while another one does something else.
+  std::string apart = "setp.gt.s32 %p1, %r0, 63;\n@%p1 bra $others;\n" + own +
+                      own + own + "bra $all;\n$others:\n" + own + "$all:\n";
+  EXPECT_EQ(complaint(teams(apart), 128), "");
+  // Who writes again waits for who reads.
+  std::string again = "mad.lo.s32 %r2, %r0, 4, %r1; st.shared.b32 [%r2], 3;";
+  EXPECT_THAT(complaint(teams(own) + again, 128),
+              HasSubstr("race for shared memory"));
+  EXPECT_EQ(complaint(teams(own) + own + again, 128), "");
+}
+
+TEST(PTXMachine, TeamsAreOfWholeWarpsInOrder) {
+  auto refused = [](const std::string &barrier) {
+    return complaint(teams(barrier), 128);
+  };
+  EXPECT_THAT(refused("bar.sync %r3, 48;\n"),
+              HasSubstr("teams must be of whole warps and divide the block's "
+                        "128 threads, got 48 threads"));
+  EXPECT_THAT(refused("bar.sync %r3, 96;\n"), HasSubstr("got 96 threads"));
+  EXPECT_THAT(refused("bar.sync 1, 64;\n"),
+              HasSubstr("the barrier of the warp's team must be 2 and at most "
+                        "15, got 1"));
+  EXPECT_THAT(refused("bar.sync 0, 128;\n"),
+              HasSubstr("must be 1 and at most 15, got 0"));
+  EXPECT_THAT(refused("bar.sync %r3, 64;\nbar.sync 1, 128;\n"),
+              HasSubstr("all teams must be of as many threads, got 64 and "
+                        "128"));
+  EXPECT_THAT(
+      refused("setp.gt.s32 %p1, %r0, 31;\n@%p1 bra $all;\nbar.sync %r3, "
+              "64;\n$all:\nbar.sync 0;\n"),
+      HasSubstr("of 4 warps 3 wait for the block and 1 for others of their "
+                "team"));
 }
 
 TEST(PTXMachine, RefusesWhatItDoesNotKnow) {
