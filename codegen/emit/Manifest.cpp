@@ -18,6 +18,13 @@ std::string kvc::kernelName(PolicyOp policy, KernelOp kernel,
       .str();
 }
 
+std::string kvc::shortName(PolicyOp policy, KernelOp kernel,
+                           const Shape &shape) {
+  return (policy.getSymName() + "_" + kernel.getName() + "_short_" +
+          shape.suffix())
+      .str();
+}
+
 std::string kvc::placeName(PolicyOp policy, const Shape &shape) {
   return (policy.getSymName() + "_place_" + shape.suffix()).str();
 }
@@ -69,16 +76,16 @@ static json::Object describeKernel(KernelOp kernel, Phase phase,
       result.push_back(cast<StringAttr>(item).getValue());
     return result;
   };
-  json::Object described{
-      {"name", func.getName()},
-      {"kind", stringifyKernelKind(kernel.getKind()).str()},
-      {"phase", stringifyPhase(phase).str()},
-      {"block", (*func.getKnownBlockSize())[0]},
-      {"grid", strings(func->getAttr("kvc.grid"))},
-      {"args", strings(func->getAttr("kvc.args"))},
-      {"skipped_with_lse", skippedWithLse}};
-  if (auto tokens = func->getAttrOfType<IntegerAttr>("kvc.above_tokens"))
-    described["above_tokens"] = tokens.getInt();
+  json::Object described{{"name", func.getName()},
+                         {"kind", stringifyKernelKind(kernel.getKind()).str()},
+                         {"phase", stringifyPhase(phase).str()},
+                         {"block", (*func.getKnownBlockSize())[0]},
+                         {"grid", strings(func->getAttr("kvc.grid"))},
+                         {"args", strings(func->getAttr("kvc.args"))},
+                         {"skipped_with_lse", skippedWithLse}};
+  for (StringRef limit : {"above_tokens", "up_to_tokens"})
+    if (auto tokens = func->getAttrOfType<IntegerAttr>("kvc." + limit.str()))
+      described[limit] = tokens.getInt();
   return described;
 }
 
@@ -123,6 +130,9 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
         kernels.push_back(describeKernel(
             kernel, phase, skipped, module.lookupSymbol<gpu::GPUFuncOp>(name)));
       };
+      if (std::string name = shortName(policy, kernel, shape);
+          module.lookupSymbol(name))
+        add(name);
       add(kernelName(policy, kernel, shape));
       if (placesMerged(kernel, shape))
         add(placeName(policy, shape));

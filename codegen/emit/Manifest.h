@@ -18,6 +18,8 @@ inline constexpr const char *manifestAttr = "kvc.manifest";
 
 /// Name of a kernel of one variant: <policy>_<kernel>_<shape>.
 std::string kernelName(PolicyOp policy, KernelOp kernel, const Shape &shape);
+/// Of its form for short calls, where hasFormOfShortCalls.
+std::string shortName(PolicyOp policy, KernelOp kernel, const Shape &shape);
 /// Of the one behind a kernel of which placesMerged(kernel, shape) is true.
 std::string placeName(PolicyOp policy, const Shape &shape);
 

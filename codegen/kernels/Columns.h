@@ -70,6 +70,8 @@ public:
   void build();
   /// Whether there is a form that multiplies by warpgroups.
   bool hasWarpgroupForm() const;
+  /// Whether short calls have a form of their own.
+  bool hasFormOfShortCalls() const { return teamsByLength; }
 
 private:
   static constexpr int64_t usualWarps = 4;
@@ -85,11 +87,14 @@ private:
   /// How many teams of warps have the same tokens and take turns at heads
   /// (ColumnsTeams.cpp); with several of them nobody has mates.
   int64_t teams = 1;
-  /// Of a short past blocks have fewer tokens and as many more teams, so that more SMs
-  /// have one, and of a long one more tokens and one team, so that fewer blocks read the
-  /// queries.
+  /// Orders the memory of the warp's team, if there are several.
+  void teamBarrier(KernelBuilder &k) const {
+    teams > 1 ? k.teamBarrier(warps / teams * warpSize) : k.barrier();
+  }
+  /// Of a short past blocks have fewer tokens and more teams, so that more SMs have one,
+  /// and of a long one one team, so that fewer blocks read the queries.
   bool teamsByLength = false;
-  static constexpr int64_t mostTeams = 4, longestOfMostTeams = 8192,
+  static constexpr int64_t teamsOfShort = 4, longestOfShort = 8192,
                            longestOfTwoTeams = 16384;
   std::string tokensByLength() const;
   void walkByLength(KernelBuilder &k, llvm::function_ref<void()> walk);
@@ -128,6 +133,8 @@ private:
   bool keepsRows() const;
   int64_t mostBlocks() const { return fitsFourTimes() ? 528 : 264; }
   bool fitsFourTimes() const;
+  /// True where an SM has room for two blocks, each with all registers for its threads.
+  bool fitsTwice() const { return teamsByLength && !site.ofShortCalls; }
   void walkStretches(KernelBuilder &k, LogitTile &tile,
                      const SequenceScalars &s);
   /// How many tiles of 32 tokens a warp has.

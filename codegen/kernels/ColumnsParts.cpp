@@ -73,7 +73,7 @@ void ColumnsBuilder::storeParts(KernelBuilder &k, const SequenceScalars &s,
                                 const Point &point) {
   if (tokenParts.empty())
     return;
-  k.barrier();
+  teamBarrier(k);
   // Who walks the heads of a cache of rows has positions.
   Expr start = tileStart, past = s.past;
   if (hasRow.valid()) {

@@ -104,13 +104,16 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
   }
   // A sum over heads has another order with more teams, and how many there are must not
   // depend on the longest sequence of a batch.
-  if (teams > 1 && stagedRows >= mostTeams * WarpProduct::rows &&
-      hasParts(warps / mostTeams * tokensPerWarp()) &&
-      llvm::all_of(rowHeads, [](ReduceOp reduce) {
-        return reduce.getKind() == ReduceKind::Max ||
-               reduce.getKind() == ReduceKind::Min;
-      }))
-    teamsByLength = true;
+  teamsByLength = teams > 1 && stagedRows >= teamsOfShort * WarpProduct::rows &&
+                  hasParts(warps / teamsOfShort * tokensPerWarp()) &&
+                  llvm::all_of(rowHeads, [](ReduceOp reduce) {
+                    return reduce.getKind() == ReduceKind::Max ||
+                           reduce.getKind() == ReduceKind::Min;
+                  });
+  if (teamsByLength && site.ofShortCalls)
+    teams = teamsOfShort;
+  else if (teamsByLength)
+    warps /= 2;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
   // Sums that wait for another walk leave room for few warps.
   if (tiles > 1 && (!hasWholeParts() || fitsFourTimes())) {
@@ -175,8 +178,10 @@ LaunchSpec ColumnsBuilder::launch() {
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
-  if (teamsByLength)
+  if (teamsByLength && !site.ofShortCalls)
     tokens = tokensByLength();
+  if (teamsByLength)
+    (site.ofShortCalls ? spec.upToTokens : spec.aboveTokens) = longestOfShort;
   std::string blocks = "ceildiv(tokens," + tokens + ")";
   if (keepsRows())
     blocks = "min(" + blocks + ",ceildiv(" + std::to_string(mostBlocks()) +

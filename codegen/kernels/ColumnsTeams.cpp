@@ -2,17 +2,17 @@
 //
 // Who walks all heads for a block's tokens has two teams of warps: one takes the even
 // heads, one the odd ones, and each has rounds of its head's queries for itself. No warp
-// waits for sums of another inside a head, and keys are read once. Behind the last head
-// the rows that are reduced over the heads are joined, team by team, so that the order is
-// fixed.
+// waits for another inside a head: a team has a barrier of its own (simt.team_barrier). Keys
+// are read once. Behind the last head the rows that are reduced over the heads are joined,
+// team by team, so that the order is fixed.
 //
-// Where the order is no matter, the longest past says how many teams there are, of 8 warps
-// at head size 128:
+// Where the order is no matter, the call's longest sequence says how many teams there are.
+// A short call has a kernel of its own (hasFormOfShortCalls):
 //
-//   past           teams   tokens a block
-//   up to 8192     4       64              more SMs have a block
-//   up to 16384    2       128
-//   longer         1       256             the queries leave L2 once for twice as many
+//   longest        warps   teams   tokens a block   blocks an SM
+//   up to 8192     8       4       64               1              more warps for each token
+//   up to 16384    4       2       64               2
+//   longer         4       1       128              2              fewer blocks read queries
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,29 +25,26 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
+bool kvc::hasFormOfShortCalls(KernelOp kernel, const KernelSite &site) {
+  return kernel.getKind() == KernelKind::Columns &&
+         ColumnsBuilder(kernel, site).hasFormOfShortCalls();
+}
+
 std::string ColumnsBuilder::tokensByLength() const {
-  auto twiceBeyond = [](int64_t longest) {
-    return "*min(2,ceildiv(tokens," + std::to_string(longest) + "))";
-  };
-  return std::to_string(warps / mostTeams * tokensPerWarp()) +
-         twiceBeyond(longestOfMostTeams) + twiceBeyond(longestOfTwoTeams);
+  return std::to_string(warps / 2 * tokensPerWarp()) +
+         "*min(2,ceildiv(tokens," + std::to_string(longestOfTwoTeams) + "))";
 }
 
 void ColumnsBuilder::walkByLength(KernelBuilder &k,
                                   llvm::function_ref<void()> walk) {
-  Expr longest = k.arg("max_tokens");
   auto with = [&](int64_t count) {
     teams = count;
     walk();
     return Values();
   };
   k.choose(
-      longest <= k.index(longestOfMostTeams), [&] { return with(mostTeams); },
-      [&] {
-        return k.choose(
-            longest <= k.index(longestOfTwoTeams), [&] { return with(2); },
-            [&] { return with(1); });
-      });
+      k.arg("max_tokens") <= k.index(longestOfTwoTeams),
+      [&] { return with(2); }, [&] { return with(1); });
 }
 
 Values ColumnsBuilder::joinTeams(KernelBuilder &k, ArrayRef<ReduceKind> kinds,

@@ -10,8 +10,8 @@ using namespace kvc;
 
 void ColumnsBuilder::build() {
   KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
-  if (fitsFourTimes())
-    k.func->setAttr("nvvm.minctasm", k.b.getI32IntegerAttr(4));
+  int64_t blocks = fitsFourTimes() ? 4 : fitsTwice() ? 2 : 1;
+  k.func->setAttr("nvvm.minctasm", k.b.getI32IntegerAttr(blocks));
   if (readsAll || computesNorms())
     k.startLate();
   run(k);
@@ -81,7 +81,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
     Expr some = takeTokens(k, s, k.block(gpu::Dimension::x));
     k.when(hasWork(k, s, kernel) & some, [&] { walkTokens(k, logits, s); });
   };
-  if (teamsByLength)
+  if (teamsByLength && !site.ofShortCalls)
     walkByLength(k, walk);
   else
     walk();

@@ -24,10 +24,15 @@ struct KernelSite {
   int64_t listsAbove = 0;
   /// The form that multiplies by warpgroups is built (WarpgroupForms.h).
   bool warpgroups = false;
+  /// Which form is built of a kernel that has two by length: that of calls whose longest
+  /// sequence is short, or of all others.
+  bool ofShortCalls = false;
 };
 
 /// True where there is such a form.
 bool hasWarpgroupForm(KernelOp kernel, const KernelSite &site);
+/// True where short calls have a kernel of their own, which leaves the same.
+bool hasFormOfShortCalls(KernelOp kernel, const KernelSite &site);
 
 void buildStatistics(KernelOp kernel, const KernelSite &site);
 void buildCombine(KernelOp kernel, const KernelSite &site);

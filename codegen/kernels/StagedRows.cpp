@@ -115,13 +115,13 @@ void StagedRows::begin(const RowSource &source, Expr first) {
 StagedRows::Values StagedRows::walkRounds(
     const RowSource &source, Expr from, ArrayRef<Expr> carried,
     llvm::function_ref<Values(Expr, Expr, ArrayRef<Expr>)> body) {
-  k.barrier(); // an earlier walk has read its rounds
+  barrier(); // an earlier walk has read its rounds
   begin(source, from);
   return k.loop(from, source.count, rows, carried,
                 [&](Expr first, ArrayRef<Expr> values) {
                   k.waitForCopies(0);
                   // The round is there for all, and the last one is read.
-                  k.barrier();
+                  barrier();
                   return body(first, placeOf(first), values);
                 });
 }
@@ -186,7 +186,7 @@ void StagedRows::beginAll(const RowSource &source, int64_t count) {
 StagedRows::Values StagedRows::walkAll(int64_t count, ArrayRef<Expr> carried,
                                        IsWhole isWhole, Either body) {
   k.waitForCopies(0);
-  k.barrier(); // the rows are there for all
+  barrier(); // the rows are there for all
   auto steps = [&](bool whole) {
     return k.loop(0, count, WarpProduct::rows, carried,
                   [&](Expr first, ArrayRef<Expr> running) {
@@ -254,14 +254,14 @@ StagedRows::Values StagedRows::walkKnownRounds(
     llvm::function_ref<void()> next) {
   assert((!next || endsInSecond(count)) && "the first place is free then");
   if (!next) {
-    k.barrier(); // an earlier walk has read its rounds
+    barrier(); // an earlier walk has read its rounds
     beginKnown(source, count);
   }
   Values running(carried);
   for (int64_t first = 0; first < count; first += rows) {
     k.waitForCopies(0);
     // The round is there for all, and the last one is read.
-    k.barrier();
+    barrier();
     if (next && first + rows == count)
       next();
     else

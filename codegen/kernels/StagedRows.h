@@ -51,7 +51,8 @@ public:
   StagedRows(KernelBuilder &k, int64_t threads, int64_t rows);
 
   /// From here on each of so many teams of the block's threads walks rows of its own, all
-  /// with the same bounds: each has its part of the memory, for rounds of fewer rows.
+  /// with the same bounds: each has its part of the memory, for rounds of fewer rows, and
+  /// waits for nobody else.
   void shareOut(int64_t teams, Expr team);
 
   /// Walks the source's rows from `from` on, a multiple of the round, 16 at a
@@ -139,6 +140,8 @@ private:
   }
   /// The number of the thread in its team.
   Expr thread() { return teams > 1 ? k.thread() % threads : k.thread(); }
+  /// Of those who share a place.
+  void barrier() { teams > 1 ? k.teamBarrier(threads) : k.barrier(); }
 
   KernelBuilder &k;
   const int64_t allThreads, allRows;

@@ -227,6 +227,14 @@ struct ConvertKVCToGPUPass
         if (hasWarpgroupForm(kernel, site) &&
             failed(buildWarpgroupForm(kernel, site, target)))
           return failure();
+        if (hasFormOfShortCalls(kernel, site)) {
+          KernelSite ofShort = site;
+          ofShort.name = shortName(policy, kernel, shape);
+          ofShort.ofShortCalls = true;
+          builder.setInsertionPointToEnd(target.getBody());
+          if (failed(finish(kernel, ofShort, buildKernel, target)))
+            return failure();
+        }
         if (placesMerged(kernel, shape)) {
           site.name = placeName(policy, shape);
           builder.setInsertionPointToEnd(target.getBody());

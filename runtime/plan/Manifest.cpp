@@ -172,6 +172,8 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
   kernel.skippedWithLse = reader.flag("skipped_with_lse");
   if (object.find("above_tokens"))
     kernel.aboveTokens = uint32_t(reader.number("above_tokens"));
+  if (object.find("up_to_tokens"))
+    kernel.upToTokens = uint32_t(reader.number("up_to_tokens"));
   return kernel;
 }
 

@@ -37,14 +37,15 @@ struct KernelSpec {
   std::vector<Extent> grid; // three
   std::vector<Slot> slots;
   bool skippedWithLse;
-  /// Calls of up to so many tokens go without it; 0: none does.
-  uint32_t aboveTokens = 0;
+  /// Calls of up to so many tokens go without it, and calls of more; 0: none does.
+  uint32_t aboveTokens = 0, upToTokens = 0;
 
   /// True where it has the argument.
   bool has(Argument argument) const;
-  /// True where a call of so many tokens goes without it.
-  bool isForMoreThan(uint32_t tokens) const {
-    return aboveTokens && tokens <= aboveTokens;
+  /// True where a call of so many tokens has it.
+  bool isFor(uint32_t tokens) const {
+    return (!aboveTokens || tokens > aboveTokens) &&
+           (!upToTokens || tokens <= upToTokens);
   }
 };
 

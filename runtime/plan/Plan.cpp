@@ -180,7 +180,7 @@ kvc_plan_info kvc_plan::query() const {
   info.prepared_bytes = preparedBytes;
   for (const KernelSpec &kernel : variant->kernels)
     info.launches += !(kernel.skippedWithLse && options.lse_given) &&
-                     !kernel.isForMoreThan(options.max_tokens) &&
+                     kernel.isFor(options.max_tokens) &&
                      !(kernel.phase == Phase::Compact && movesKept);
   info.queries = module.manifest.queries;
   info.inputs = inputs;
@@ -250,8 +250,7 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
   bool moved = values[size_t(Argument::moves)];
   auto isNeeded = [&](const KernelSpec &kernel) {
     return first <= kernel.phase && kernel.phase <= last &&
-           !(kernel.skippedWithLse && args.lse) &&
-           !kernel.isForMoreThan(args.tokens) &&
+           !(kernel.skippedWithLse && args.lse) && kernel.isFor(args.tokens) &&
            !(kernel.phase == Phase::Compact && moved);
   };
   auto gridOf = [&](const KernelSpec &kernel) {

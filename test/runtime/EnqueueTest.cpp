@@ -47,7 +47,7 @@ const kvc_host_entry kernels[] = {
 
 /// `values`: further arguments of the kernel that lists kept rows. `above`: the most tokens
 /// of calls that go without the scores' kernel.
-std::string manifestOf(const std::string &values, const std::string &above) {
+std::string manifestOf(const std::string &values, const std::string &limit) {
   std::string text =
       R"json({"format": 2, "policy": "test", "queries": 4,
   "window": 4, "lse_buffer": 1, "scores": null, "params": {},
@@ -65,7 +65,7 @@ std::string manifestOf(const std::string &values, const std::string &above) {
      "skipped_with_lse": false},
     {"name": "lse", "kind": "statistics", "phase": "score", "block": 32,
      "grid": ["1", "1", "1"], "args": ["lse"], "skipped_with_lse": true},
-    {"name": "score", "kind": "columns", "phase": "score", "block": 64, "above_tokens": ABOVE,
+    {"name": "score", "kind": "columns", "phase": "score", "block": 64, LIMIT
      "grid": ["ceildiv(tokens,32)", "kv_heads", "batch"],
      "args": ["k_head", "scratch.0", "logit_scale", "lse", "lse_scale",
               "scratch.2", "scratch.3"],
@@ -76,7 +76,7 @@ std::string manifestOf(const std::string &values, const std::string &above) {
     {"name": "compact", "kind": "compact", "phase": "compact", "block": 32,
      "grid": ["index_capacity", "1", "1"], "args": ["v"],
      "skipped_with_lse": false}]}]})json";
-  text.replace(text.find("ABOVE"), 5, above);
+  text.replace(text.find("LIMIT"), 5, limit);
   return text.replace(text.find("VALUES"), 6, values);
 }
 
@@ -84,9 +84,9 @@ class Enqueue : public testing::Test {
 public:
   void SetUp() override { open(""); }
 
-  void open(const std::string &values, const std::string &above = "0") {
+  void open(const std::string &values, const std::string &limit = "") {
     plan.reset();
-    manifest = manifestOf(values, above);
+    manifest = manifestOf(values, limit);
     kvc_artifact artifact = kvc::test::artifactOf(manifest, kernels);
     kvc_target target = {};
     kvc_enable_host();
@@ -191,19 +191,30 @@ TEST_F(Enqueue, LeavesTheCompactionToWhoListsKeptRows) {
 
 // As many tokens as a call has, not its plan; the plan says how many it may have.
 TEST_F(Enqueue, LeavesOutWhatIsForLongerCalls) {
-  open("", "99");
+  open("", "\"above_tokens\": 99,");
   EXPECT_EQ(layer.tokens, 100u);
   EXPECT_EQ(plan->query().launches, 5u);
   plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
   EXPECT_EQ(recorder->count, 5u);
-  open("", "100");
+  open("", "\"above_tokens\": 100,");
   EXPECT_EQ(plan->query().launches, 5u);
   plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
   ASSERT_EQ(recorder->count, 4u);
   EXPECT_EQ(recorder->launched[1].kernel, 2u);
   EXPECT_EQ(recorder->launched[2].kernel, 4u);
-  open("", "1000");
+  open("", "\"above_tokens\": 1000,");
   EXPECT_EQ(plan->query().launches, 4u);
+}
+
+TEST_F(Enqueue, LeavesOutWhatIsForShorterCalls) {
+  open("", "\"up_to_tokens\": 100,");
+  EXPECT_EQ(plan->query().launches, 4u);
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  EXPECT_EQ(recorder->count, 5u);
+  open("", "\"above_tokens\": 50, \"up_to_tokens\": 99,");
+  plan->enqueue(layer, Phase::Score, Phase::Compact, nullptr);
+  ASSERT_EQ(recorder->count, 4u);
+  EXPECT_EQ(recorder->launched[2].kernel, 4u);
 }
 
 // By a call of its own, of one sequence, whatever else a layer has.
