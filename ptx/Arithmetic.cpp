@@ -77,6 +77,26 @@ void shift(Warp &warp, const Instruction &op, uint32_t lanes) {
   });
 }
 
+/// shf: 32 bits of the 64 that `b` and, below, `a` are, moved. A distance of more than 31
+/// bits is taken modulo 32, or of more than 32 as 32.
+template <bool left, bool wraps>
+uint32_t funnel(uint32_t a, uint32_t b, uint32_t c) {
+  uint64_t both = uint64_t(b) << 32 | a;
+  uint32_t distance = wraps ? c & 31 : std::min(c, 32u);
+  return uint32_t(left ? both << distance >> 32 : both >> distance);
+}
+
+Body findFunnel(Parts modes) {
+  if (modes.size() != 2 || (modes[0] != "l" && modes[0] != "r") ||
+      (modes[1] != "wrap" && modes[1] != "clamp"))
+    return {};
+  bool left = modes[0] == "l", wraps = modes[1] == "wrap";
+  return left    ? wraps ? lanewise<uint32_t, funnel<true, true>>()
+                         : lanewise<uint32_t, funnel<true, false>>()
+         : wraps ? lanewise<uint32_t, funnel<false, true>>()
+                 : lanewise<uint32_t, funnel<false, false>>();
+}
+
 /// The bits behind the last one are, of a signed type, the field's highest: that of the whole
 /// number where the field goes over its end.
 template <typename T>
@@ -375,6 +395,8 @@ std::optional<Opcode> kvc::ptx::findArithmetic(Parts parts) {
                             : withInteger<Body>(type, [&](auto t) {
                                 return findComparison<decltype(t)>(modes[0]);
                               });
+  } else if (name == "shf" && type == "b32") {
+    body = findFunnel(modes);
   } else if (name == "selp" && modes.empty()) {
     if (bytesOf(type))
       body = {choose, 3};

@@ -19,8 +19,9 @@ TableAllocation::TableAllocation(KernelBuilder &k, ThreadBlock &block)
     return Halves{k.shared(k.b.getI64Type(), count),
                   k.shared(k.b.getI64Type(), count)};
   };
-  ofThreads = halves(block.threads);
-  ofGroups = halves(groups);
+  ofWarps = halves(block.threads / warpSize);
+  remainders = halves(together);
+  floors = k.shared(k.b.getI32Type(), together);
 }
 
 Expr TableAllocation::wide(Expr index) {
@@ -62,36 +63,45 @@ void TableAllocation::store(Expr value, const Halves &to, Expr at) {
           {at});
 }
 
-Expr TableAllocation::sum(const Halves &of, Expr from, Expr end, int64_t step) {
-  Type i128 = k.b.getIntegerType(128);
-  return k.loop(
-      from, end, k.index(step), {k.zero(i128)},
-      [&](Expr i, ArrayRef<Expr> sum) {
-        auto part = [&](const Buffer &memory) {
-          return k.expr(arith::ExtUIOp::create(k.b, i128, k.load(memory, {i})));
-        };
-        return Values{sum[0] + (part(of.low) | (part(of.high) << 64))};
-      })[0];
+Expr TableAllocation::load(const Halves &from, Expr at) {
+  auto part = [&](const Buffer &memory) {
+    return k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128),
+                                         k.load(memory, {at})));
+  };
+  return part(from.low) | (part(from.high) << 64);
 }
 
-/// A few threads have the sums of as many groups, which everybody adds up: one after the
-/// other, 512 numbers of 128 bits take 8 us.
+Expr TableAllocation::warpSum(Expr value) {
+  constexpr int64_t words = 128 / 32;
+  for (int64_t mask = warpSize / 2; mask; mask /= 2) {
+    Expr other = k.zero(k.b.getIntegerType(128));
+    for (int64_t word = 0; word < words; ++word) {
+      Expr own = k.expr(
+          arith::TruncIOp::create(k.b, k.b.getI32Type(), value >> 32 * word));
+      Expr moved = k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128),
+                                                 k.shuffleXor(own, mask)));
+      other = other | (moved << 32 * word);
+    }
+    value = value + other;
+  }
+  return value;
+}
+
 Expr TableAllocation::blockSum(Expr value) {
-  Expr thread = k.thread();
+  Expr ofWarp = warpSum(value);
   k.barrier(); // earlier readers are done
-  store(value, ofThreads, thread);
+  k.when(k.lane() == 0, [&] { store(ofWarp, ofWarps, k.warp()); });
   k.barrier();
-  k.when(thread < groups, [&] {
-    store(sum(ofThreads, thread, k.index(block.threads), groups), ofGroups,
-          thread);
-  });
-  k.barrier();
-  return sum(ofGroups, k.index(0), k.index(groups), 1);
+  // In straight code, so that no load waits for another.
+  Expr sum = load(ofWarps, k.index(0));
+  for (int64_t warp = 1; warp < block.threads / warpSize; ++warp)
+    sum = sum + load(ofWarps, k.index(warp));
+  return sum;
 }
 
 void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
                                llvm::function_ref<void(Expr, Expr)> store) {
-  Expr zero = k.index(0), one = k.index(1), thread = k.thread();
+  Expr zero = k.index(0), thread = k.thread();
   Expr step = k.index(block.threads), perLayer = k.arg("kv_heads");
   Expr count = perLayer * k.arg("layers");
   Expr nothing = k.zero(k.b.getIntegerType(128));
@@ -140,21 +150,30 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
     return (share(head) * rest).above(capacity * sum);
   };
   Expr sum0 = overHeads(share);
+  auto cutOnce = [&](ArrayRef<Expr> carried) {
+    Expr rest = carried[0], sum = carried[1], before = carried[2];
+    Expr cuts = overHeads([&](Expr h) { return flag(cut(h, rest, sum)); });
+    Expr left = overHeads(
+        [&](Expr h) { return cut(h, rest, sum).select(nothing, share(h)); });
+    return Values{total - capacity * cuts, left, cuts, cuts == before};
+  };
+  // So many turns at most; who is settled leaves them out, many at a time.
+  constexpr int64_t turns = 64;
+  auto unlessSettled = [&](ArrayRef<Expr> carried,
+                           llvm::function_ref<Values()> body) {
+    return k.choose(
+        carried[3], [&] { return Values(carried.begin(), carried.end()); },
+        body);
+  };
   auto settled = k.loop(
-      zero, count, one, {total, sum0, nothing, k.boolean(false)},
+      zero, count, turns, {total, sum0, nothing, k.boolean(false)},
       [&](Expr, ArrayRef<Expr> carried) {
-        Expr rest = carried[0], sum = carried[1], before = carried[2];
-        return k.choose(
-            carried[3], [&] { return Values(carried.begin(), carried.end()); },
-            [&] {
-              Expr cuts =
-                  overHeads([&](Expr h) { return flag(cut(h, rest, sum)); });
-              Expr left = overHeads([&](Expr h) {
-                return cut(h, rest, sum).select(nothing, share(h));
+        return unlessSettled(carried, [&] {
+          return k.loop(
+              0, turns, 1, carried, [&](Expr, ArrayRef<Expr> running) {
+                return unlessSettled(running, [&] { return cutOnce(running); });
               });
-              return Values{total - capacity * cuts, left, cuts,
-                            cuts == before};
-            });
+        });
       });
   Expr rest = settled[0], sum = settled[1], cuts = settled[2];
   // All shares that are left are 0: equal ones.
@@ -162,41 +181,71 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
   Expr divisor = equal.select(wide(count) - cuts, sum);
   divisor = (divisor == nothing).select(nothing + 1, divisor);
   auto isCut = [&](Expr head) { return cut(head, rest, sum); };
-  // Quotient and remainder, bit by bit: no target divides 128 bits.
+  // Quotient and remainder, bit by bit: no target divides 128 bits. Quotients are below
+  // 2^22, so the bits above these leave no more than the divisor, which is below 2^127.
   auto divide = [&](Expr head) {
     Expr value = equal.select(rest, share(head) * rest);
-    return k.loop(
-        zero, quotientBits, one, {nothing, value},
+    Expr low = k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), value));
+    auto result = k.loop(
+        0, quotientBits, 1, {k.i32(0), value >> quotientBits},
         [&](Expr i, ArrayRef<Expr> carried) {
-          Expr bit = wide(k.index(quotientBits - 1) - i);
-          // divisor << bit might overflow; value >> bit cannot.
-          Expr fits = divisor.above(carried[1] >> bit) == k.boolean(false);
-          Expr next = carried[1] - (divisor << bit);
-          return Values{
-              fits.select(carried[0] + ((nothing + 1) << bit), carried[0]),
-              fits.select(next, carried[1])};
+          Expr bit = (low >> (k.i32(quotientBits - 1) - i.toI32())) & 1;
+          Expr above =
+              (carried[1] << 1) |
+              k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), bit));
+          Expr fits = divisor.above(above) == k.boolean(false);
+          Expr quotient = carried[0] << 1;
+          return Values{fits.select(quotient + 1, quotient),
+                        fits.select(above - divisor, above)};
         });
+    Expr quotient =
+        k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), result[0]));
+    return std::pair(isCut(head).select(capacity, quotient), result[1]);
   };
-  auto floorOf = [&](Expr head) {
-    return isCut(head).select(capacity, divide(head)[0]);
-  };
-  Expr left = total - overHeads(floorOf);
+  Expr left = total - overHeads([&](Expr head) { return divide(head).first; });
   Expr first = k.arg("layer") * perLayer;
-  k.loop(zero, perLayer, one, [&](Expr own) {
-    Expr mine = divide(first + own)[1], layer = k.arg("layer");
-    // Larger remainders first, then the smaller head, then the smaller layer.
-    Expr rank = overHeads([&](Expr other) {
-      Expr theirs = divide(other)[1];
-      Expr head = other % perLayer;
-      Expr earlier =
-          (head < own) | ((head == own) & (other / perLayer < layer));
-      Expr before = theirs.above(mine) | ((theirs == mine) & earlier);
-      return flag(before & (isCut(other) == k.boolean(false)));
+  k.loop(zero, perLayer, together, [&](Expr from) {
+    auto own = [&](Expr i) { return (from + i).min(perLayer - 1); };
+    k.barrier(); // earlier readers are done
+    k.when(thread < together, [&] {
+      auto [floor, remainder] = divide(first + own(thread));
+      k.store(k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), floor)),
+              floors, {thread});
+      this->store(remainder, remainders, thread);
     });
-    Expr extra = (isCut(first + own) == k.boolean(false)) & left.above(rank);
-    Expr share = floorOf(first + own) + flag(extra);
-    // More than all heads hold: none has more than its past.
-    Expr result = share.above(capacity).select(capacity, share);
-    store(own, k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), result)));
+    k.barrier();
+    Values mine;
+    for (int64_t i = 0; i < together; ++i)
+      mine.push_back(load(remainders, k.index(i)));
+    // Larger remainders first, then the smaller head, then the smaller layer.
+    Values ranks =
+        k.loop(thread, count, step, Values(together, k.i32(0)),
+               [&](Expr other, ArrayRef<Expr> carried) {
+                 Expr theirs = divide(other).second, head = other % perLayer;
+                 Expr isEarlier = other / perLayer < k.arg("layer");
+                 Expr shares = isCut(other) == k.boolean(false);
+                 Values next;
+                 for (int64_t i = 0; i < together; ++i) {
+                   Expr earlier = (head < own(k.index(i))) |
+                                  ((head == own(k.index(i))) & isEarlier);
+                   Expr before =
+                       theirs.above(mine[i]) | ((theirs == mine[i]) & earlier);
+                   next.push_back(carried[i] +
+                                  (before & shares).select(k.i32(1), k.i32(0)));
+                 }
+                 return next;
+               });
+    for (int64_t i = 0; i < together; ++i) {
+      Expr rank = block.sum(ranks[i]);
+      k.when(from + i < perLayer, [&] {
+        Expr head = from + i;
+        Expr extra = (isCut(first + head) == k.boolean(false)) &
+                     left.above(wide(rank.toIndex()));
+        Expr share =
+            k.load(floors, {k.index(i)}) + extra.select(k.i32(1), k.i32(0));
+        // More than all heads hold: none has more than its past.
+        store(head, share.toIndex().min(s.past).toI32());
+      });
+    }
   });
 }

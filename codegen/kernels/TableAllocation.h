@@ -7,15 +7,17 @@
 
 namespace kvc {
 
-/// kvc.allocate_table by one block. All heads of all layers are walked for each
-/// head of the running layer; nothing is stored for them.
+/// kvc.allocate_table by one block, a thread for each KV head of all layers. Nothing is
+/// stored of them: what they have is computed again for each sum.
 ///
 /// Exact in 128-bit integers. A head's weight is the sum of its group's entries
 /// in units of 2^-47 of the largest; smaller bits are cut off. The runtime
 /// keeps layers * Hkv at 2^14 and budgets below 2^21, so that no product
 /// overflows.
 ///
-/// Made at the top of a kernel: takes 8 KiB of shared memory and a little.
+/// Made at the top of a kernel: takes half a KiB of shared memory. Barriers: two for each
+/// sum over all heads, of which there are four and two for each time that shares are cut,
+/// and more for every eight heads of the layer.
 class TableAllocation {
 public:
   TableAllocation(KernelBuilder &k, ThreadBlock &block);
@@ -32,19 +34,22 @@ private:
   /// Of a KV head, numbered over all layers.
   Expr weightOf(Expr head);
   Expr wide(Expr index);
+  /// Of every thread's number of 128 bits.
   Expr blockSum(Expr value);
+  Expr warpSum(Expr value);
 
   /// Numbers of 128 bits in shared memory.
   struct Halves {
     Buffer low, high;
   };
   void store(Expr value, const Halves &to, Expr at);
-  Expr sum(const Halves &of, Expr from, Expr end, int64_t step);
+  Expr load(const Halves &from, Expr at);
 
   KernelBuilder &k;
   ThreadBlock &block;
-  static constexpr int64_t groups = 16; // of threads
-  Halves ofThreads, ofGroups;
+  static constexpr int64_t together = 8; // heads of the layer
+  Halves ofWarps, remainders;
+  Buffer floors; // i32
   Expr leastExponent;
 };
 

@@ -1,17 +1,24 @@
-"""kept.py REFERENCE POLICY BUDGET INPUT OUTPUT...: every OUTPUT, which `kvc-run apply` has made of INPUT, has
-the tokens that REFERENCE (reference_apply) keeps in the first layer."""
+"""kept.py REFERENCE POLICY BUDGET INPUT OUTPUT... [--table FILE]: every OUTPUT, which `kvc-run apply` has made of
+INPUT, has the tokens that REFERENCE (reference_apply) keeps, in each layer."""
+import argparse
 import json
 import subprocess
-import sys
 
 from layers import load
 
-reference, policy, budget, source, *outputs = sys.argv[1:]
-want = json.loads(subprocess.check_output([reference, policy, budget, "-", source]))[0]["kept"]
-for path in outputs:
+parser = argparse.ArgumentParser()
+for name in ("reference", "policy", "budget", "source"):
+    parser.add_argument(name)
+parser.add_argument("outputs", nargs="+")
+parser.add_argument("--table", default="-")
+given = parser.parse_args()
+layers = json.loads(subprocess.check_output([given.reference, given.policy, given.budget, given.table, given.source]))
+for path in given.outputs:
     tensors = load(path)
-    numbers = lambda name: memoryview(tensors["layers.0." + name][2]).cast("i").tolist()
-    indices, heads = iter(numbers("indices")), numbers("counts")
-    got = [[next(indices) for _ in range(count)] for count in heads]
-    assert got == want, f"{path}: {[len(set(a) ^ set(b)) for a, b in zip(got, want)]} tokens of each head differ"
-print(f"{len(outputs)} outputs, {sum(map(len, want))} tokens kept")
+    for layer, want in enumerate(one["kept"] for one in layers):
+        numbers = lambda name: memoryview(tensors[f"layers.{layer}.{name}"][2]).cast("i").tolist()
+        indices, heads = iter(numbers("indices")), numbers("counts")
+        got = [[next(indices) for _ in range(count)] for count in heads]
+        differ = [len(set(a) ^ set(b)) for a, b in zip(got, want)]
+        assert got == want, f"{path}, layer {layer}: {differ} tokens of each head differ"
+print(f"{len(given.outputs)} outputs, {sum(len(head) for one in layers for head in one['kept'])} tokens kept")

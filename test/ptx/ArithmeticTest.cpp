@@ -40,6 +40,12 @@ TEST(PTX, Integers) {
   expect32("shr.u32 %r2, -1, 31;", 1);
   expect32("shr.u32 %r2, -1, 32;", 0);
   expect32("shr.s32 %r2, -2, 40;", 0xffffffff);
+  expect32("shf.l.wrap.b32 %r2, 0x80000001, 0x40000003, 4;", 0x00000038);
+  expect32("shf.l.wrap.b32 %r2, 7, 5, 32;", 5);
+  expect32("shf.l.clamp.b32 %r2, 7, 5, 40;", 7);
+  expect32("shf.r.wrap.b32 %r2, 0x80000001, 0x40000003, 4;", 0x38000000);
+  expect32("shf.r.wrap.b32 %r2, 7, 5, 32;", 7);
+  expect32("shf.r.clamp.b32 %r2, 7, 5, 32;", 5);
   expect32("popc.b32 %r2, 0xf0f0;", 8);
   expect32("clz.b32 %r2, 1;", 31);
   expect32("bfe.u32 %r2, 0xabcd, 4, 8;", 0xbc);
