@@ -71,7 +71,7 @@ public:
   /// Whether there is a form that multiplies by warpgroups.
   bool hasWarpgroupForm() const;
   /// Whether short calls have a form of their own.
-  bool hasFormOfShortCalls() const { return teamsByLength; }
+  bool hasFormOfShortCalls() const { return dependsOnLength; }
 
 private:
   static constexpr int64_t usualWarps = 4;
@@ -91,13 +91,10 @@ private:
   void teamBarrier(KernelBuilder &k) const {
     teams > 1 ? k.teamBarrier(warps / teams * warpSize) : k.barrier();
   }
-  /// Of a short past blocks have fewer tokens and more teams, so that more SMs have one,
-  /// and of a long one one team, so that fewer blocks read the queries.
-  bool teamsByLength = false;
-  static constexpr int64_t teamsOfShort = 4, longestOfShort = 8192,
-                           longestOfTwoTeams = 16384;
-  std::string tokensByLength() const;
-  void walkByLength(KernelBuilder &k, llvm::function_ref<void()> walk);
+  /// Of a short call blocks have fewer tokens and more teams, so that more SMs have one,
+  /// and of others one team.
+  bool dependsOnLength = false;
+  static constexpr int64_t teamsOfShort = 4, longestOfShort = 8192;
   int64_t tokenWarps() const { return warps / mates / teams; }
   bool hasRowsForMates() const;
   /// Which of the block's pieces of tokens the warp has, which of its mates it is, and
@@ -134,7 +131,7 @@ private:
   int64_t mostBlocks() const { return fitsFourTimes() ? 528 : 264; }
   bool fitsFourTimes() const;
   /// True where an SM has room for two blocks, each with all registers for its threads.
-  bool fitsTwice() const { return teamsByLength && !site.ofShortCalls; }
+  bool fitsTwice() const { return dependsOnLength && !site.ofShortCalls; }
   void walkStretches(KernelBuilder &k, LogitTile &tile,
                      const SequenceScalars &s);
   /// How many tiles of 32 tokens a warp has.

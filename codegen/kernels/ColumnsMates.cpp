@@ -29,7 +29,7 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s,
     piece = (k.warp() + mate * (pieces / 2)) % pieces;
     first = blockFirst + piece * tokensPerWarp();
   }
-  if (teams > 1 || teamsByLength) {
+  if (teams > 1) {
     team = k.warp() / pieces;
     piece = k.warp() % pieces;
     first = blockFirst + piece * tokensPerWarp();

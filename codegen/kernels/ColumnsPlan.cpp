@@ -104,16 +104,17 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
   }
   // A sum over heads has another order with more teams, and how many there are must not
   // depend on the longest sequence of a batch.
-  teamsByLength = teams > 1 && stagedRows >= teamsOfShort * WarpProduct::rows &&
-                  hasParts(warps / teamsOfShort * tokensPerWarp()) &&
-                  llvm::all_of(rowHeads, [](ReduceOp reduce) {
-                    return reduce.getKind() == ReduceKind::Max ||
-                           reduce.getKind() == ReduceKind::Min;
-                  });
-  if (teamsByLength && site.ofShortCalls)
+  dependsOnLength = teams > 1 &&
+                    stagedRows >= teamsOfShort * WarpProduct::rows &&
+                    hasParts(warps / teamsOfShort * tokensPerWarp()) &&
+                    llvm::all_of(rowHeads, [](ReduceOp reduce) {
+                      return reduce.getKind() == ReduceKind::Max ||
+                             reduce.getKind() == ReduceKind::Min;
+                    });
+  if (dependsOnLength && site.ofShortCalls)
     teams = teamsOfShort;
-  else if (teamsByLength)
-    warps /= 2;
+  else if (dependsOnLength)
+    warps /= teams, teams = 1;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
   // Sums that wait for another walk leave room for few warps.
   if (tiles > 1 && (!hasWholeParts() || fitsFourTimes())) {
@@ -178,9 +179,7 @@ LaunchSpec ColumnsBuilder::launch() {
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
   std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
-  if (teamsByLength && !site.ofShortCalls)
-    tokens = tokensByLength();
-  if (teamsByLength)
+  if (dependsOnLength)
     (site.ofShortCalls ? spec.upToTokens : spec.aboveTokens) = longestOfShort;
   std::string blocks = "ceildiv(tokens," + tokens + ")";
   if (keepsRows())

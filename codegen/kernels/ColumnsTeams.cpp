@@ -9,10 +9,9 @@
 // Where the order is no matter, the call's longest sequence says how many teams there are.
 // A short call has a kernel of its own (hasFormOfShortCalls):
 //
-//   longest        warps   teams   tokens a block   blocks an SM
-//   up to 8192     8       4       64               1              more warps for each token
-//   up to 16384    4       2       64               2
-//   longer         4       1       128              2              fewer blocks read queries
+//   longest      warps   teams   tokens a block   blocks an SM
+//   up to 8192   8       4       64               1              more warps for each token
+//   longer       4       1       128              2              fewer blocks read queries
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,23 +27,6 @@ using Values = KernelBuilder::Values;
 bool kvc::hasFormOfShortCalls(KernelOp kernel, const KernelSite &site) {
   return kernel.getKind() == KernelKind::Columns &&
          ColumnsBuilder(kernel, site).hasFormOfShortCalls();
-}
-
-std::string ColumnsBuilder::tokensByLength() const {
-  return std::to_string(warps / 2 * tokensPerWarp()) +
-         "*min(2,ceildiv(tokens," + std::to_string(longestOfTwoTeams) + "))";
-}
-
-void ColumnsBuilder::walkByLength(KernelBuilder &k,
-                                  llvm::function_ref<void()> walk) {
-  auto with = [&](int64_t count) {
-    teams = count;
-    walk();
-    return Values();
-  };
-  k.choose(
-      k.arg("max_tokens") <= k.index(longestOfTwoTeams),
-      [&] { return with(2); }, [&] { return with(1); });
 }
 
 Values ColumnsBuilder::joinTeams(KernelBuilder &k, ArrayRef<ReduceKind> kinds,

@@ -77,14 +77,8 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   LogitTile *logits = tile ? &*tile : nullptr;
   if (keepsRows())
     return walkStretches(k, *tile, s);
-  auto walk = [&] {
-    Expr some = takeTokens(k, s, k.block(gpu::Dimension::x));
-    k.when(hasWork(k, s, kernel) & some, [&] { walkTokens(k, logits, s); });
-  };
-  if (teamsByLength && !site.ofShortCalls)
-    walkByLength(k, walk);
-  else
-    walk();
+  Expr some = takeTokens(k, s, k.block(gpu::Dimension::x));
+  k.when(hasWork(k, s, kernel) & some, [&] { walkTokens(k, logits, s); });
 }
 
 void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
