@@ -87,7 +87,7 @@ private:
   /// How many teams of warps have the same tokens and take turns at heads
   /// (ColumnsTeams.cpp); with several of them nobody has mates.
   int64_t teams = 1;
-  /// Orders the memory of the warp's team, if there are several.
+  /// Orders the memory of the warp's team: the block, where there is one.
   void teamBarrier(KernelBuilder &k) const {
     teams > 1 ? k.teamBarrier(warps / teams * warpSize) : k.barrier();
   }
