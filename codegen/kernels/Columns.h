@@ -353,17 +353,25 @@ private:
                      Expr place, llvm::ArrayRef<Expr> sums, bool whole,
                      std::optional<int64_t> known = std::nullopt);
   /// What is made of one product, and added to `sums`: rows are those from step `step` on,
-  /// the lane has `slots` columns, and where log-sum-exps are read, `shift` is the row's,
-  /// times -log2(e).
+  /// and the lane has `slots` columns. Where log-sum-exps are read, `number` is the row's,
+  /// and shift() that times `minusScale`, made once for each row of the lane.
   struct Adding {
     Expr step;
     int slots;
     bool whole;
     std::optional<int64_t> known;
-    llvm::function_ref<Expr(const WarpProduct::Product &)> shift;
+    llvm::function_ref<Expr(const WarpProduct::Product &)> number;
+    Expr minusScale;
+    llvm::SmallDenseMap<int, Expr> shifts{};
+    Expr shift(const WarpProduct::Product &p) {
+      Expr &shift = shifts[p.rowSlot];
+      if (!shift.valid())
+        shift = number(p) * minusScale;
+      return shift;
+    }
   };
   void addProduct(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-                  const Point &point, const Adding &adding,
+                  const Point &point, Adding &adding,
                   const WarpProduct::Product &product, Values &sums);
   /// Accumulators of a token, and which one a row of the lane is added to.
   static int classesOf(int64_t group) {

@@ -161,15 +161,12 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
                                    const SequenceScalars &s, const Point &point,
                                    Expr step, Expr place, ArrayRef<Expr> sums,
                                    bool whole, std::optional<int64_t> known) {
-  llvm::SmallDenseMap<int, Expr> shifts; // by row of the lane
   Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
-  auto shiftOf = [&](const WarpProduct::Product &p) {
-    Expr &shift = shifts[p.rowSlot];
-    if (!shift.valid())
-      shift = staged->number(place + p.row) * minusScale;
-    return shift;
+  auto number = [&](const WarpProduct::Product &p) {
+    return staged->number(place + p.row);
   };
-  Adding adding{step, tile.products().slots(), whole, known, shiftOf};
+  Adding adding{step,      tile.products().slots(), whole, known, number,
+                minusScale};
   Values next(sums.begin(), sums.end());
   tile.products().multiply(
       staged->memory, [&](Expr row) { return SmallVector<Expr>{place + row}; },
@@ -181,8 +178,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
 
 void ColumnsBuilder::addProduct(KernelBuilder &k, LogitTile &tile,
                                 const SequenceScalars &s, const Point &point,
-                                const Adding &adding,
-                                const WarpProduct::Product &p, Values &sums) {
+                                Adding &adding, const WarpProduct::Product &p,
+                                Values &sums) {
   int64_t group = tile.paddedGroup;
   int classes = classesOf(group);
   bool whole = adding.whole;

@@ -62,15 +62,15 @@ Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
       auto add = [&](bool whole) {
         Values numbers =
             readsLse ? panels->numbersOf(k.index(first)) : Values();
-        llvm::SmallDenseMap<int, Expr> shifts;
-        auto shiftOf = [&](const WarpProduct::Product &p) {
-          Expr &shift = shifts[p.rowSlot];
-          if (!shift.valid())
-            shift = numbers[p.rowSlot] * minusScale;
-          return shift;
+        auto number = [&](const WarpProduct::Product &p) {
+          return numbers[p.rowSlot];
         };
-        Adding adding{k.index(first / tile.rows), int(halves) * 2, whole,
-                      std::nullopt, shiftOf};
+        Adding adding{k.index(first / tile.rows),
+                      int(halves) * 2,
+                      whole,
+                      std::nullopt,
+                      number,
+                      minusScale};
         Values next = sums;
         PanelRows::visit(k, products, int(half) * 2,
                          [&](const WarpProduct::Product &p) {

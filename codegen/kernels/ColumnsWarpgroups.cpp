@@ -77,15 +77,11 @@ Values ColumnsBuilder::accumulateTogether(KernelBuilder &k, LogitTile &tile,
                       bool whole, ArrayRef<Expr> sums) {
     // Here, and not once for both ways: what is the same in both, down to what the special
     // function unit waits for, would be moved in front of the barrier.
-    llvm::SmallDenseMap<int, Expr> shifts;
-    auto shiftOf = [&](const WarpProduct::Product &p) {
-      Expr &shift = shifts[p.rowSlot];
-      if (!shift.valid())
-        shift = numbers[p.rowSlot] * minusScale;
-      return shift;
+    auto number = [&](const WarpProduct::Product &p) {
+      return numbers[p.rowSlot];
     };
-    Adding adding{row / tile.rows, int(halves) * 2, whole, std::nullopt,
-                  shiftOf};
+    Adding adding{row / tile.rows, int(halves) * 2, whole,
+                  std::nullopt,    number,          minusScale};
     Values next(sums);
     Expr ownTiles = tileStart;
     for (size_t half = 0; half < PanelRows::parts(products); ++half) {
@@ -150,10 +146,10 @@ ColumnsBuilder::placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
                                    laneStep(tile.paddedGroup), 4);
         Expr row = k.lane() % 4 * 2 + (c / 2 * 8 + c % 2);
         // Of a window, warps of the block have half of 64 tokens each.
-        Expr piece = readsAll ? warpgroup(k) : k.warp() / 2;
+        Expr ofHalf = readsAll ? warpgroup(k) : k.warp() / 2;
         result.push_back({kind,
                           sum,
-                          {piece + half * (tokenWarps() / 2),
+                          {ofHalf + half * (tokenWarps() / 2),
                            rowOf(row % tile.paddedGroup), column + below * 8}});
       }
   return result;

@@ -29,6 +29,14 @@ Expr TableAllocation::wide(Expr index) {
       arith::IndexCastOp::create(k.b, k.b.getIntegerType(128), index));
 }
 
+Expr TableAllocation::extend(Expr value, int64_t bits) {
+  return k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(bits), value));
+}
+
+Expr TableAllocation::lowest(Expr value, int64_t bits) {
+  return k.expr(arith::TruncIOp::create(k.b, k.b.getIntegerType(bits), value));
+}
+
 /// Exponent field and mantissa of an entry; 0 for what is no entry.
 static std::pair<Expr, Expr> fields(KernelBuilder &k, Expr entry) {
   Expr bits = entry.bits();
@@ -45,28 +53,23 @@ Expr TableAllocation::weightOf(Expr head) {
   for (int64_t j = 0; j < k.shape.group; ++j) {
     auto [exponent, mantissa] = fields(k, k.load(table, {head, k.index(j)}));
     Expr up = exponent - leastExponent, down = leastExponent - exponent;
-    auto widen = [&](Expr x) {
-      return k.expr(arith::ExtUIOp::create(k.b, k.b.getI64Type(), x));
-    };
+    auto widen = [&](Expr x) { return extend(x, 64); };
     Expr scaled =
         (up >= 0).select(widen(mantissa) << widen(up.max(k.i32(0))),
                          widen(mantissa >> down.max(k.i32(0)).min(k.i32(31))));
     sum = sum + scaled;
   }
-  return k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), sum));
+  return extend(sum, 128);
 }
 
 void TableAllocation::store(Expr value, const Halves &to, Expr at) {
-  Type i64 = k.b.getI64Type();
-  k.store(k.expr(arith::TruncIOp::create(k.b, i64, value)), to.low, {at});
-  k.store(k.expr(arith::TruncIOp::create(k.b, i64, value >> 64)), to.high,
-          {at});
+  k.store(lowest(value, 64), to.low, {at});
+  k.store(lowest(value >> 64, 64), to.high, {at});
 }
 
 Expr TableAllocation::load(const Halves &from, Expr at) {
   auto part = [&](const Buffer &memory) {
-    return k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128),
-                                         k.load(memory, {at})));
+    return extend(k.load(memory, {at}), 128);
   };
   return part(from.low) | (part(from.high) << 64);
 }
@@ -76,10 +79,8 @@ Expr TableAllocation::warpSum(Expr value) {
   for (int64_t mask = warpSize / 2; mask; mask /= 2) {
     Expr other = k.zero(k.b.getIntegerType(128));
     for (int64_t word = 0; word < words; ++word) {
-      Expr own = k.expr(
-          arith::TruncIOp::create(k.b, k.b.getI32Type(), value >> 32 * word));
-      Expr moved = k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128),
-                                                 k.shuffleXor(own, mask)));
+      Expr own = lowest(value >> 32 * word, 32);
+      Expr moved = extend(k.shuffleXor(own, mask), 128);
       other = other | (moved << 32 * word);
     }
     value = value + other;
@@ -185,21 +186,18 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
   // 2^22, so the bits above these leave no more than the divisor, which is below 2^127.
   auto divide = [&](Expr head) {
     Expr value = equal.select(rest, share(head) * rest);
-    Expr low = k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), value));
-    auto result = k.loop(
-        0, quotientBits, 1, {k.i32(0), value >> quotientBits},
-        [&](Expr i, ArrayRef<Expr> carried) {
-          Expr bit = (low >> (k.i32(quotientBits - 1) - i.toI32())) & 1;
-          Expr above =
-              (carried[1] << 1) |
-              k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), bit));
-          Expr fits = divisor.above(above) == k.boolean(false);
-          Expr quotient = carried[0] << 1;
-          return Values{fits.select(quotient + 1, quotient),
-                        fits.select(above - divisor, above)};
-        });
-    Expr quotient =
-        k.expr(arith::ExtUIOp::create(k.b, k.b.getIntegerType(128), result[0]));
+    Expr low = lowest(value, 32);
+    auto result =
+        k.loop(0, quotientBits, 1, {k.i32(0), value >> quotientBits},
+               [&](Expr i, ArrayRef<Expr> carried) {
+                 Expr bit = (low >> (k.i32(quotientBits - 1) - i.toI32())) & 1;
+                 Expr above = (carried[1] << 1) | extend(bit, 128);
+                 Expr fits = divisor.above(above) == k.boolean(false);
+                 Expr quotient = carried[0] << 1;
+                 return Values{fits.select(quotient + 1, quotient),
+                               fits.select(above - divisor, above)};
+               });
+    Expr quotient = extend(result[0], 128);
     return std::pair(isCut(head).select(capacity, quotient), result[1]);
   };
   Expr left = total - overHeads([&](Expr head) { return divide(head).first; });
@@ -209,8 +207,7 @@ void TableAllocation::allocate(const SequenceScalars &s, Expr base, Expr shared,
     k.barrier(); // earlier readers are done
     k.when(thread < together, [&] {
       auto [floor, remainder] = divide(first + own(thread));
-      k.store(k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), floor)),
-              floors, {thread});
+      k.store(lowest(floor, 32), floors, {thread});
       this->store(remainder, remainders, thread);
     });
     k.barrier();

@@ -33,7 +33,11 @@ public:
 private:
   /// Of a KV head, numbered over all layers.
   Expr weightOf(Expr head);
+  /// 128 bits.
   Expr wide(Expr index);
+  /// So many bits of an integer: with zeros above it, its lowest ones.
+  Expr extend(Expr value, int64_t bits);
+  Expr lowest(Expr value, int64_t bits);
   /// Of every thread's number of 128 bits.
   Expr blockSum(Expr value);
   Expr warpSum(Expr value);

@@ -160,11 +160,12 @@ struct ConvertKVCToGPUPass
       signalPassFailure();
   }
 
-  /// Builds one function, and checks it.
+  /// Builds one function behind the others, and checks it.
   static LogicalResult
   finish(KernelOp kernel, const KernelSite &site,
          llvm::function_ref<void(KernelOp, const KernelSite &)> build,
          gpu::GPUModuleOp target) {
+    site.builder.setInsertionPointToEnd(target.getBody());
     build(kernel, site);
     auto func = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
     site.builder.setInsertionPointToEnd(&func.getBody().front());
@@ -185,7 +186,6 @@ struct ConvertKVCToGPUPass
     auto plain = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
     site.name += "_warpgroups";
     site.warpgroups = true;
-    site.builder.setInsertionPointToEnd(target.getBody());
     if (failed(finish(kernel, site, buildKernel, target)))
       return failure();
     auto form = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
@@ -208,7 +208,6 @@ struct ConvertKVCToGPUPass
     auto target = gpu::GPUModuleOp::create(builder, policy.getSymName());
     for (const Shape &shape : shapes)
       for (auto kernel : policy.getOps<KernelOp>()) {
-        builder.setInsertionPointToEnd(target.getBody());
         builder.setLoc(kernel.getLoc());
         Shape own = shape;
         if (kernel.getOfMembers())
@@ -231,13 +230,11 @@ struct ConvertKVCToGPUPass
           KernelSite ofShort = site;
           ofShort.name = shortName(policy, kernel, shape);
           ofShort.ofShortCalls = true;
-          builder.setInsertionPointToEnd(target.getBody());
           if (failed(finish(kernel, ofShort, buildKernel, target)))
             return failure();
         }
         if (placesMerged(kernel, shape)) {
           site.name = placeName(policy, shape);
-          builder.setInsertionPointToEnd(target.getBody());
           if (failed(finish(kernel, site, buildPlace, target)))
             return failure();
         }
