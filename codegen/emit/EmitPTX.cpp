@@ -3,20 +3,22 @@
 #include "codegen/emit/EmitPTX.h"
 
 #include "codegen/emit/DependentLaunch.h"
+#include "codegen/emit/KernelModules.h"
 #include "codegen/emit/LLVMTarget.h"
 #include "codegen/Pipelines.h"
 #include "codegen/WarpgroupForms.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
-#include "llvm/IR/LLVMContext.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/ThreadPool.h"
+
+#include <list>
 
 using namespace mlir;
 using namespace kvc;
@@ -72,35 +74,59 @@ static void keepWarpgroupsTogether(llvm::Module &module) {
             call->addFnAttr(llvm::Attribute::Convergent);
 }
 
-static llvm::Expected<std::string> emitLowered(gpu::GPUModuleOp module,
-                                               StringRef chip, bool quick) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule =
-      translateModuleToLLVMIR(module, context, "kvc");
-  if (!llvmModule)
-    return llvm::createStringError("translation to LLVM IR failed");
+/// What becomes of a kernel on one chip. Nobody else has its module.
+static llvm::Expected<std::string> compile(OwnModule kernel, StringRef chip,
+                                           bool quick) {
   auto machine = makeTargetMachine(nvptx(), chip);
   if (!machine)
     return machine.takeError();
-  llvmModule->setTargetTriple(nvptx());
-  llvmModule->setDataLayout((*machine)->createDataLayout());
+  llvm::Module &module = *kernel.module;
+  module.setTargetTriple(nvptx());
+  module.setDataLayout((*machine)->createDataLayout());
   // LLVM makes a switch of comparisons of one value, and of a switch a table of labels:
   // an indirect branch.
-  for (llvm::Function &function : *llvmModule)
+  for (llvm::Function &function : module)
     function.addFnAttr("no-jump-tables", "true");
   if (multipliesByWarpgroups(chip))
-    keepWarpgroupsTogether(*llvmModule);
-  optimize(*llvmModule, **machine, quick);
+    keepWarpgroupsTogether(module);
+  optimize(module, **machine, quick);
   if (chipNumber(chip) >= 90)
-    waitForEarlierLaunches(*llvmModule);
-  return emit(*llvmModule, **machine, llvm::CodeGenFileType::AssemblyFile);
+    waitForEarlierLaunches(module);
+  return emit(module, **machine, llvm::CodeGenFileType::AssemblyFile);
 }
 
-/// Images of chips that take the same forms of kernels.
-static llvm::Error emitForms(ModuleOp module, ArrayRef<std::string> chips,
-                             bool warpgroups, bool onlyOther, bool quick,
-                             std::vector<PTXImage> &images) {
-  if (chips.empty())
+/// One text of those of a chip's kernels: each begins with the same three directives.
+static std::string joined(ArrayRef<std::string> texts) {
+  constexpr StringRef last = ".address_size 64\n\n";
+  std::string whole;
+  for (StringRef text : texts) {
+    size_t head = text.find(last);
+    assert(head != StringRef::npos && "PTX without its directives");
+    whole += whole.empty() ? text : text.substr(head + last.size());
+  }
+  return whole;
+}
+
+struct PTXImages::Making {
+  /// The kernels of a chip: their texts, or what LLVM refused.
+  struct Chip {
+    std::string name;
+    std::vector<std::string> texts, refused;
+  };
+  // Threads write into it: a list's elements stay where they are.
+  std::list<Chip> chips;
+  // At the end: it waits for what still runs.
+  llvm::DefaultThreadPool threads;
+
+  llvm::Error add(ModuleOp module, ArrayRef<std::string> chips, bool warpgroups,
+                  bool onlyOther, bool quick);
+};
+
+/// Begins with chips that take the same forms of kernels.
+llvm::Error PTXImages::Making::add(ModuleOp module, ArrayRef<std::string> names,
+                                   bool warpgroups, bool onlyOther,
+                                   bool quick) {
+  if (names.empty())
     return llvm::Error::success();
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager manager(module.getContext());
@@ -110,18 +136,38 @@ static llvm::Error emitForms(ModuleOp module, ArrayRef<std::string> chips,
   buildNVVMPipeline(manager, warpgroups, onlyOther);
   if (failed(manager.run(*copy)))
     return llvm::createStringError("lowering to NVVM failed");
-  auto target = *copy->getOps<gpu::GPUModuleOp>().begin();
-  for (const std::string &chip : chips) {
-    llvm::Expected<std::string> text = emitLowered(target, chip, quick);
-    if (!text)
-      return text.takeError();
-    images.push_back({chip, std::move(*text)});
+  SmallVector<gpu::GPUModuleOp> kernels =
+      splitKernels(*copy->getOps<gpu::GPUModuleOp>().begin());
+  for (const std::string &name : names) {
+    Chip &chip = chips.emplace_back();
+    chip.name = name;
+    chip.texts.resize(kernels.size());
+    chip.refused.resize(kernels.size());
+    for (auto [number, kernel] : llvm::enumerate(kernels)) {
+      // Here, since MLIR's context is for one thread.
+      OwnModule own = translateAlone(kernel);
+      if (!own.module)
+        return llvm::createStringError("translation to LLVM IR failed");
+      threads.async([own = std::make_shared<OwnModule>(std::move(own)), quick,
+                     &name = chip.name, &text = chip.texts[number],
+                     &refused = chip.refused[number]] {
+        if (auto made = compile(std::move(*own), name, quick))
+          text = std::move(*made);
+        else
+          refused = llvm::toString(made.takeError());
+      });
+    }
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<PTXImage>>
-kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
+PTXImages::PTXImages(std::unique_ptr<Making> making)
+    : making(std::move(making)) {}
+PTXImages::PTXImages(PTXImages &&) = default;
+PTXImages::~PTXImages() = default;
+
+llvm::Expected<PTXImages>
+PTXImages::start(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
   SmallVector<std::string> plain, together;
   for (const std::string &chip : chips) {
     if (llvm::Error error = checkChip(chip))
@@ -133,19 +179,34 @@ kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
   });
   if (others && !hasWarpgroupForms(*module.getOps<gpu::GPUModuleOp>().begin()))
     together.clear();
+  auto making = std::make_unique<Making>();
+  if (llvm::Error error = making->add(module, plain, /*warpgroups=*/false,
+                                      /*onlyOther=*/false, quick))
+    return error;
+  if (llvm::Error error = making->add(module, together, /*warpgroups=*/true,
+                                      /*onlyOther=*/others, quick))
+    return error;
+  return PTXImages(std::move(making));
+}
+
+llvm::Expected<std::vector<PTXImage>> PTXImages::wait() {
+  making->threads.wait();
   std::vector<PTXImage> images;
-  if (llvm::Error error = emitForms(module, plain, /*warpgroups=*/false,
-                                    /*onlyOther=*/false, quick, images))
-    return error;
-  if (llvm::Error error = emitForms(module, together, /*warpgroups=*/true,
-                                    /*onlyOther=*/others, quick, images))
-    return error;
+  for (const Making::Chip &chip : making->chips) {
+    for (const std::string &refused : chip.refused)
+      if (!refused.empty())
+        return llvm::createStringError(refused);
+    images.push_back({chip.name, joined(chip.texts)});
+  }
   return images;
 }
 
 llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
                                          bool quick) {
-  auto images = emitPTXImages(module, chip.str(), quick);
+  auto making = PTXImages::start(module, chip.str(), quick);
+  if (!making)
+    return making.takeError();
+  auto images = making->wait();
   if (!images)
     return images.takeError();
   return std::move(images->front().text);
