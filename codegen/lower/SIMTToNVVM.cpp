@@ -4,6 +4,7 @@
 #include "codegen/lower/WarpgroupsToNVVM.h"
 #include "codegen/Passes.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace kvc {
