@@ -95,14 +95,13 @@ static llvm::Expected<std::string> compile(OwnModule kernel, StringRef chip,
   return emit(module, **machine, llvm::CodeGenFileType::AssemblyFile);
 }
 
-/// One text of those of a chip's kernels: each begins with the same three directives.
+/// One text of those of a chip's kernels, which begin with the same three directives.
 static std::string joined(ArrayRef<std::string> texts) {
-  constexpr StringRef last = ".address_size 64\n\n";
   std::string whole;
   for (StringRef text : texts) {
-    size_t head = text.find(last);
-    assert(head != StringRef::npos && "PTX without its directives");
-    whole += whole.empty() ? text : text.substr(head + last.size());
+    StringRef kernel = text.split(".address_size 64\n\n").second;
+    assert(!kernel.empty() && "PTX must begin with its directives");
+    whole += whole.empty() ? text : kernel;
   }
   return whole;
 }
