@@ -74,18 +74,16 @@ Expr TableAllocation::load(const Halves &from, Expr at) {
   return part(from.low) | (part(from.high) << 64);
 }
 
+/// In parts of so many bits that a word has room for the sum of 32 of them.
 Expr TableAllocation::warpSum(Expr value) {
-  constexpr int64_t words = 128 / 32;
-  for (int64_t mask = warpSize / 2; mask; mask /= 2) {
-    Expr other = k.zero(k.b.getIntegerType(128));
-    for (int64_t word = 0; word < words; ++word) {
-      Expr own = lowest(value >> 32 * word, 32);
-      Expr moved = extend(k.shuffleXor(own, mask), 128);
-      other = other | (moved << 32 * word);
-    }
-    value = value + other;
+  constexpr int64_t bits = 27;
+  Expr sum;
+  for (int64_t from = 0; from < 128; from += bits) {
+    Expr part = lowest(value >> from, 32) & ((1 << bits) - 1);
+    Expr parts = extend(k.sumOfLanes(part), 128) << from;
+    sum = sum.valid() ? sum + parts : parts;
   }
-  return value;
+  return sum;
 }
 
 Expr TableAllocation::blockSum(Expr value) {
