@@ -18,7 +18,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/ThreadPool.h"
 
-#include <list>
+#include <future>
 
 using namespace mlir;
 using namespace kvc;
@@ -95,29 +95,27 @@ static llvm::Expected<std::string> compile(OwnModule kernel, StringRef chip,
   return emit(module, **machine, llvm::CodeGenFileType::AssemblyFile);
 }
 
-/// One text of those of a chip's kernels, which begin with the same three directives.
-static std::string joined(ArrayRef<std::string> texts) {
-  std::string whole;
-  for (StringRef text : texts) {
-    StringRef kernel = text.split(".address_size 64\n\n").second;
-    assert(!kernel.empty() && "PTX must begin with its directives");
-    whole += whole.empty() ? text : kernel;
-  }
-  return whole;
+/// Adds the text of a chip's next kernel: all begin with the same three directives.
+static void append(std::string &whole, StringRef text) {
+  StringRef kernel = text.split(".address_size 64\n\n").second;
+  assert(!kernel.empty() && "PTX must begin with its directives");
+  whole += whole.empty() ? text : kernel;
 }
 
 struct PTXImages::Making {
-  /// The kernels of a chip: their texts, or what LLVM refused.
+  /// The text of a kernel, or what LLVM refused.
+  struct Made {
+    std::string text, refused;
+  };
   struct Chip {
     std::string name;
-    std::vector<std::string> texts, refused;
+    std::vector<std::shared_future<Made>> kernels;
   };
-  // Threads write into it: a list's elements stay where they are.
-  std::list<Chip> chips;
-  // At the end: it waits for what still runs.
+  std::vector<Chip> chips;
+  // It waits for what still runs.
   llvm::DefaultThreadPool threads;
 
-  llvm::Error add(ModuleOp module, ArrayRef<std::string> chips, bool warpgroups,
+  llvm::Error add(ModuleOp module, ArrayRef<std::string> names, bool warpgroups,
                   bool onlyOther, bool quick);
 };
 
@@ -138,24 +136,20 @@ llvm::Error PTXImages::Making::add(ModuleOp module, ArrayRef<std::string> names,
   SmallVector<gpu::GPUModuleOp> kernels =
       splitKernels(*copy->getOps<gpu::GPUModuleOp>().begin());
   for (const std::string &name : names) {
-    Chip &chip = chips.emplace_back();
-    chip.name = name;
-    chip.texts.resize(kernels.size());
-    chip.refused.resize(kernels.size());
-    for (auto [number, kernel] : llvm::enumerate(kernels)) {
+    Chip chip{name, {}};
+    for (gpu::GPUModuleOp kernel : kernels) {
       // Here, since MLIR's context is for one thread.
       OwnModule own = translateAlone(kernel);
       if (!own.module)
         return llvm::createStringError("translation to LLVM IR failed");
-      threads.async([own = std::make_shared<OwnModule>(std::move(own)), quick,
-                     &name = chip.name, &text = chip.texts[number],
-                     &refused = chip.refused[number]] {
-        if (auto made = compile(std::move(*own), name, quick))
-          text = std::move(*made);
-        else
-          refused = llvm::toString(made.takeError());
-      });
+      chip.kernels.push_back(
+          threads.async([own = std::move(own), name, quick]() mutable {
+            auto text = compile(std::move(own), name, quick);
+            return text ? Made{std::move(*text), ""}
+                        : Made{"", llvm::toString(text.takeError())};
+          }));
     }
+    chips.push_back(std::move(chip));
   }
   return llvm::Error::success();
 }
@@ -189,13 +183,15 @@ PTXImages::start(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
 }
 
 llvm::Expected<std::vector<PTXImage>> PTXImages::wait() {
-  making->threads.wait();
   std::vector<PTXImage> images;
   for (const Making::Chip &chip : making->chips) {
-    for (const std::string &refused : chip.refused)
-      if (!refused.empty())
-        return llvm::createStringError(refused);
-    images.push_back({chip.name, joined(chip.texts)});
+    PTXImage &image = images.emplace_back(PTXImage{chip.name, ""});
+    for (const std::shared_future<Making::Made> &kernel : chip.kernels) {
+      const Making::Made &made = kernel.get();
+      if (!made.refused.empty())
+        return llvm::createStringError(made.refused);
+      append(image.text, made.text);
+    }
   }
   return images;
 }

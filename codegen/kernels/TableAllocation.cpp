@@ -77,11 +77,10 @@ Expr TableAllocation::load(const Halves &from, Expr at) {
 /// In parts of so many bits that a word has room for the sum of 32 of them.
 Expr TableAllocation::warpSum(Expr value) {
   constexpr int64_t bits = 27;
-  Expr sum;
+  Expr sum = k.zero(k.b.getIntegerType(128));
   for (int64_t from = 0; from < 128; from += bits) {
     Expr part = lowest(value >> from, 32) & ((1 << bits) - 1);
-    Expr parts = extend(k.sumOfLanes(part), 128) << from;
-    sum = sum.valid() ? sum + parts : parts;
+    sum = sum + (extend(k.sumOfLanes(part), 128) << from);
   }
   return sum;
 }
