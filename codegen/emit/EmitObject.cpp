@@ -221,15 +221,12 @@ llvm::Expected<std::string> kvc::emitHostIR(ModuleOp module,
 
 llvm::Expected<std::string> kvc::emitObject(ModuleOp module,
                                             const ObjectOptions &options) {
-  auto making = PTXImages::start(module, options.chips);
-  if (!making)
-    return making.takeError();
   HostModule host;
   if (llvm::Error error = lowerHost(module, options, host))
     return error;
   ArtifactBuilder builder(*host.module);
   SmallVector<llvm::Constant *> images, kernels;
-  auto made = making->wait();
+  auto made = emitPTXImages(module, options.chips);
   if (!made)
     return made.takeError();
   for (const PTXImage &image : *made)

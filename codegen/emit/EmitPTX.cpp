@@ -7,6 +7,7 @@
 #include "codegen/emit/LLVMTarget.h"
 #include "codegen/Pipelines.h"
 #include "codegen/WarpgroupForms.h"
+#include "runtime/attend/Workers.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -16,9 +17,7 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/ThreadPool.h"
-
-#include <future>
+#include "llvm/Support/Threading.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -102,28 +101,28 @@ static void append(std::string &whole, StringRef text) {
   whole += whole.empty() ? text : kernel;
 }
 
-struct PTXImages::Making {
-  /// The text of a kernel, or what LLVM refused.
-  struct Made {
-    std::string text, refused;
-  };
-  struct Chip {
-    std::string name;
-    std::vector<std::shared_future<Made>> kernels;
-  };
-  std::vector<Chip> chips;
-  // It waits for what still runs.
-  llvm::DefaultThreadPool threads;
+namespace {
 
-  llvm::Error add(ModuleOp module, ArrayRef<std::string> names, bool warpgroups,
-                  bool onlyOther, bool quick);
+/// A kernel on its way to a chip's image: its text, or what LLVM refused.
+struct Piece {
+  OwnModule module;
+  size_t image;
+  std::string text, refused;
 };
 
-/// Begins with chips that take the same forms of kernels.
-llvm::Error PTXImages::Making::add(ModuleOp module, ArrayRef<std::string> names,
-                                   bool warpgroups, bool onlyOther,
-                                   bool quick) {
-  if (names.empty())
+/// All of them, in the order of the text.
+struct Pieces {
+  std::vector<PTXImage> images;
+  std::vector<Piece> all;
+  bool quick;
+};
+
+} // namespace
+
+/// Adds images, without text yet, of chips that take the same forms of kernels.
+static llvm::Error addPieces(ModuleOp module, ArrayRef<std::string> chips,
+                             bool warpgroups, bool onlyOther, Pieces &pieces) {
+  if (chips.empty())
     return llvm::Error::success();
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager manager(module.getContext());
@@ -135,32 +134,31 @@ llvm::Error PTXImages::Making::add(ModuleOp module, ArrayRef<std::string> names,
     return llvm::createStringError("lowering to NVVM failed");
   SmallVector<gpu::GPUModuleOp> kernels =
       splitKernels(*copy->getOps<gpu::GPUModuleOp>().begin());
-  for (const std::string &name : names) {
-    Chip chip{name, {}};
+  for (const std::string &chip : chips) {
+    pieces.images.push_back({chip, ""});
     for (gpu::GPUModuleOp kernel : kernels) {
       // Here, since MLIR's context is for one thread.
       OwnModule own = translateAlone(kernel);
       if (!own.module)
         return llvm::createStringError("translation to LLVM IR failed");
-      chip.kernels.push_back(
-          threads.async([own = std::move(own), name, quick]() mutable {
-            auto text = compile(std::move(own), name, quick);
-            return text ? Made{std::move(*text), ""}
-                        : Made{"", llvm::toString(text.takeError())};
-          }));
+      pieces.all.push_back({std::move(own), pieces.images.size() - 1, "", ""});
     }
-    chips.push_back(std::move(chip));
   }
   return llvm::Error::success();
 }
 
-PTXImages::PTXImages(std::unique_ptr<Making> making)
-    : making(std::move(making)) {}
-PTXImages::PTXImages(PTXImages &&) = default;
-PTXImages::~PTXImages() = default;
+static void makeText(void *context, uint64_t number) {
+  auto &pieces = *static_cast<Pieces *>(context);
+  Piece &piece = pieces.all[number];
+  if (auto text = compile(std::move(piece.module),
+                          pieces.images[piece.image].chip, pieces.quick))
+    piece.text = std::move(*text);
+  else
+    piece.refused = llvm::toString(text.takeError());
+}
 
-llvm::Expected<PTXImages>
-PTXImages::start(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
+llvm::Expected<std::vector<PTXImage>>
+kvc::emitPTXImages(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
   SmallVector<std::string> plain, together;
   for (const std::string &chip : chips) {
     if (llvm::Error error = checkChip(chip))
@@ -172,36 +170,27 @@ PTXImages::start(ModuleOp module, ArrayRef<std::string> chips, bool quick) {
   });
   if (others && !hasWarpgroupForms(*module.getOps<gpu::GPUModuleOp>().begin()))
     together.clear();
-  auto making = std::make_unique<Making>();
-  if (llvm::Error error = making->add(module, plain, /*warpgroups=*/false,
-                                      /*onlyOther=*/false, quick))
+  Pieces pieces{{}, {}, quick};
+  if (llvm::Error error = addPieces(module, plain, /*warpgroups=*/false,
+                                    /*onlyOther=*/false, pieces))
     return error;
-  if (llvm::Error error = making->add(module, together, /*warpgroups=*/true,
-                                      /*onlyOther=*/others, quick))
+  if (llvm::Error error = addPieces(module, together, /*warpgroups=*/true,
+                                    /*onlyOther=*/others, pieces))
     return error;
-  return PTXImages(std::move(making));
-}
-
-llvm::Expected<std::vector<PTXImage>> PTXImages::wait() {
-  std::vector<PTXImage> images;
-  for (const Making::Chip &chip : making->chips) {
-    PTXImage &image = images.emplace_back(PTXImage{chip.name, ""});
-    for (const std::shared_future<Making::Made> &kernel : chip.kernels) {
-      const Making::Made &made = kernel.get();
-      if (!made.refused.empty())
-        return llvm::createStringError(made.refused);
-      append(image.text, made.text);
-    }
+  rt::runNumbered(pieces.all.size(),
+                  llvm::hardware_concurrency().compute_thread_count(), &pieces,
+                  makeText);
+  for (const Piece &piece : pieces.all) {
+    if (!piece.refused.empty())
+      return llvm::createStringError(piece.refused);
+    append(pieces.images[piece.image].text, piece.text);
   }
-  return images;
+  return std::move(pieces.images);
 }
 
 llvm::Expected<std::string> kvc::emitPTX(ModuleOp module, StringRef chip,
                                          bool quick) {
-  auto making = PTXImages::start(module, chip.str(), quick);
-  if (!making)
-    return making.takeError();
-  auto images = making->wait();
+  auto images = emitPTXImages(module, chip.str(), quick);
   if (!images)
     return images.takeError();
   return std::move(images->front().text);
