@@ -131,6 +131,17 @@ def KernelsToNVVM : Pass<"convert-kernels-to-nvvm", "::mlir::gpu::GPUModuleOp"> 
                            "::mlir::NVVM::NVVMDialect"];
 }
 
+def LaunchMemory : Pass<"kvc-launch-memory", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "put shared memory where the launch gives it";
+  let description = [{
+    Of a kernel with `kvc.shared_bytes` all shared memory lies in one external array
+    without a length (dynamic shared memory): more than a block has of its own.
+
+    Example: test/codegen/kvc-launch-memory.mlir
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 def RollStreams : Pass<"kvc-roll-streams", "::mlir::gpu::GPUModuleOp"> {
   let summary = "walk one by one where a GPU has several loads in flight";
   let description = [{

@@ -54,6 +54,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager, bool warpgroups,
   manager.addPass(createSCFToControlFlowPass());
   OpPassManager &lower = manager.nest<gpu::GPUModuleOp>();
   lower.addPass(createKernelsToNVVM());
+  lower.addPass(createLaunchMemory());
   lower.addPass(createConvertNVVMToLLVMPass());
   lower.addPass(createReconcileUnrealizedCastsPass());
 }

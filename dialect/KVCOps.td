@@ -208,9 +208,9 @@ def KVC_AttentionOp : KVC_TensorOp<"attention", [],
     Constraints:
     - C1: `last` is a constant of 1 to 1024 after parameters are bound, or
       `kvc.length`, or `kvc.new_queries` (checked by `kvc-check-policy`). Kernels hold
-      what they know of all rows of a group in shared memory: with 48 KiB a window of
-      1024 goes with groups of up to 4 query heads, and is refused by name where it does
-      not fit.
+      what they know of all rows of a group in shared memory, of which a launch gives 99
+      KiB at most: a window of 1024 goes with groups of up to 8 query heads, and is refused
+      by name where it does not fit.
     - C2: `logits` are not `rounded`.
     - C3: a policy reads all queries or the new ones, not both (checked by
       `kvc-check-policy`).

@@ -2,6 +2,7 @@
 
 #include "codegen/emit/Manifest.h"
 
+#include "codegen/LaunchMemory.h"
 #include "codegen/kernels/Kernels.h"
 #include "kvc/simt.h"
 
@@ -86,6 +87,8 @@ static json::Object describeKernel(KernelOp kernel, Phase phase,
   for (StringRef limit : {"above_tokens", "up_to_tokens"})
     if (auto tokens = func->getAttrOfType<IntegerAttr>("kvc." + limit.str()))
       described[limit] = tokens.getInt();
+  if (auto bytes = func->getAttrOfType<IntegerAttr>(launchBytesAttr))
+    described["shared_bytes"] = bytes.getInt();
   return described;
 }
 
@@ -146,8 +149,12 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                     {"host_alignment", hostAlignment(shape)},
                                     {"kernels", std::move(kernels)}});
   }
+  bool givesMemory = llvm::any_of(
+      module.getOps<gpu::GPUFuncOp>(),
+      [](gpu::GPUFuncOp func) { return func->hasAttr(launchBytesAttr); });
+  int format = givesMemory ? formatWithLaunchMemory : manifestFormat;
   json::Object manifest{
-      {"format", manifestFormat},       {"policy", policy.getSymName()},
+      {"format", format},               {"policy", policy.getSymName()},
       {"params", std::move(params)},    {"queries", std::move(queries)},
       {"window", std::move(window)},    {"lse_buffer", std::move(lse)},
       {"scores", describeScores(plan)}, {"buffers", std::move(buffers)},

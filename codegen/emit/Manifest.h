@@ -11,7 +11,7 @@
 namespace kvc {
 
 /// Raised when a field changes its meaning; the runtime refuses others.
-constexpr int manifestFormat = 2;
+constexpr int manifestFormat = 2, formatWithLaunchMemory = 3;
 
 /// Name of the attribute of the gpu.module that holds the manifest's text.
 inline constexpr const char *manifestAttr = "kvc.manifest";

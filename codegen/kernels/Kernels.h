@@ -123,8 +123,10 @@ std::optional<Expr> readInput(KernelBuilder &k, const SequenceScalars &s,
                               const KernelSite &site, mlir::Value value,
                               const Point &point);
 
-/// Static shared memory that every supported chip has without opting in.
-constexpr int64_t maxSharedBytes = 48 * 1024;
+/// Shared memory that a block of every supported chip has of its own, and the most that a
+/// launch can give it in the place of that (codegen/lower/LaunchMemory.cpp): 100 KiB of an
+/// SM of sm_86 and sm_89, of which the system has one.
+constexpr int64_t maxSharedBytes = 48 * 1024, maxLaunchBytes = 99 * 1024;
 
 /// The largest power of two, at most `most`, of warps that fit into shared
 /// memory with `bytes` each; at least 1.

@@ -1,6 +1,7 @@
 //===- ConvertKVCToGPU.cpp - convert-kvc-to-gpu ---------------------------===//
 
 #include "codegen/emit/Manifest.h"
+#include "codegen/LaunchMemory.h"
 #include "codegen/Passes.h"
 #include "codegen/WarpgroupForms.h"
 #include "codegen/lower/CheckCache.h"
@@ -97,6 +98,7 @@ LogicalResult checkComputed(gpu::GPUFuncOp func) {
   return failure(result.wasInterrupted());
 }
 
+/// Its parts lie behind each other, as in launch memory (LaunchMemory.cpp).
 int64_t sharedBytes(gpu::GPUFuncOp func) {
   int64_t bytes = 0;
   for (BlockArgument memory : func.getWorkgroupAttributions()) {
@@ -172,11 +174,14 @@ struct ConvertKVCToGPUPass
     gpu::ReturnOp::create(site.builder);
     if (failed(checkComputed(func)))
       return failure();
-    if (sharedBytes(func) > maxSharedBytes)
+    int64_t bytes = sharedBytes(func);
+    if (bytes > maxLaunchBytes)
       return kernel.emitError("a kernel may use ")
-             << maxSharedBytes << " bytes of shared memory, "
-             << kernel.getName() << " needs " << sharedBytes(func)
+             << maxLaunchBytes << " bytes of shared memory, "
+             << kernel.getName() << " needs " << bytes
              << "; use a smaller window";
+    if (bytes > maxSharedBytes)
+      func->setAttr(launchBytesAttr, site.builder.getI64IntegerAttr(bytes));
     return success();
   }
 
@@ -192,6 +197,12 @@ struct ConvertKVCToGPUPass
     assert(form.getFunctionType() == plain.getFunctionType() &&
            form.getKnownBlockSizeAttr() == plain.getKnownBlockSizeAttr() &&
            "forms are launched the same way");
+    if (plain->hasAttr(launchBytesAttr) || form->hasAttr(launchBytesAttr)) {
+      auto bytes = site.builder.getI64IntegerAttr(
+          std::max(sharedBytes(plain), sharedBytes(form)));
+      plain->setAttr(launchBytesAttr, bytes);
+      form->setAttr(launchBytesAttr, bytes);
+    }
     form->setAttr(warpgroupsOfAttr,
                   site.builder.getStringAttr(plain.getName()));
     return success();

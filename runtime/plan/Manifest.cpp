@@ -15,11 +15,13 @@ using Kind = JsonValue::Kind;
 
 namespace {
 
-constexpr int supportedFormat = 2;
+constexpr uint64_t oldestFormat = 2, newestFormat = 3;
 // Far above what any policy has. Times and texts grow with these.
 constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024,
                  mostStates = 1024;
 // What a launch's parameters hold on every GPU (4 KiB), in 64-bit slots.
+// Of a block, on every GPU so far.
+constexpr uint64_t mostShared = 227 << 10;
 constexpr size_t mostArgs = KVC_MAX_KERNEL_ARGUMENTS;
 
 /// Reads fields of one JSON object; the error names the path.
@@ -174,6 +176,8 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
     kernel.aboveTokens = uint32_t(reader.number("above_tokens"));
   if (object.find("up_to_tokens"))
     kernel.upToTokens = uint32_t(reader.number("up_to_tokens"));
+  if (object.find("shared_bytes"))
+    kernel.sharedBytes = uint32_t(reader.number("shared_bytes", mostShared));
   return kernel;
 }
 
@@ -251,11 +255,12 @@ Manifest Manifest::parse(const std::string &text) {
     throw fail(KVC_BAD_ARTIFACT, "manifest: must be JSON, got '{}'",
                excerpt(text));
   Reader reader(*root, "root");
-  if (uint64_t format = reader.number("format"); format != supportedFormat)
+  if (uint64_t format = reader.number("format");
+      format < oldestFormat || format > newestFormat)
     throw fail(KVC_BAD_ARTIFACT,
-               "manifest: this runtime reads format {}, got format {}; compile "
-               "the policy again",
-               supportedFormat, format);
+               "manifest: this runtime reads formats {} and {}, got format {}; "
+               "compile the policy again",
+               oldestFormat, newestFormat, format);
   Manifest manifest;
   manifest.policy = reader.text("policy");
   const JsonValue &queries = reader.field("queries");

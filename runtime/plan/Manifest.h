@@ -39,6 +39,8 @@ struct KernelSpec {
   bool skippedWithLse;
   /// Calls of up to so many tokens go without it, and calls of more; 0: none does.
   uint32_t aboveTokens = 0, upToTokens = 0;
+  /// Of memory for each block, that its launch on a GPU gives; 0: the kernel has its own.
+  uint32_t sharedBytes = 0;
 
   /// True where it has the argument.
   bool has(Argument argument) const;

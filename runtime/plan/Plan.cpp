@@ -293,7 +293,8 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
                   .grid = gridOf(kernel),
                   .block = kernel.block,
                   .args = {slots.data(), kernel.slots.size()},
-                  .front = front ? &*front : nullptr};
+                  .front = front ? &*front : nullptr,
+                  .sharedBytes = kernel.sharedBytes};
     module.device->launch(launch, stream);
     front = launch.asFront();
   }

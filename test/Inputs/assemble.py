@@ -40,8 +40,12 @@ failures = 0
 
 
 def kernels_of(text):
-    """The PTX in front of the first kernel, and name -> text of each."""
+    """The PTX in front of the first kernel, with what any declares of its launch, and
+    name -> text of each."""
+    given = re.findall(r"^\.extern \.shared .*\n", text, flags=re.M)
+    text = re.sub(r"^\.extern \.shared .*\n", "", text, flags=re.M)
     head, *rest = re.split(r"^(?=\.visible \.entry )", text, flags=re.M)
+    head += "".join(given)
     return head, {re.match(r"\.visible \.entry (\w+)", kernel)[1]: kernel for kernel in rest}
 
 

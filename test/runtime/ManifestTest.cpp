@@ -51,8 +51,34 @@ TEST(Manifest, Parses) {
 TEST(Manifest, RefusesAnotherFormat) {
   json manifest = good();
   manifest["format"] = 1;
-  EXPECT_EQ(refusal(manifest), "manifest: this runtime reads format 2, got "
-                               "format 1; compile the policy again");
+  EXPECT_EQ(refusal(manifest),
+            "manifest: this runtime reads formats 2 and 3, got format 1; "
+            "compile the policy again");
+  manifest["format"] = 4;
+  EXPECT_EQ(refusal(manifest),
+            "manifest: this runtime reads formats 2 and 3, got format 4; "
+            "compile the policy again");
+}
+
+TEST(Manifest, ReadsSharedBytes) {
+  json manifest = good();
+  EXPECT_EQ(Manifest::parse(manifest.dump())
+                .variants.at(0)
+                .kernels.at(0)
+                .sharedBytes,
+            0u);
+  json &bytes = manifest["variants"][0]["kernels"][0]["shared_bytes"];
+  bytes = 67840;
+  manifest["format"] = 3;
+  EXPECT_EQ(Manifest::parse(manifest.dump())
+                .variants.at(0)
+                .kernels.at(0)
+                .sharedBytes,
+            67840u);
+  bytes = 232449;
+  EXPECT_EQ(refusal(manifest),
+            "manifest: variants[0].kernels[0].shared_bytes must be a whole "
+            "number up to 232448, got 232449");
 }
 
 TEST(Manifest, NamesWhatIsWrong) {
