@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -139,26 +140,43 @@ Expected<Shape> Shape::fromModel(StringRef dir) {
   const llvm::json::Object *config = json->getAsObject();
   if (!config)
     return fail(path + ": must be an object");
-  auto number = [&](StringRef key) {
-    return config->getInteger(key).value_or(0);
-  };
   // null is as good as absent
   auto has = [&](StringRef key) {
     const llvm::json::Value *value = config->get(key);
     return value && !value->getAsNull();
   };
+  std::string wrong; // the first one
+  auto number = [&](StringRef key) -> int64_t {
+    std::optional<int64_t> whole = config->getInteger(key);
+    if (whole && *whole >= 1)
+      return *whole;
+    std::string got = "none";
+    if (has(key))
+      got = llvm::formatv("{0}", *config->get(key)).str().substr(0, 40);
+    if (wrong.empty())
+      wrong = (key + " must be a whole number above 0, got " + got).str();
+    return 1;
+  };
   int64_t heads = number("num_attention_heads");
   int64_t kvHeads =
       has("num_key_value_heads") ? number("num_key_value_heads") : heads;
-  if (heads < 1 || kvHeads < 1 || heads % kvHeads)
+  int64_t headDim = has("head_dim") ? number("head_dim") : 0;
+  int64_t hidden = headDim ? 0 : number("hidden_size");
+  if (!wrong.empty())
+    return fail(path + ": " + wrong);
+  if (hidden % heads)
+    return fail(path +
+                ": hidden_size must be a multiple of num_attention_heads where "
+                "there is no head_dim, got " +
+                Twine(hidden) + " and " + Twine(heads));
+  if (heads % kvHeads)
     return fail(path +
                 ": num_attention_heads must be a multiple of "
                 "num_key_value_heads, got " +
                 Twine(heads) + " and " + Twine(kvHeads));
   Shape shape;
   shape.group = heads / kvHeads;
-  shape.headDim =
-      has("head_dim") ? number("head_dim") : number("hidden_size") / heads;
+  shape.headDim = headDim ? headDim : hidden / heads;
   StringRef dtype =
       config->getString("torch_dtype")
           .value_or(config->getString("dtype").value_or("float32"));

@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <charconv>
+
 namespace kvc {
 #define GEN_PASS_DEF_BINDPARAMS
 #include "passes/Passes.h.inc"
@@ -26,7 +28,8 @@ TypedAttr parseValue(StringRef text, TypedAttr like) {
     return parseFraction(text) ? StringAttr::get(text, like.getType())
                                : TypedAttr();
   double value;
-  if (text.getAsDouble(value))
+  auto [end, error] = std::from_chars(text.begin(), text.end(), value);
+  if (error != std::errc() || end != text.end())
     return {};
   auto number = FloatAttr::get(like.getType(), value);
   return number.getValue().isFinite() ? number : FloatAttr();

@@ -10,11 +10,14 @@
 namespace kvc {
 
 /// Parser, verifiers and passes call themselves for what is nested or chained,
-/// so a text of some hundred kilobytes could take any stack. These are ten
+/// so a text of some hundred kilobytes could take any stack. Of a number it
+/// takes the square of its digits, and for %x#N memory for N values. These are ten
 /// times and more what a policy needs (docs/architecture.md names them).
 constexpr size_t mostPolicyBytes = 1 << 20;
 constexpr size_t mostNesting = 100;
-constexpr size_t mostAlias = 1000; // characters, aliases in it written out
+constexpr size_t mostAlias = 1000;  // characters, aliases in it written out
+constexpr size_t mostWord = 1000;   // characters of a name or a number
+constexpr size_t mostResult = 1000; // what N of %x#N is at most
 constexpr size_t mostOps = 2000;
 
 /// Emits an error where `text` goes beyond; reads no further.
