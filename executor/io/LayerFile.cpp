@@ -213,9 +213,9 @@ std::optional<double> LayerFile::readNumber(const char *name) const {
   auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() ||
-      !std::isfinite(value) || value == 0)
+      !std::isfinite(float(value)) || float(value) == 0)
     throw fail(KVC_BAD_ARGUMENT,
-               "{}: metadata '{}' must be a finite number other than 0, got "
+               "{}: metadata '{}' must be a finite f32 other than 0, got "
                "'{}'",
                path(), name, text);
   return value;

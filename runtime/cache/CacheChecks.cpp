@@ -59,6 +59,14 @@ void CacheView::checkPointers(bool hasRows) const {
   checkPlane(view.k, dtypeBytes(view.dtype), "k");
   checkPlane(view.v, dtypeBytes(view.dtype), "v");
   checkPlane(view.positions, sizeof(int32_t), "positions");
+  for (auto [data, field] : {std::pair{view.counts.data, "counts"},
+                             {view.offsets.data, "offsets"},
+                             {view.lengths, "lengths"},
+                             {view.table.data, "table"},
+                             {view.v_table.data, "v_table"}})
+    if (reinterpret_cast<uintptr_t>(data) % sizeof(int32_t))
+      throw fail(KVC_MISALIGNED, "{}.{} must be aligned to 4 bytes, got {}",
+                 name, field, static_cast<const void *>(data));
   if (view.kind == KVC_RAGGED)
     present(view.offsets.data, "offsets of a ragged cache");
   if (paged())
@@ -201,6 +209,12 @@ void CacheView::checkApart() const {
                  "rows that are written must not overlap: row_stride must be "
                  "at least head_dim ({}), got {}",
                  view.head_dim, p->row_stride);
+  if (view.positions.data && view.positions.row_stride == 0 &&
+      (!paged() || view.page_rows > 1))
+    throw fail(KVC_BAD_ARGUMENT,
+               "positions that are written must not be shared: "
+               "{}.positions.row_stride must not be 0",
+               name);
 }
 
 void CacheView::checkSharedCounts() const {
@@ -209,9 +223,23 @@ void CacheView::checkSharedCounts() const {
                                  "cache.counts.batch_stride must not be 0");
 }
 
+void CacheView::checkSharedPositions() const {
+  if (!view.positions.data || view.positions_by_slot)
+    return;
+  bool heads = view.positions.head_stride != 0 || view.kv_heads == 1 ||
+               view.counts.head_stride == 0;
+  bool sequences = view.positions.batch_stride != 0 || view.batch == 1;
+  if (!heads || !sequences)
+    throw fail(KVC_BAD_ARGUMENT,
+               "positions that are written must not be shared: "
+               "cache.positions.{} must not be 0",
+               heads ? "batch_stride" : "head_stride");
+}
+
 void CacheView::checkWritable() const {
   checkApart();
   checkSharedCounts();
+  checkSharedPositions();
 }
 
 void CacheView::checkRoom(uint32_t rows) const {

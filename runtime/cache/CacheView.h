@@ -141,6 +141,7 @@ private:
   void checkPositions(uint32_t sequence, uint32_t head) const;
   void checkMembers(uint32_t sequence, uint32_t head) const;
   void checkSharedCounts() const;
+  void checkSharedPositions() const;
   void present(const void *pointer, const char *field) const;
   void checkRoom(uint32_t sequence, uint32_t head, uint32_t rows) const;
 

@@ -19,6 +19,9 @@ kvc_module::kvc_module(const kvc_artifact &artifact, const kvc_target &target) {
 
 kvc_module::kvc_module(const std::string &path, const kvc_target &target) {
   // A name without a slash would be searched for in the system's folders.
+  if (path.empty())
+    throw fail(KVC_BAD_ARGUMENT, "the path of a policy library must not be "
+                                 "empty");
   std::string file = std::filesystem::absolute(path).string();
   // Between the two a file may be renamed to this name; then that whole one is
   // opened. Opening what was checked, as /proc/self/fd/N, would be worse: the

@@ -88,6 +88,10 @@ private:
   void checkPrepared(const kvc_layer_args &args) const;
   void checkRows(const kvc_rows &rows, const char *name) const;
   void checkNewQueries(const kvc_layer_args &args) const;
+  /// Lengths and budgets, where the host can read them.
+  void checkSequences(const kvc_layer_args &args) const;
+  /// That arrays of 32-bit numbers are aligned.
+  void checkWords(const kvc_layer_args &args) const;
   void checkAligned(const void *base, const char *name) const;
   void checkStride(int64_t stride, const char *name) const;
 

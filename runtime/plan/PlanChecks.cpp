@@ -23,6 +23,31 @@ void kvc_plan::checkAligned(const void *base, const char *name) const {
                bytes, base);
 }
 
+void kvc_plan::checkWords(const kvc_layer_args &args) const {
+  for (auto [data, name] :
+       std::initializer_list<std::pair<const void *, const char *>>{
+           {args.lengths, "lengths"},
+           {args.budgets, "budgets"},
+           {args.new_queries, "new_queries"},
+           {args.lse, "lse"},
+           {args.table, "table"},
+           {args.state, "state"},
+           {args.indices, "indices"},
+           {args.counts, "counts"},
+           {args.past, "past"},
+           {args.status, "status"},
+           {args.offsets, "offsets"},
+           {args.positions_out, "positions_out"},
+           {args.member_rows, "member_rows"},
+           {args.member_positions, "member_positions"},
+           {args.member_norms, "member_norms"},
+           {args.member_counts, "member_counts"},
+           {args.freed_pages, "freed_pages"}})
+    if (reinterpret_cast<uintptr_t>(data) % sizeof(int32_t))
+      throw fail(KVC_MISALIGNED, "{} must be aligned to 4 bytes, got {}", name,
+                 data);
+}
+
 void kvc_plan::checkStride(int64_t stride, const char *name) const {
   if (stride % int64_t(variant->vector))
     throw fail(KVC_MISALIGNED,
@@ -84,7 +109,9 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
                "k, v and lengths must be null where a cache is given");
   for (auto [ours, theirs, name] :
        {std::tuple{args.counts, cache.counts.data, "counts"},
-        {args.offsets, cache.offsets.data, "offsets"}})
+        {args.offsets, cache.offsets.data, "offsets"},
+        {args.positions_out, static_cast<int32_t *>(cache.positions.data),
+         "positions_out"}})
     if (ours && ours == theirs)
       throw fail(KVC_BAD_ARGUMENT,
                  "{} must not be the cache's, which kernels read to the end",
@@ -99,11 +126,21 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
   if (view.members())
     view.checkMemberOrder(inputs & KVC_READS_ANGLES ? args.rope_positions
                                                     : UINT32_MAX);
-  for (uint32_t s = 0; s < cache.batch; ++s)
-    if (view.length(s) < 1 || uint32_t(view.length(s)) > args.tokens)
+}
+
+void kvc_plan::checkSequences(const kvc_layer_args &args) const {
+  if (!module.device->onHost())
+    return;
+  for (uint32_t s = 0; s < args.batch; ++s) {
+    if (args.lengths[s] < 1 || uint32_t(args.lengths[s]) > args.tokens)
       throw fail(KVC_EXCEEDS_LIMITS,
                  "sequence {}: the length must be 1 to {} (tokens), got {}", s,
-                 args.tokens, view.length(s));
+                 args.tokens, args.lengths[s]);
+    if (args.budgets[s] < 1)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "sequence {}: the budget must be at least 1, got {}", s,
+                 args.budgets[s]);
+  }
 }
 
 void kvc_plan::checkMembers(const kvc_layer_args &args,
@@ -149,12 +186,8 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
                args.layers, args.layer);
   notNull(args.lengths, "lengths");
   notNull(args.budgets, "budgets");
-  if (module.device->onHost())
-    for (uint32_t s = 0; s < args.batch; ++s)
-      if (args.budgets[s] < 1)
-        throw fail(KVC_EXCEEDS_LIMITS,
-                   "sequence {}: the budget must be at least 1, got {}", s,
-                   args.budgets[s]);
+  checkWords(args);
+  checkSequences(args);
   checkRows(args.k, "k");
   for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
     if (readsValues[phase])
@@ -277,6 +310,13 @@ void kvc_plan::checkPacked(const kvc_layer_args &args) const {
   notNull(args.v_out, "v_out");
   checkAligned(args.k_out, "k_out");
   checkAligned(args.v_out, "v_out");
+  for (auto [out, in, name] : {std::tuple{args.k_out, args.k.data, "k"},
+                               {args.v_out, args.v.data, "v"}})
+    if (out == in)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{}_out must not be {}'s memory, which is read while rows are "
+                 "written",
+                 name, name);
   if (options.cache)
     notNull(args.positions_out, "positions_out");
 }

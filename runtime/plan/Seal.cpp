@@ -20,6 +20,7 @@
 #include <cstring>
 #include <vector>
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +44,21 @@ public:
 
   const int number;
 };
+
+/// e_machine of ELF; 0: nobody knows it here.
+#if defined(__x86_64__)
+constexpr unsigned ownMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr unsigned ownMachine = EM_AARCH64;
+#else
+constexpr unsigned ownMachine = EM_NONE;
+#endif
+
+std::string machineName(unsigned machine) {
+  return machine == EM_X86_64    ? "x86_64"
+         : machine == EM_AARCH64 ? "aarch64"
+                                 : formatted("ELF machine {}", machine);
+}
 
 } // namespace
 
@@ -93,4 +109,17 @@ void kvc::rt::checkSeal(const std::string &path) {
     throw refuse(formatted("it is damaged: its checksum must be {:08x}, got "
                            "{:08x}",
                            seal.crc32, checksum.checksum()));
+
+  // Of a library for another machine the loader says that there is no such file.
+  Elf64_Ehdr header = {};
+  if (ownMachine && size >= sizeof header) {
+    done = 0;
+    for (size_t have = 0; have < sizeof header;)
+      have +=
+          read(reinterpret_cast<char *>(&header) + have, sizeof header - have);
+    if (header.e_machine != ownMachine)
+      throw refuse(formatted("it must be for this machine, {}, got one for {}",
+                             machineName(ownMachine),
+                             machineName(header.e_machine)));
+  }
 }

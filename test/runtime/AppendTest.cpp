@@ -171,6 +171,10 @@ TEST_F(AppendErrors, Calls) {
   rows.args.rows = 0;
   refused(KVC_BAD_ARGUMENT, "rows must be 1 to 2147483647, got 0");
   rows.args.rows = 1;
+  const void *k = rows.args.k.data;
+  rows.args.k.data = reinterpret_cast<void *>(6);
+  refused(KVC_MISALIGNED, "k must be aligned to 4 bytes, got 0x6");
+  rows.args.k.data = k;
   rows.args.v.data = nullptr;
   refused(KVC_BAD_ARGUMENT, "v must not be null");
   rows.args.k.data = nullptr;
@@ -221,6 +225,18 @@ TEST_F(AppendErrors, Overlaps) {
   laid.view.counts.batch_stride = 0;
   refused(KVC_BAD_ARGUMENT, "counts that are written must not be shared: "
                             "cache.counts.batch_stride must not be 0");
+  laid.view = right;
+  laid.view.positions.row_stride = 0;
+  refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
+                            "cache.positions.row_stride must not be 0");
+  laid.view = right;
+  laid.view.positions.head_stride = 0; // counts are by head
+  refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
+                            "cache.positions.head_stride must not be 0");
+  laid.view = right;
+  laid.view.positions.batch_stride = 0;
+  refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
+                            "cache.positions.batch_stride must not be 0");
   laid.view = right;
   laid.view.v.head_stride = 0; // both heads at the same place
   refused(KVC_EXCEEDS_LIMITS, "sequence 0, head 0: offset, count and 1 new "

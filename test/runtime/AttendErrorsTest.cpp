@@ -168,6 +168,8 @@ TEST_F(AttendErrors, Views) {
        "cache.v must not be null");
   with([](auto &v) { v.v.data = reinterpret_cast<void *>(3); }, KVC_MISALIGNED,
        "cache.v must be aligned to 2 bytes, got 0x3");
+  with([](auto &v) { v.counts.data = reinterpret_cast<int32_t *>(6); },
+       KVC_MISALIGNED, "cache.counts must be aligned to 4 bytes, got 0x6");
   with([](auto &v) { v.counts.data = nullptr; }, KVC_BAD_ARGUMENT,
        "cache.counts must not be null");
   with([](auto &v) { v.table.data = nullptr; }, KVC_BAD_ARGUMENT,

@@ -174,6 +174,14 @@ TEST(CApi, SaysWhyThereIsNoDevice) {
   EXPECT_NE(error().find("CUDA"), std::string::npos) << error();
 }
 
+TEST(CApi, RefusesNoPath) {
+  kvc_target target = {};
+  target.struct_size = sizeof target;
+  kvc_module *module = nullptr;
+  EXPECT_EQ(kvc_module_load("", &target, &module), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(error(), "the path of a policy library must not be empty");
+}
+
 TEST_F(Layer, Runs) { EXPECT_EQ(evict(), KVC_OK) << error(); }
 
 TEST_F(Layer, ChecksEveryArgument) {

@@ -112,6 +112,35 @@ TEST(PlanErrors, State) {
                              "layers below 2^15, got 99 and 1");
 }
 
+TEST(PlanErrors, Lengths) {
+  for (const int32_t length : {0, -1, 101, INT32_MAX}) {
+    Opened wrong(manifestOf());
+    wrong.layer.lengths = &length;
+    EXPECT_EQ(wrong.evict(), KVC_EXCEEDS_LIMITS);
+    EXPECT_EQ(Opened::error(),
+              "sequence 0: the length must be 1 to 100 (tokens), got " +
+                  std::to_string(length));
+  }
+}
+
+TEST(PlanErrors, NumbersAreAligned) {
+  Opened odd(manifestOf());
+  alignas(4) char memory[16] = {};
+  odd.layer.budgets = reinterpret_cast<int32_t *>(memory + 2);
+  EXPECT_EQ(odd.evict(), KVC_MISALIGNED);
+  EXPECT_EQ(Opened::error().find("budgets must be aligned to 4 bytes, got "),
+            0u)
+      << Opened::error();
+}
+
+TEST(PlanErrors, RowsArePackedElsewhere) {
+  Opened same(manifestOf());
+  same.layer.k_out = const_cast<void *>(same.layer.k.data);
+  EXPECT_EQ(same.evict(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Opened::error(), "k_out must not be k's memory, which is read "
+                             "while rows are written");
+}
+
 TEST(PlanErrors, Outputs) {
   Opened odd(manifestOf());
   odd.layer.v_out = odd.memory + 4;

@@ -19,6 +19,7 @@
  *   may grow at its end: fields that the caller's header did not have are 0 here, and
  *   fields that this library does not have must be 0. So a field that is 0 means what
  *   was before it (a dense cache, say), in every version to come.
+ * - Arrays of 32-bit numbers are aligned to 4 bytes, rows as kvc_plan_info says.
  * - Nothing aborts. A function that fails returns a negative status and leaves
  *   one line in kvc_last_error. Faults in the data (NaN scores) set bits of the
  *   status word.
@@ -195,7 +196,8 @@ typedef struct kvc_layer_args {
   uint32_t batch;
   uint32_t tokens;        /* host: upper bound of lengths in this call */
   uint32_t layer, layers; /* which layer this is, from 0, and of how many */
-  const int32_t *lengths; /* device [batch]: T */
+  const int32_t *lengths; /* device [batch]: T, 1 to tokens; the host checks it, on a
+                           * GPU nobody does for a dense prompt */
   const int32_t *budgets; /* device [batch]: B, at least 1 */
   kvc_rows k, v;          /* [batch, kv_heads, T, d], keys after RoPE */
   kvc_rows q;             /* [batch, q_heads, q_rows, d], the last queries */
@@ -223,7 +225,8 @@ typedef struct kvc_layer_args {
   int32_t *past;       /* device [batch]: tokens ranked, 0 if none were; with a
                         * cache [batch, kv_heads]: rows */
   int32_t *status;     /* device [1]; the caller clears it */
-  void *k_out, *v_out; /* device [batch, out_rows, d]: head after head */
+  void *k_out, *v_out; /* device [batch, out_rows, d]: head after head; memory apart
+                        * from what is read */
   int32_t *offsets;    /* device [batch, kv_heads]: first row of each head */
   /* Policies that merge: device [batch, kv_heads, member_capacity], one entry
    * per token that a row represents, ascending; and how many. A member's key is
@@ -245,7 +248,7 @@ typedef struct kvc_layer_args {
    * (docs/caches.md). On the host the arrays are checked as kvc_append does. */
   const struct kvc_cache_view *cache;
   int32_t *positions_out; /* device [batch, out_rows]: true position of each row of
-                           * k_out; needed with a cache */
+                           * k_out; needed with a cache, and not the cache's own */
   /* Policies whose rows carry numbers (kvc_plan_info.row_states). new_queries: device
    * [batch], how many of the last queries no earlier run of this layer has had, 0 to T
    * and at most q_rows; null: T. row_states: what rows have carried so far; data null:

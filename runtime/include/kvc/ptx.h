@@ -2,7 +2,7 @@
  *
  * Policies on the CPU by the PTX that a GPU's driver would get, instruction by
  * instruction (docs/ptx.md): a judge of what was compiled, and slow. A library of its
- * own, kvc::ptx, beside kvc::runtime.
+ * own, kvc::ptx, beside kvc::runtime; not in libkvc.so.
  *
 \*===----------------------------------------------------------------------===*/
 
