@@ -15,6 +15,11 @@ _ALIGNMENT = 64
 """Of a workspace."""
 
 
+def _expect_view(cache: object) -> None:
+    if not isinstance(cache, CacheView):
+        raise ArgumentError(f"cache must be a CacheView, got {type(cache).__name__}")
+
+
 def append(cache: CacheView, k: Tensor, v: Tensor) -> None:
     """Writes the rows of the next tokens behind those of each head, with their positions, and the
     new counts and lengths.
@@ -24,6 +29,7 @@ def append(cache: CacheView, k: Tensor, v: Tensor) -> None:
 
     Everything is checked before a byte is written; on a GPU see `CacheView.check`.
     """
+    _expect_view(cache)
     cache.expect_writable()
     keys = _rows_of("k", k, cache, None)
     values = _rows_of("v", v, cache, keys.shape[2])
@@ -72,6 +78,7 @@ def attend(
     How the rows lie, and the number of threads, change no byte of the result. On a GPU it returns
     when it is queued (`CacheView.check`).
     """
+    _expect_view(cache)
     heads: list[tuple[str, int | None]] = [("batch", cache.batch), ("q_heads", None), ("queries", None)]
     queries = expect(cache.see("q", q), [*heads, ("head_dim", cache.head_dim)], cache.dtype)
     shape = [(name, extent) for (name, _), extent in zip(heads, queries.shape[:3], strict=True)]

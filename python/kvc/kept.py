@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._tensors import Tensor
+from .errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Kept:
     """Where the policy merges."""
 
     def __getitem__(self, place: tuple[int, int]) -> Head:
+        if not isinstance(place, tuple) or len(place) != 2:
+            raise ArgumentError(f"a head is kept[sequence, head], got kept[{place!r}]")
         sequence, head = place
         count = int(self.counts[sequence, head])
         past = int(self.past[sequence])

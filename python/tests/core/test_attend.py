@@ -323,6 +323,8 @@ class TestRefused(Case):
              lambda: kvc.append(cache, new, np.repeat(new, 2, axis=2))),
             (kvc.ArgumentError, "k must be a tensor (torch, NumPy, DLPack), got list",
              lambda: kvc.append(cache, [1.0], new)),
+            (kvc.ArgumentError, "cache must be a CacheView, got int", lambda: kvc.append(3, new, new)),  # type: ignore
+            (kvc.ArgumentError, "cache must be a CacheView, got NoneType", lambda: kvc.attend(None, q)),  # type: ignore
         ):  # fmt: skip
             with self.subTest(line), self.refused(kind, line):
                 call()

@@ -60,6 +60,12 @@ class TestResults(Case):
         self.assertIsNone(kept[0, 0].k)
         self.assertIsNone(kept.scores)
 
+    def test_a_head_is_asked_for_by_sequence_and_head(self):
+        kept = self.evict()
+        for place, text in ((0, "0"), ("a", "'a'"), ((0, 0, 0), "(0, 0, 0)")):
+            with self.refused(kvc.ArgumentError, f"a head is kept[sequence, head], got kept[{text}]"):
+                kept[place]
+
     def test_ragged_heads_and_slack(self):
         plan = planned("adakv")
         kept = self.evict(plan=plan, slack=5)

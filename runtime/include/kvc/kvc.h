@@ -103,6 +103,7 @@ kvc_status kvc_module_open(const kvc_artifact *artifact,
 /* Opens a policy from a library that `kvc-opt --emit=library` made. */
 kvc_status kvc_module_load(const char *path, const kvc_target *target,
                            kvc_module **module);
+/* Its plans are destroyed first. */
 void kvc_module_close(kvc_module *module);
 /* JSON, as long as the module is open. */
 const char *kvc_module_manifest(const kvc_module *module);
