@@ -42,6 +42,8 @@ struct LaunchMemoryPass : public kvc::impl::LaunchMemoryBase<LaunchMemoryPass> {
   }
 
   void move(LLVM::LLVMFuncOp kernel, uint64_t given, SymbolTable &symbols) {
+    // In the order of the attributions, in which the kernel's first block names them and
+    // their bytes were added up.
     llvm::MapVector<Operation *, SmallVector<LLVM::AddressOfOp>> parts;
     kernel.walk([&](LLVM::AddressOfOp address) {
       auto part = symbols.lookup<LLVM::GlobalOp>(address.getGlobalName());

@@ -209,8 +209,9 @@ void CacheView::checkApart() const {
                  "rows that are written must not overlap: row_stride must be "
                  "at least head_dim ({}), got {}",
                  view.head_dim, p->row_stride);
-  if (view.positions.data && view.positions.row_stride == 0 &&
-      (!paged() || view.page_rows > 1))
+  // By slot, a page of one slot has one position.
+  bool onePerPage = view.positions_by_slot && paged() && view.page_rows == 1;
+  if (view.positions.data && view.positions.row_stride == 0 && !onePerPage)
     throw fail(KVC_BAD_ARGUMENT,
                "positions that are written must not be shared: "
                "{}.positions.row_stride must not be 0",
