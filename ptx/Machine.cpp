@@ -4,6 +4,7 @@
 
 #include "emulator/Blocks.h"
 #include "runtime/base/Failure.h"
+#include "runtime/device/Device.h"
 
 using namespace kvc;
 using rt::fail;
@@ -15,11 +16,12 @@ void kvc::ptx::run(const Kernel &kernel, const LaunchShape &shape,
     throw fail(KVC_INTERNAL_ERROR,
                "kernel '{}' has blocks of 1 to {} threads, got {}", kernel.name,
                kernel.maxThreads, shape.block);
-  if (kernel.sharedBytes + uint64_t(shape.sharedBytes) > mostShared)
+  if (kernel.sharedBytes + uint64_t(shape.sharedBytes) > rt::mostSharedBytes)
     throw fail(KVC_INTERNAL_ERROR,
                "a block has at most {} bytes of shared memory, kernel '{}' has "
                "{} and its launch gives {}",
-               mostShared, kernel.name, kernel.sharedBytes, shape.sharedBytes);
+               rt::mostSharedBytes, kernel.name, kernel.sharedBytes,
+               shape.sharedBytes);
   if (arguments.size() != kernel.parameterBytes)
     throw fail(KVC_INTERNAL_ERROR,
                "kernel '{}' has {} bytes of parameters, got {}", kernel.name,

@@ -7,6 +7,7 @@
 #include "ptx/Scanner.h"
 #include "ptx/Types.h"
 #include "runtime/base/Failure.h"
+#include "runtime/device/Device.h"
 
 #include <algorithm>
 #include <charconv>
@@ -16,6 +17,7 @@ using namespace kvc::ptx;
 using kvc::rt::excerpt;
 using kvc::rt::fail;
 using kvc::rt::formatted;
+using kvc::rt::mostSharedBytes;
 
 namespace {
 
@@ -166,10 +168,10 @@ private:
       expect("]");
     }
     expect(";");
-    if (count > mostShared || count * bytes > mostShared)
+    if (count > mostSharedBytes || count * bytes > mostSharedBytes)
       throw unsupported(formatted("a block has at most {} bytes of shared "
                                   "memory, got {} elements",
-                                  mostShared, count));
+                                  mostSharedBytes, count));
     if (alignment > 1024 || (alignment & (alignment - 1)))
       throw bad(formatted("an alignment must be a power of 2 up to 1024, got "
                           "{}",
@@ -183,10 +185,10 @@ private:
                          variable.alignment * variable.alignment;
     addresses[variable.name] = kernel.sharedBytes;
     kernel.sharedBytes += variable.bytes;
-    if (kernel.sharedBytes > mostShared)
+    if (kernel.sharedBytes > mostSharedBytes)
       throw unsupported(formatted("a block has at most {} bytes of shared "
                                   "memory, got {}",
-                                  mostShared, kernel.sharedBytes));
+                                  mostSharedBytes, kernel.sharedBytes));
   }
 
   /// .param .u64 .ptr .global .align 1 name

@@ -97,9 +97,6 @@ struct Kernel {
   std::string nameOf(Row row) const;
 };
 
-inline constexpr uint32_t mostShared =
-    232448; // of a block, on every chip so far
-
 struct Program {
   std::unordered_map<std::string, Kernel> kernels;
 };

@@ -10,7 +10,8 @@
 
 namespace kvc {
 
-/// Raised when a field changes its meaning; the runtime refuses others.
+/// Raised when a field changes its meaning or may not be passed over; the runtime refuses
+/// others.
 constexpr int manifestFormat = 2, formatWithLaunchMemory = 3;
 
 /// Name of the attribute of the gpu.module that holds the manifest's text.

@@ -59,9 +59,7 @@ void AttendCall::check(size_t bytes) const {
   if (args.workspace_bytes < bytes)
     throw fail(KVC_WORKSPACE_TOO_SMALL, "workspace must have {} bytes, got {}",
                bytes, args.workspace_bytes);
-  if (reinterpret_cast<uintptr_t>(args.workspace) % 64)
-    throw fail(KVC_MISALIGNED, "workspace must be aligned to 64 bytes, got {}",
-               args.workspace);
+  aligned(args.workspace, 64, "workspace");
 }
 
 float AttendCall::scale() const {

@@ -87,6 +87,12 @@ template <typename T> void notNull(T *pointer, const char *name) {
     throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);
 }
 
+inline void aligned(const void *pointer, uint64_t bytes, const char *name) {
+  if (reinterpret_cast<uintptr_t>(pointer) % bytes)
+    throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
+               bytes, pointer);
+}
+
 } // namespace kvc::rt
 
 #endif // KVC_RUNTIME_BASE_BOUNDARY_H

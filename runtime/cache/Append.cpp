@@ -78,10 +78,8 @@ void kvc::rt::append(const kvc_append_args &args) {
   const kvc_cache_view &view = cache.fields();
   notNull(args.k.data, "k");
   notNull(args.v.data, "v");
-  for (auto [rows, name] : {std::pair{&args.k, "k"}, {&args.v, "v"}})
-    if (reinterpret_cast<uintptr_t>(rows->data) % dtypeBytes(view.dtype))
-      throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
-                 dtypeBytes(view.dtype), rows->data);
+  aligned(args.k.data, dtypeBytes(view.dtype), "k");
+  aligned(args.v.data, dtypeBytes(view.dtype), "v");
   if (args.rows == 0 || args.rows > INT32_MAX)
     throw fail(KVC_BAD_ARGUMENT, "rows must be 1 to {}, got {}", INT32_MAX,
                args.rows);

@@ -39,11 +39,11 @@ void CacheView::checkShape() const {
   oneTo(view.table_entries, INT32_MAX, "table_entries");
 }
 
-void CacheView::checkPlane(const kvc_plane &plane, size_t bytes,
-                           const char *field) const {
-  if (reinterpret_cast<uintptr_t>(plane.data) % bytes)
+void CacheView::checkAligned(const void *data, size_t bytes,
+                             const char *field) const {
+  if (reinterpret_cast<uintptr_t>(data) % bytes)
     throw fail(KVC_MISALIGNED, "{}.{} must be aligned to {} bytes, got {}",
-               name, field, bytes, plane.data);
+               name, field, bytes, data);
 }
 
 void CacheView::present(const void *pointer, const char *field) const {
@@ -56,17 +56,14 @@ void CacheView::checkPointers(bool hasRows) const {
   present(view.v.data, "v");
   if (hasRows)
     present(view.counts.data, "counts");
-  checkPlane(view.k, dtypeBytes(view.dtype), "k");
-  checkPlane(view.v, dtypeBytes(view.dtype), "v");
-  checkPlane(view.positions, sizeof(int32_t), "positions");
-  for (auto [data, field] : {std::pair{view.counts.data, "counts"},
-                             {view.offsets.data, "offsets"},
-                             {view.lengths, "lengths"},
-                             {view.table.data, "table"},
-                             {view.v_table.data, "v_table"}})
-    if (reinterpret_cast<uintptr_t>(data) % sizeof(int32_t))
-      throw fail(KVC_MISALIGNED, "{}.{} must be aligned to 4 bytes, got {}",
-                 name, field, static_cast<const void *>(data));
+  checkAligned(view.k.data, dtypeBytes(view.dtype), "k");
+  checkAligned(view.v.data, dtypeBytes(view.dtype), "v");
+  checkAligned(view.positions.data, sizeof(int32_t), "positions");
+  checkAligned(view.counts.data, sizeof(int32_t), "counts");
+  checkAligned(view.offsets.data, sizeof(int32_t), "offsets");
+  checkAligned(view.lengths, sizeof(int32_t), "lengths");
+  checkAligned(view.table.data, sizeof(int32_t), "table");
+  checkAligned(view.v_table.data, sizeof(int32_t), "v_table");
   if (view.kind == KVC_RAGGED)
     present(view.offsets.data, "offsets of a ragged cache");
   if (paged())

@@ -129,7 +129,7 @@ private:
   // CacheChecks.cpp
   void checkShape() const;
   void checkPointers(bool hasRows) const;
-  void checkPlane(const kvc_plane &plane, size_t bytes, const char *name) const;
+  void checkAligned(const void *data, size_t bytes, const char *field) const;
   /// Of a head's first rows.
   void checkPages(uint32_t sequence, uint32_t head, int64_t rows) const;
   void checkPages(const kvc_numbers &pages, const char *name, uint32_t sequence,

@@ -12,6 +12,9 @@
 
 namespace kvc::rt {
 
+/// Shared memory of a block, on every chip so far.
+inline constexpr uint32_t mostSharedBytes = 227 << 10;
+
 struct Launch {
   uint32_t kernel; // index among the names that the device was made with
   std::array<uint32_t, 3> grid;

@@ -5,6 +5,7 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 #include "runtime/base/JsonReader.h"
+#include "runtime/device/Device.h"
 
 #include <algorithm>
 #include <bit>
@@ -20,8 +21,6 @@ constexpr uint64_t oldestFormat = 2, newestFormat = 3;
 constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024,
                  mostStates = 1024;
 // What a launch's parameters hold on every GPU (4 KiB), in 64-bit slots.
-// Of a block, on every GPU so far.
-constexpr uint64_t mostShared = 227 << 10;
 constexpr size_t mostArgs = KVC_MAX_KERNEL_ARGUMENTS;
 
 /// Reads fields of one JSON object; the error names the path.
@@ -177,7 +176,8 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
   if (object.find("up_to_tokens"))
     kernel.upToTokens = uint32_t(reader.number("up_to_tokens"));
   if (object.find("shared_bytes"))
-    kernel.sharedBytes = uint32_t(reader.number("shared_bytes", mostShared));
+    kernel.sharedBytes =
+        uint32_t(reader.number("shared_bytes", mostSharedBytes));
   return kernel;
 }
 

@@ -17,10 +17,7 @@ uint64_t kvc_plan::rowAlignment() const {
 }
 
 void kvc_plan::checkAligned(const void *base, const char *name) const {
-  uint64_t bytes = rowAlignment();
-  if (reinterpret_cast<uintptr_t>(base) % bytes)
-    throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,
-               bytes, base);
+  aligned(base, rowAlignment(), name);
 }
 
 void kvc_plan::checkWords(const kvc_layer_args &args) const {
@@ -43,9 +40,7 @@ void kvc_plan::checkWords(const kvc_layer_args &args) const {
            {args.member_norms, "member_norms"},
            {args.member_counts, "member_counts"},
            {args.freed_pages, "freed_pages"}})
-    if (reinterpret_cast<uintptr_t>(data) % sizeof(int32_t))
-      throw fail(KVC_MISALIGNED, "{} must be aligned to 4 bytes, got {}", name,
-                 data);
+    aligned(data, sizeof(int32_t), name);
 }
 
 void kvc_plan::checkStride(int64_t stride, const char *name) const {
@@ -199,10 +194,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
       throw fail(KVC_WORKSPACE_TOO_SMALL,
                  "workspace must have {} bytes, got {}", workspaceBytes,
                  args.workspace_bytes);
-    if (reinterpret_cast<uintptr_t>(args.workspace) % alignment)
-      throw fail(KVC_MISALIGNED,
-                 "workspace must be aligned to {} bytes, got {}", alignment,
-                 args.workspace);
+    aligned(args.workspace, alignment, "workspace");
   }
   if (first == Phase::Score && module.manifest.queries) {
     checkRows(args.q, "q");
@@ -292,9 +284,7 @@ void kvc_plan::checkPrepared(const kvc_layer_args &args) const {
   if (args.prepared_bytes < preparedBytes)
     throw fail(KVC_WORKSPACE_TOO_SMALL, "prepared must have {} bytes, got {}",
                preparedBytes, args.prepared_bytes);
-  if (reinterpret_cast<uintptr_t>(args.prepared) % preparedAlignment)
-    throw fail(KVC_MISALIGNED, "prepared must be aligned to {} bytes, got {}",
-               preparedAlignment, args.prepared);
+  aligned(args.prepared, preparedAlignment, "prepared");
   if (args.batch > 1 && args.wo.batch_stride)
     throw fail(KVC_BAD_ARGUMENT,
                "wo.batch_stride must be 0 where prepared is given, which is of "

@@ -1,4 +1,4 @@
-//===- Seal.cpp - whether a library is as kvc-opt wrote it ----------------===//
+//===- Seal.cpp - whether a library is as kvc-opt wrote it, for here ------===//
 //
 // The system's loader maps what headers promise and writes relocations where
 // they point: a file that is cut short or damaged ends the process there. So
@@ -85,12 +85,15 @@ void kvc::rt::checkSeal(const std::string &path) {
     return size_t(count);
   };
 
+  auto readAt = [&](uint64_t place, auto &to) {
+    done = place;
+    for (size_t have = 0; have < sizeof to;)
+      have += read(reinterpret_cast<char *>(&to) + have, sizeof to - have);
+  };
+
   kvc_library_seal seal = {};
-  if (size >= sizeof seal) {
-    done = size - sizeof seal;
-    for (size_t have = 0; have < sizeof seal;)
-      have += read(reinterpret_cast<char *>(&seal) + have, sizeof seal - have);
-  }
+  if (size >= sizeof seal)
+    readAt(size - sizeof seal, seal);
   if (std::memcmp(seal.magic, KVC_SEAL_MAGIC, sizeof seal.magic) != 0)
     throw refuse("it does not end as kvc-opt --emit=library ends a file; cut "
                  "short or another's");
@@ -113,10 +116,7 @@ void kvc::rt::checkSeal(const std::string &path) {
   // Of a library for another machine the loader says that there is no such file.
   Elf64_Ehdr header = {};
   if (ownMachine && size >= sizeof header) {
-    done = 0;
-    for (size_t have = 0; have < sizeof header;)
-      have +=
-          read(reinterpret_cast<char *>(&header) + have, sizeof header - have);
+    readAt(0, header);
     if (header.e_machine != ownMachine)
       throw refuse(formatted("it must be for this machine, {}, got one for {}",
                              machineName(ownMachine),

@@ -226,18 +226,16 @@ TEST_F(AppendErrors, Overlaps) {
   refused(KVC_BAD_ARGUMENT, "counts that are written must not be shared: "
                             "cache.counts.batch_stride must not be 0");
   laid.view = right;
-  laid.view.positions.row_stride = 0;
-  refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
-                            "cache.positions.row_stride must not be 0");
-  laid.view = right;
-  laid.view.positions.head_stride = 0; // counts are by head
-  refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
-                            "cache.positions.head_stride must not be 0");
-  laid.view = right;
-  laid.view.positions.batch_stride = 0;
-  refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
-                            "cache.positions.batch_stride must not be 0");
-  laid.view = right;
+  kvc_plane &positions = laid.view.positions; // counts are by head
+  for (auto [stride, name] : {std::pair{&positions.row_stride, "row_stride"},
+                              {&positions.head_stride, "head_stride"},
+                              {&positions.batch_stride, "batch_stride"}}) {
+    *stride = 0;
+    refused(KVC_BAD_ARGUMENT, "positions that are written must not be shared: "
+                              "cache.positions." +
+                                  std::string(name) + " must not be 0");
+    laid.view = right;
+  }
   laid.view.v.head_stride = 0; // both heads at the same place
   refused(KVC_EXCEEDS_LIMITS, "sequence 0, head 0: offset, count and 1 new "
                               "rows must be 0 or more and end "

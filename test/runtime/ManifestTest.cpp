@@ -62,19 +62,14 @@ TEST(Manifest, RefusesAnotherFormat) {
 
 TEST(Manifest, ReadsSharedBytes) {
   json manifest = good();
-  EXPECT_EQ(Manifest::parse(manifest.dump())
-                .variants.at(0)
-                .kernels.at(0)
-                .sharedBytes,
-            0u);
+  auto parsed = [&] {
+    return Manifest::parse(manifest.dump()).variants.at(0).kernels.at(0);
+  };
+  EXPECT_EQ(parsed().sharedBytes, 0u);
   json &bytes = manifest["variants"][0]["kernels"][0]["shared_bytes"];
   bytes = 67840;
   manifest["format"] = 3;
-  EXPECT_EQ(Manifest::parse(manifest.dump())
-                .variants.at(0)
-                .kernels.at(0)
-                .sharedBytes,
-            67840u);
+  EXPECT_EQ(parsed().sharedBytes, 67840u);
   bytes = 232449;
   EXPECT_EQ(refusal(manifest),
             "manifest: variants[0].kernels[0].shared_bytes must be a whole "
@@ -97,8 +92,9 @@ TEST(Manifest, NamesWhatIsWrong) {
       "manifest: variants[0].dtype must be f32, f16 or bf16, got \"int4\"");
   json alignment = good();
   alignment["variants"][0]["host_alignment"] = 6;
-  EXPECT_EQ(refusal(alignment), "manifest: variants[0].host_alignment must be a "
-                                "power of two, got 6");
+  EXPECT_EQ(refusal(alignment),
+            "manifest: variants[0].host_alignment must be a "
+            "power of two, got 6");
   json block = good();
   block["variants"][0]["kernels"][0]["block"] = 100;
   EXPECT_EQ(refusal(block), "manifest: variants[0].kernels[0].block must be a "

@@ -25,6 +25,7 @@ public:
 
   /// The rule that is broken at `at`; empty where none is.
   std::string run() {
+    std::string rule; // that a word or number breaks
     for (; at < text.size(); ++at) {
       char c = text[at];
       StringRef rest = text.drop_front(at);
@@ -37,11 +38,11 @@ public:
       else if (rest.starts_with("->") || rest.starts_with(">="))
         ++at;
       else if (c == '#' && rest.size() > 1 && llvm::isDigit(rest[1]))
-        readResult(rest.drop_front());
+        rule = readResult(rest.drop_front());
       else if (c == '!' || c == '#')
         readAlias(rest);
       else if (isOfWord(c))
-        readWord(rest);
+        rule = readWord(rest);
       else if (StringRef("([{<").contains(c))
         ++depth;
       else if (StringRef(")]}>").contains(c))
@@ -53,8 +54,8 @@ public:
         ++signs;
       else if (!isspace(static_cast<unsigned char>(c)))
         signs = 0;
-      if (!tooLong.empty())
-        return tooLong;
+      if (!rule.empty())
+        return rule;
       if (depth > kvc::mostNesting || signs > kvc::mostNesting)
         return llvm::formatv("brackets must be nested at most {0} deep",
                              kvc::mostNesting);
@@ -77,34 +78,32 @@ private:
   // What aliases of types and attributes stand for; `alias` is being defined.
   llvm::StringMap<size_t> lengths;
   size_t *alias = nullptr, aliasDepth = 0;
-  std::string tooLong; // the rule that a word has broken
 
   static bool isOfWord(char c) {
     return llvm::isAlnum(c) || c == '_' || c == '.' || c == '$';
   }
-  /// A name or a number.
-  void readWord(StringRef rest) {
+  /// A name or a number: the rule that it breaks, or nothing.
+  std::string readWord(StringRef rest) {
     size_t length = rest.take_while(isOfWord).size();
-    if (length > kvc::mostWord) {
-      tooLong = llvm::formatv(
+    if (length > kvc::mostWord)
+      return llvm::formatv(
           "a name or number must have at most {0} characters, got {1}",
           kvc::mostWord, length);
-      return;
-    }
     if (alias)
       *alias += length - 1;
     at += length - 1;
+    return "";
   }
-  /// The number of a result, behind its "#".
-  void readResult(StringRef rest) {
+  /// The same of a result's number, behind its "#".
+  std::string readResult(StringRef rest) {
     StringRef number = rest.take_while(llvm::isDigit);
     size_t result = 0;
     if (number.getAsInteger(10, result) || result > kvc::mostResult)
-      tooLong = llvm::formatv("the number of a result must be at most {0}, got "
-                              "{1}",
-                              kvc::mostResult, number.take_front(40));
-    else
-      at += number.size();
+      return llvm::formatv("the number of a result must be at most {0}, got "
+                           "{1}",
+                           kvc::mostResult, number.take_front(40));
+    at += number.size();
+    return "";
   }
   void skipQuoted() {
     for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)

@@ -46,8 +46,8 @@ typedef struct kvc_attend_args {
 
 /* Sets `bytes` to what kvc_attend needs as workspace for these heads and at most so
  * many sequences, queries, max_rows and, where that is 0, as much room: ask once, with
- * the largest. Errors are those of kvc_attend that its view and numbers decide; no array is read, and q,
- * out, lse and scale are not looked at. For a GPU it loads the
+ * the largest. Errors are those of kvc_attend that its view and numbers decide; no
+ * array is read, and q, out, lse and scale are not looked at. For a GPU it loads the
  * kernels, which kvc_attend and kvc_append else do at their first call. */
 kvc_status kvc_attend_workspace(const kvc_attend_args *args, size_t *bytes);
 
