@@ -66,29 +66,29 @@ static unsigned bitsOf(Type type) {
 // Integers are held as what they are worth with a sign, masks as 0 and 1.
 
 /// What an operation of signed numbers sees: of one bit, 0 and -1.
-static int64_t asSigned(double x, Type type) {
-  return bitsOf(type) == 1 ? -int64_t(x != 0) : int64_t(x);
+static int64_t asSigned(int64_t x, Type type) {
+  return bitsOf(type) == 1 ? -int64_t(x != 0) : x;
 }
 
-static uint64_t asUnsigned(double x, Type type) {
-  uint64_t bits = uint64_t(int64_t(x));
+static uint64_t asUnsigned(int64_t x, Type type) {
+  uint64_t bits = uint64_t(x);
   return bitsOf(type) == 64 ? bits : bits & ((uint64_t(1) << bitsOf(type)) - 1);
 }
 
 /// A result of that many bits: what is above is lost.
-static double wrapped(uint64_t bits, Type type) {
+static int64_t wrapped(uint64_t bits, Type type) {
   switch (bitsOf(type)) {
   case 1:
-    return double(bits & 1);
+    return int64_t(bits & 1);
   case 32:
-    return double(int32_t(uint32_t(bits)));
+    return int32_t(uint32_t(bits));
   default:
-    return double(int64_t(bits));
+    return int64_t(bits);
   }
 }
 
 /// Toward zero; the nearest integer that exists, 0 for NaN.
-static double truncated(double x, Type type, bool isSigned) {
+static int64_t truncated(double x, Type type, bool isSigned) {
   unsigned bits = bitsOf(type);
   double least = isSigned ? -std::ldexp(1.0, bits - 1) : 0;
   double above = std::ldexp(1.0, isSigned ? bits - 1 : bits);
@@ -100,7 +100,7 @@ static double truncated(double x, Type type, bool isSigned) {
   return wrapped(x < 0 ? uint64_t(int64_t(x)) : uint64_t(x), type);
 }
 
-static bool compare(arith::CmpIPredicate predicate, double a, double b,
+static bool compare(arith::CmpIPredicate predicate, int64_t a, int64_t b,
                     Type type) {
   int64_t sa = asSigned(a, type), sb = asSigned(b, type);
   uint64_t ua = asUnsigned(a, type), ub = asUnsigned(b, type);
@@ -130,12 +130,12 @@ static bool compare(arith::CmpIPredicate predicate, double a, double b,
 }
 
 /// An op on whole numbers.
-static bool evaluateInteger(Operation *op, ArrayRef<double> x, double &y) {
+static bool evaluateInteger(Operation *op, ArrayRef<Number> x, Number &y) {
   Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
-  auto u = [&](size_t i) { return asUnsigned(x[i], from); };
-  auto s = [&](size_t i) { return asSigned(x[i], from); };
+  auto u = [&](size_t i) { return asUnsigned(x[i].whole, from); };
+  auto s = [&](size_t i) { return asSigned(x[i].whole, from); };
   auto divisor = [&] { return std::max<uint64_t>(u(1), 1); };
-  auto put = [&](uint64_t bits) { y = wrapped(bits, to); };
+  auto put = [&](uint64_t bits) { y = Number::ofWhole(wrapped(bits, to)); };
   bool known = true;
   llvm::TypeSwitch<Operation *>(op)
       .Case<arith::AddIOp>([&](auto) { put(u(0) + u(1)); })
@@ -143,9 +143,8 @@ static bool evaluateInteger(Operation *op, ArrayRef<double> x, double &y) {
       .Case<arith::MulIOp>([&](auto) { put(u(0) * u(1)); })
       .Case<arith::DivUIOp>([&](auto) { put(u(0) / divisor()); })
       .Case<arith::RemUIOp>([&](auto) { put(u(0) % divisor()); })
-      .Case<arith::CeilDivUIOp>([&](auto) {
-        put(u(0) / divisor() + (u(0) % divisor() != 0));
-      })
+      .Case<arith::CeilDivUIOp>(
+          [&](auto) { put(u(0) / divisor() + (u(0) % divisor() != 0)); })
       .Case<arith::MaxSIOp>([&](auto) { put(std::max(s(0), s(1))); })
       .Case<arith::MinSIOp>([&](auto) { put(std::min(s(0), s(1))); })
       .Case<arith::MaxUIOp>([&](auto) { put(std::max(u(0), u(1))); })
@@ -156,19 +155,33 @@ static bool evaluateInteger(Operation *op, ArrayRef<double> x, double &y) {
       .Case<math::AbsIOp>(
           [&](auto) { put(s(0) < 0 ? -uint64_t(s(0)) : uint64_t(s(0))); })
       .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
-        y = compare(cmp.getPredicate(), x[0], x[1], from);
+        y = Number::ofWhole(
+            compare(cmp.getPredicate(), x[0].whole, x[1].whole, from));
       })
       .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
           [&](auto) { put(u(0)); })
       .Case<arith::ExtSIOp, arith::IndexCastOp>([&](auto) { put(s(0)); })
-      .Case<arith::SIToFPOp>([&](auto) { y = double(s(0)); })
-      .Case<arith::UIToFPOp>([&](auto) { y = double(u(0)); })
+      .Case<arith::SIToFPOp>([&](auto) { y = Number::ofReal(double(s(0))); })
+      .Case<arith::UIToFPOp>([&](auto) { y = Number::ofReal(double(u(0))); })
       .Default([&](Operation *) { known = false; });
   return known;
 }
 
-bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
-  bool known = true;
+bool kvc::reference::evaluate(Operation *op, ArrayRef<Number> numbers,
+                              Number &result) {
+  if (isa<arith::SelectOp>(op)) {
+    result = numbers[0].whole != 0 ? numbers[1] : numbers[2];
+    return true;
+  }
+  SmallVector<double> x;
+  for (const Number &number : numbers)
+    x.push_back(number.real);
+  bool known = true, isReal = true;
+  double y = 0;
+  auto put = [&](int64_t whole) {
+    result = Number::ofWhole(whole);
+    isReal = false;
+  };
   llvm::TypeSwitch<Operation *>(op)
       .Case<arith::AddFOp>([&](auto) { y = x[0] + x[1]; })
       .Case<arith::SubFOp>([&](auto) { y = x[0] - x[1]; })
@@ -180,12 +193,11 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
       .Case<arith::MaxNumFOp>([&](auto) { y = std::fmax(x[0], x[1]); })
       .Case<arith::MinNumFOp>([&](auto) { y = std::fmin(x[0], x[1]); })
       .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
-        y = compare(cmp.getPredicate(), x[0], x[1]);
+        put(compare(cmp.getPredicate(), x[0], x[1]));
       })
-      .Case<arith::SelectOp>([&](auto) { y = x[0] != 0 ? x[1] : x[2]; })
       .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto) {
-        y = truncated(x[0], op->getResult(0).getType(),
-                      isa<arith::FPToSIOp>(op));
+        put(truncated(x[0], op->getResult(0).getType(),
+                      isa<arith::FPToSIOp>(op)));
       })
       .Case<math::ExpOp>([&](auto) { y = std::exp(x[0]); })
       .Case<math::Exp2Op>([&](auto) { y = std::exp2(x[0]); })
@@ -201,10 +213,14 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<double> x, double &y) {
       .Case<math::RoundEvenOp>([&](auto) { y = std::nearbyint(x[0]); })
       .Case<math::CeilOp>([&](auto) { y = std::ceil(x[0]); })
       .Case<math::PowFOp>([&](auto) { y = std::pow(x[0], x[1]); })
-      .Case<math::CopySignOp>([&](auto) {
-        y = std::copysign(x[0], std::isnan(x[1]) ? 0 : x[1]);
-      })
+      .Case<math::CopySignOp>(
+          [&](auto) { y = std::copysign(x[0], std::isnan(x[1]) ? 0 : x[1]); })
       .Case<math::FmaOp>([&](auto) { y = x[0] * x[1] + x[2]; })
-      .Default([&](Operation *) { known = evaluateInteger(op, x, y); });
+      .Default([&](Operation *) {
+        known = evaluateInteger(op, numbers, result);
+        isReal = false;
+      });
+  if (isReal)
+    result = Number::ofReal(y);
   return known;
 }

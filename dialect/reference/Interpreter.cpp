@@ -7,6 +7,7 @@
 #include "dialect/reference/Window.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <cmath>
@@ -19,9 +20,8 @@ namespace {
 
 class Interpreter {
 public:
-  Interpreter(PolicyOp policy, const Layer &layer,
-              const std::map<std::string, double> &params, const Watch &watch)
-      : policy(policy), layer(layer), params(params), watch(watch) {}
+  Interpreter(PolicyOp policy, const Layer &layer, const Watch &watch)
+      : policy(policy), layer(layer), watch(watch) {}
 
   FailureOr<Kept> run() {
     Kept kept;
@@ -140,7 +140,6 @@ private:
 
   PolicyOp policy;
   const Layer &layer;
-  const std::map<std::string, double> &params;
   const Watch &watch;
   bool isWatched = true;
   Window window; // of what is being run
@@ -234,12 +233,14 @@ private:
                                     denominator, ranked);
   }
 
-  static Tensor scalar(double x) { return {{}, {}, {x}}; }
+  static Tensor scalar(Number x) { return {{}, {}, {x.real}, x.whole}; }
+  static Tensor scalar(int64_t x) { return scalar(Number::ofWhole(x)); }
   const Tensor &get(Value value) { return values.at(value); }
   /// A number of tokens; far more than there are is as good as any such.
   int64_t whole(Value value) {
-    return int64_t(std::clamp(get(value).data[0], -0x1p62, 0x1p62));
+    return std::clamp(get(value).whole, -most, most);
   }
+  static constexpr int64_t most = int64_t(1) << 62;
 
   int64_t extent(Axis heads) const {
     return heads == Axis::QueryHeads ? layer.qHeads
@@ -265,28 +266,27 @@ private:
 
   FailureOr<Tensor> compute(Operation *op) {
     if (auto param = dyn_cast<ParamOp>(op)) {
-      if (auto it = params.find(param.getName().str()); it != params.end())
-        return scalar(it->second);
       if (auto integer = dyn_cast<IntegerAttr>(param.getValue()))
-        return scalar(double(integer.getInt()));
+        return scalar(integer.getInt());
       if (isa<StringAttr>(param.getValue()))
         return scalar(0); // a fraction
-      return scalar(cast<FloatAttr>(param.getValue()).getValueAsDouble());
+      return scalar(
+          Number::ofReal(cast<FloatAttr>(param.getValue()).getValueAsDouble()));
     }
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       return computeConstant(constant);
     if (isa<BudgetOp>(op))
-      return scalar(double(layer.budget));
+      return scalar(layer.budget);
     if (isa<LengthOp>(op))
-      return scalar(double(layer.tokens));
+      return scalar(layer.tokens);
     if (isa<NewQueriesOp>(op))
-      return scalar(double(layer.newQueries.value_or(layer.tokens)));
+      return scalar(layer.newQueries.value_or(layer.tokens));
     if (isa<SinceOp>(op))
-      return scalar(double(layer.since));
+      return scalar(layer.since);
     if (isa<LayerOp>(op))
-      return scalar(double(layer.layer));
+      return scalar(layer.layer);
     if (isa<LayersOp>(op))
-      return scalar(double(layer.layers));
+      return scalar(layer.layers);
     if (isa<FractionOp>(op))
       return scalar(0); // read where it is used, as a ratio
     if (auto attention = dyn_cast<AttentionOp>(op))
@@ -332,11 +332,10 @@ private:
       return position.getRow()
                  ? reference::rowNumbers(layer, window.past,
                                          position.getFromEnd())
-                 : reference::position(window.past,
-                                       position.getFromEnd() ? layer.tokens
-                                                             : 0);
+                 : reference::position(
+                       window.past, position.getFromEnd() ? layer.tokens : 0);
     if (auto fill = dyn_cast<FillOp>(op)) {
-      Tensor number = scalar(fill.getValue().convertToFloat());
+      Tensor number = scalar(Number::ofReal(fill.getValue().convertToFloat()));
       return computeRepeated(fill, number);
     }
     if (auto broadcast = dyn_cast<BroadcastOp>(op))
@@ -399,14 +398,15 @@ private:
       auto [numerator, denominator] = ratio(scale.getShare());
       if (scale.getOver())
         std::swap(numerator, denominator);
-      Tensor result = get(scale.getCount());
       // As the kernels' integers wrap: 64 bits, and 32 of a tensor's.
-      for (double &number : result.data) {
-        uint64_t scaled = uint64_t(count(int64_t(number))) *
-                          uint64_t(numerator) / uint64_t(denominator);
-        number = result.axes.empty() ? double(int64_t(scaled))
-                                     : double(int32_t(scaled));
-      }
+      auto scaled = [&, n = numerator, d = denominator](int64_t number) {
+        return uint64_t(count(number)) * uint64_t(n) / uint64_t(d);
+      };
+      Tensor result = get(scale.getCount());
+      if (result.axes.empty())
+        return scalar(int64_t(scaled(result.whole)));
+      for (double &number : result.data)
+        number = double(int32_t(scaled(int64_t(number))));
       return result;
     }
     if (auto topk = dyn_cast<TopkOp>(op))
@@ -417,10 +417,10 @@ private:
   FailureOr<Tensor> computeConstant(arith::ConstantOp op) {
     if (auto integer = dyn_cast<IntegerAttr>(op.getValue()))
       return scalar(integer.getType().isInteger(1)
-                        ? double(integer.getValue().getZExtValue())
-                        : double(integer.getInt()));
+                        ? int64_t(integer.getValue().getZExtValue())
+                        : integer.getInt());
     if (auto real = dyn_cast<FloatAttr>(op.getValue()))
-      return scalar(real.getValueAsDouble());
+      return scalar(Number::ofReal(real.getValueAsDouble()));
     op.emitError("the reference has no meaning for this constant");
     return failure();
   }
@@ -455,8 +455,7 @@ private:
   FailureOr<Tensor> computeBroadcast(BroadcastOp op) {
     Tensor value = get(op.getValue());
     if (op.getValue().getType().isIndex()) // becomes i32, perhaps f32 then
-      for (double &number : value.data)
-        number = double(int32_t(int64_t(number)));
+      value.data = {double(int32_t(value.whole))};
     return computeRepeated(op, value);
   }
 
@@ -543,7 +542,7 @@ private:
 
   /// Operands are brought to the widest heads and the window, if one has it.
   FailureOr<Tensor> computeElementwise(Operation *op) {
-    Tensor result = scalar(0);
+    Tensor result;
     for (Value operand : op->getOperands()) {
       const Tensor &value = get(operand);
       if (value.axes.empty())
@@ -556,34 +555,46 @@ private:
       if (value.axes.size() == 3)
         result.shape[1] = std::max(result.shape[1], value.shape[1]);
     }
-    if (!result.axes.empty())
-      result.shape[0] = extent(result.axes[0]);
+    if (result.axes.empty()) {
+      Number number;
+      SmallVector<Number> x;
+      for (Value operand : op->getOperands())
+        x.push_back({get(operand).data[0], get(operand).whole});
+      if (failed(computeElement(op, x, number)))
+        return failure();
+      return scalar(number);
+    }
+    result.shape[0] = extent(result.axes[0]);
     SmallVector<Tensor> operands;
     for (Value operand : op->getOperands())
-      operands.push_back(result.axes.empty() ? get(operand)
-                                             : broadcastLike(get(operand), result));
-    size_t count = result.axes.empty()
-                       ? 1
-                       : size_t(result.heads()) * size_t(result.perHead());
-    result.data.assign(count, 0);
-    for (size_t i = 0; i < count; ++i) {
-      SmallVector<double> x;
-      for (const Tensor &operand : operands)
-        x.push_back(operand.data[i]);
-      if (!evaluate(op, x, result.data[i])) {
-        op->emitError("the reference has no meaning for ") << op->getName();
-        return failure();
+      operands.push_back(broadcastLike(get(operand), result));
+    result.data.clear();
+    for (size_t i = 0; i < size_t(result.heads() * result.perHead()); ++i) {
+      Number number;
+      SmallVector<Number> x;
+      for (auto [operand, tensor] : llvm::zip(op->getOperands(), operands)) {
+        bool isReal = isa<FloatType>(getElementTypeOrSelf(operand));
+        x.push_back(isReal ? Number::ofReal(tensor.data[i])
+                           : Number::ofWhole(int64_t(tensor.data[i])));
       }
+      if (failed(computeElement(op, x, number)))
+        return failure();
+      result.data.push_back(number.real);
     }
     return result;
+  }
+
+  static LogicalResult computeElement(Operation *op, ArrayRef<Number> x,
+                                      Number &number) {
+    if (evaluate(op, x, number))
+      return success();
+    return op->emitError("the reference has no meaning for ") << op->getName();
   }
 };
 
 } // namespace
 
-FailureOr<Kept>
-kvc::reference::interpret(PolicyOp policy, const Layer &layer,
-                          const std::map<std::string, double> &params,
-                          const Watch &watch) {
-  return Interpreter(policy, layer, params, watch).run();
+FailureOr<Kept> kvc::reference::interpret(PolicyOp policy, const Layer &layer,
+                                          const Watch &watch) {
+  return Interpreter(policy, layer, watch).run();
 }

@@ -54,10 +54,9 @@ struct Kept {
 using Watch = std::function<void(
     mlir::Operation *, llvm::ArrayRef<const Tensor *> operands, Tensor &)>;
 
-/// Runs a policy (level policy, as parsed) on one layer. `params` override
-/// defaults. On an op that has no meaning here an error is emitted at it.
+/// Runs a policy (level policy, as parsed, parameters bound or with their defaults) on
+/// one layer. On an op that has no meaning here an error is emitted at it.
 mlir::FailureOr<Kept> interpret(PolicyOp policy, const Layer &layer,
-                                const std::map<std::string, double> &params,
                                 const Watch &watch = {});
 
 } // namespace kvc::reference

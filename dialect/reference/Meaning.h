@@ -65,11 +65,22 @@ struct Layer {
   std::function<double(double weight, int64_t row)> round;
 };
 
+/// One element. An integer has both: its double is exact up to 2^53 only, which an
+/// index may leave (a difference below 0, shifted down again as an unsigned number).
+struct Number {
+  double real = 0;
+  int64_t whole = 0;
+
+  static Number ofReal(double x) { return {x, 0}; }
+  static Number ofWhole(int64_t x) { return {double(x), x}; }
+};
+
 /// A value: extents as its axes have them, row-major. Masks are 0 and 1.
 struct Tensor {
   AxisList axes; // empty: a scalar
   std::vector<int64_t> shape;
   std::vector<double> data;
+  int64_t whole = 0; // a scalar integer, exact
 
   int64_t heads() const { return shape.empty() ? 1 : shape[0]; }
   /// Elements behind one head.

@@ -61,7 +61,7 @@ KVC_FUZZ_TARGET(interpret) {
     return require(std::move(error));
   bool said = false;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &) { said = true; });
-  auto kept = reference::interpret(policy, *layer, {});
+  auto kept = reference::interpret(policy, *layer);
   if (failed(kept) != said)
     fuzz::fault("what is refused must be refused with a word");
 }

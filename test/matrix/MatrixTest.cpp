@@ -210,7 +210,7 @@ private:
       for (size_t s = 0; s < problems.size(); ++s) {
         SCOPED_TRACE(testing::Message() << "T " << batch.sequences[s].first
                                         << " B " << batch.sequences[s].second);
-        auto want = reference::interpret(policy, problems[s].layer, {});
+        auto want = reference::interpret(policy, problems[s].layer);
         ASSERT_TRUE(mlir::succeeded(want));
         wanted.push_back(*want);
         check(problems[s], first.sequences[s], *want);

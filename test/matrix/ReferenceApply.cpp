@@ -124,7 +124,7 @@ static int run(const std::vector<std::string> &args) {
       layer.table = table;
       layer.keptLayers = keptLayers;
       auto kept =
-          reference::interpret(*module->getOps<PolicyOp>().begin(), layer, {});
+          reference::interpret(*module->getOps<PolicyOp>().begin(), layer);
       if (failed(kept))
         return 1;
       std::vector<bool> any(file.tokens);

@@ -366,8 +366,7 @@ Value Generator::intBinary(Type type, int spend) {
     int64_t least, most;
   };
   bool index = type.element == Element::Index;
-  bool any = wild && !index;
-  bool natural = any || (a.least >= 0 && b.least >= 0);
+  bool natural = wild || (a.least >= 0 && b.least >= 0);
   struct Choice {
     const char *op;
     bool allowed;
@@ -385,7 +384,7 @@ Value Generator::intBinary(Type type, int spend) {
       {"arith.addi", true, {a.least + b.least, a.most + b.most}},
       // A number below 0 of type index is a very large one.
       {"arith.subi",
-       !index || a.least >= b.most,
+       wild || !index || a.least >= b.most,
        {a.least - b.most, a.most - b.least}},
       {"arith.muli", true, {*low, *high}},
       {"arith.divui", natural, {0, a.most}},
@@ -405,7 +404,7 @@ Value Generator::intBinary(Type type, int spend) {
   };
   std::erase_if(choices, [&](const Choice &c) {
     return !c.allowed ||
-           (!any && (c.range.least < -1000000 || c.range.most > 1000000));
+           (!wild && (c.range.least < -1000000 || c.range.most > 1000000));
   });
   if (choices.empty())
     return intLeaf(type.dims == Dims::Scalar ? type : type);
@@ -416,7 +415,7 @@ Value Generator::intBinary(Type type, int spend) {
   Value result = binary(choice.op, a, b, type);
   result.least = choice.range.least;
   result.most = choice.range.most;
-  if (any && (a.least < 0 || b.least < 0 || result.least < -1000000 ||
+  if (wild && (a.least < 0 || b.least < 0 || result.least < -1000000 ||
               result.most > 1000000)) {
     result.least = INT32_MIN;
     result.most = INT32_MAX;

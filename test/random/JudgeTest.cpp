@@ -71,7 +71,7 @@ protected:
   reference::Kept run(const test::Problem &problem, uint64_t seed,
                       double amplitude) {
     Noise noise(policy, problem.layer, seed, amplitude);
-    return *reference::interpret(policy, problem.layer, {}, noise);
+    return *reference::interpret(policy, problem.layer, noise);
   }
 
   /// What kernels without a fault would hand back.

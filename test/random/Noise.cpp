@@ -289,6 +289,9 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
     for (double &x : result.data)
       x += x * amplitude * (1 + std::sqrt(terms) / 2) * draw(number, x, 0);
   } else {
+    // Kernels bound the argument of a hyperbolic tangent: from there on it is one
+    // number, and what double tells apart is a tie.
+    double limit = amplitude * (draw(~number, 0, 3) + 1) / 2;
     for (size_t i = 0; i < result.data.size(); ++i) {
       double &x = result.data[i];
       bool coarse = isCoarse(x) || (isa<arith::SIToFPOp, arith::UIToFPOp>(op) &&
@@ -311,7 +314,9 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
         for (const Tensor *operand : operands)
           if (operand->data.size() == result.data.size())
             salt = mix(salt ^ bitsOf(operand->data[i]));
-      if (!coarse && std::isfinite(x))
+      if (isa<math::TanhOp>(op) && 1 - std::abs(x) < limit)
+        x = std::copysign(1, x);
+      else if (!coarse && std::isfinite(x))
         x += x * amplitude * factor * draw(number, x, salt);
     }
   }

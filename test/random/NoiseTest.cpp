@@ -28,6 +28,7 @@ const char *const ops = R"(
     %w = arith.constant 3 : index
     %p = kvc.pool mean %s width(%w) : tensor<?x?xf32>
     %r = math.powf %s, %e : tensor<?x?xf32>
+    %h = math.tanh %s : tensor<?x?xf32>
     kvc.keep %k : tensor<?x?xi1>
   })";
 
@@ -114,6 +115,19 @@ TEST_F(NoiseTest, WhatIsEqualInFp32IsEqualInSomeRun) {
       EXPECT_EQ(number, double(float(number)));
   }
   EXPECT_TRUE(one);
+  EXPECT_TRUE(others);
+}
+
+TEST_F(NoiseTest, NearItsLimitATangentIsOneNumberInSomeRun) {
+  bool tie = false, others = false;
+  for (uint64_t seed = 1; seed < 40; ++seed) {
+    auto out = disturb(9, {std::tanh(8.2), std::tanh(12.), std::tanh(2.)},
+                       {8.2, 12, 2}, seed);
+    tie |= out[0] == out[1];
+    others |= out[0] < out[1];
+    EXPECT_LT(out[2], out[0]);
+  }
+  EXPECT_TRUE(tie);
   EXPECT_TRUE(others);
 }
 

@@ -199,7 +199,7 @@ private:
       if (isRanked(op))
         ranked = reference::broadcast(*operands[0], result.axes, result.shape);
     };
-    auto kept = reference::interpret(policy, layer, {}, watch);
+    auto kept = reference::interpret(policy, layer, watch);
     if (failed(kept))
       return kept;
     // Pointers into the layer that has been disturbed: the same as in the

@@ -50,7 +50,7 @@ Value Generator::scalarFloat(int spend) {
                    narrow);
   Value result;
   result.type = type;
-  result.positive = true;
+  result.positive = whole.least >= 0;
   return out.add(rt::formatted("arith.{} {} : i32 to f32",
                                random.of({"uitofp", "sitofp"}), narrow.name),
                  result);

@@ -70,6 +70,10 @@ public:
     for (auto [i, axis] : llvm::enumerate(value.axes))
       stream << (i ? ", " : " ") << stringifyAxis(axis) << " "
              << value.shape[i];
+    if (op->getResult(0).getType().isIntOrIndex()) { // exact
+      stream << " " << value.whole << "\n";
+      return;
+    }
     if (!value.axes.empty())
       stream << "\n";
     tensor(value);
@@ -193,11 +197,11 @@ int kvc::interpret(const InterpretOptions &options, DialectRegistry &registry) {
   auto watch = [&](Operation *op, ArrayRef<const reference::Tensor *> operands,
                    reference::Tensor &value) {
     if (isa<AttentionOp>(op))
-      queries = std::max(queries, int64_t(operands[0]->data[0]));
+      queries = std::max(queries, operands[0]->whole);
     if (options.trace)
       printer.value(op, value);
   };
-  auto kept = reference::interpret(policy, *layer, {}, watch);
+  auto kept = reference::interpret(policy, *layer, watch);
   if (failed(kept))
     return 1;
   queries = std::min(queries, layer->tokens);
