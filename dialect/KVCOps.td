@@ -285,7 +285,8 @@ def KVC_ProjectedNormOp : KVC_TensorOp<"projected_norm",
     a number that is at least the norm, seldom more than a third above it, from a
     `d x d` matrix of the weights (at level `fused` the operand `gram`, with the
     sums that go with it): d / D of the work.
-    Both are made by `kvc-prune-norms`.
+    Both are made by `kvc-prune-norms`. In a policy that has `bound` itself, tokens
+    are kept by that number, which the reference takes to be the norm.
 
     Constraints:
     - C1: `bound` goes with `l1` and without `where`.

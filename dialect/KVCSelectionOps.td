@@ -288,6 +288,8 @@ def KVC_KeepOp : KVC_Op<"keep", [AttrSizedOperandSegments, Terminator,
     - C3: what is carried is computed for each row from its own key and value, its
       attention and what it carries, in one walk over the rows: it looks along no
       tokens (checked by `kvc-form-kernels`).
+    - C4: the destination is what `kvc.nearest` has found (checked by
+      `kvc-check-policy`).
 
     Examples:
     ```mlir

@@ -413,6 +413,12 @@ private:
 } // namespace
 
 std::string kvc::rt::evaluate(const EvalOptions &options) {
-  checkWritable({options.results});
+  std::vector<std::string> read = options.policies;
+  for (const std::string &task : options.tasks)
+    read.push_back(task.starts_with("text:") ? task.substr(5) : task);
+  read.insert(read.end(),
+              {options.everyPolicy, options.table, options.task.haystack,
+               options.task.squad, options.task.hotpot});
+  checkWritable({options.results}, read);
   return formatTable(Evaluator(options).run());
 }

@@ -36,6 +36,10 @@ LogicalResult checkLevel(Operation *op) {
 LogicalResult checkTogether(Block &body) {
   auto keep = cast<KeepOp>(body.back());
   SmallVector<StringAttr> carried = carriedNames(keep.getNamesAttr());
+  if (Value destination = keep.getDestination();
+      destination && !destination.getDefiningOp<NearestOp>()) // C4
+    return keep.emitOpError("the destination must be made by kvc.nearest, got ")
+           << destination.getDefiningOp()->getName();
   AttentionOp all, onlyNew, ofRows, ofMembers;
   for (Operation &op : body) {
     if (auto state = dyn_cast<RowStateOp>(op);

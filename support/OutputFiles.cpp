@@ -208,9 +208,20 @@ int openThrough(const Place &place) {
 
 } // namespace
 
-std::string kvc::checkOutputs(const std::vector<std::string> &paths) {
+std::string kvc::checkOutputs(const std::vector<std::string> &paths,
+                              const std::vector<std::string> &read) {
   std::vector<Place> places;
-  return resolveAll(paths, places);
+  if (std::string wrong = resolveAll(paths, places); !wrong.empty())
+    return wrong;
+  for (const std::string &input : read) {
+    Place from;
+    if (resolve(input, from)) // whoever reads it says so
+      continue;
+    for (size_t i = 0; i < places.size(); ++i)
+      if (!places[i].through && places[i].path == from.path)
+        return "outputs must not be files that are read, got " + paths[i];
+  }
+  return "";
 }
 
 std::string kvc::writeOutputs(const std::vector<OutputFile> &files) {

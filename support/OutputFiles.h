@@ -18,8 +18,10 @@ namespace kvc {
 
 /// Why these files cannot all be written, as far as it can be told before they
 /// are: a folder that is missing, a directory in the place of a file, one file
-/// under two names. Empty where nothing is in the way.
-std::string checkOutputs(const std::vector<std::string> &paths);
+/// under two names, a file that is `read` and would be lost. Empty where nothing is in
+/// the way.
+std::string checkOutputs(const std::vector<std::string> &paths,
+                         const std::vector<std::string> &read);
 
 struct OutputFile {
   std::string path;

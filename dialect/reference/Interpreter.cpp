@@ -107,11 +107,7 @@ private:
     }
     if (keep.getDestination()) {
       // The search is shown too, so that a judge can tell near ties.
-      auto search = keep.getDestination().getDefiningOp<NearestOp>();
-      if (!search) {
-        return keep.emitError(
-            "the reference shows destinations of kvc.nearest only");
-      }
+      auto search = cast<NearestOp>(keep.getDestination().getDefiningOp());
       kept.merge = {sidesOf(search),
                     perHead(search.getSources()),
                     get(keep.getDestination()),

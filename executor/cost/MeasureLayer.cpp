@@ -160,7 +160,7 @@ private:
 void kvc::rt::measure(const MeasureOptions &options) {
   Budget budget = Budget::parse(options.budget, options.keep);
   if (!options.json.empty())
-    checkWritable({options.json});
+    checkWritable({options.json}, {options.policy});
   kvc_target target = {};
   target.struct_size = sizeof target;
   target.kind = KVC_CUDA;

@@ -35,7 +35,7 @@ ordered_json reportCall(ptx::Profiler &profiler) {
 void kvc::rt::profile(const ProfileOptions &options) {
   Budget budget = Budget::parse(options.budget, options.keep);
   if (!options.json.empty())
-    checkWritable({options.json});
+    checkWritable({options.json}, {options.policy});
   kvc_enable_ptx();
   kvc_target target = {};
   target.struct_size = sizeof target;

@@ -137,9 +137,8 @@ void checkInputs(const LayerFile &file, uint32_t budget, bool carries,
                file.queries);
 }
 
-void addOutputs(Tensors &out, size_t layer,
-                const LayerFile &file, KeptSequence kept, bool state,
-                const Manifest &manifest) {
+void addOutputs(Tensors &out, size_t layer, const LayerFile &file,
+                KeptSequence kept, bool state, const Manifest &manifest) {
   std::string prefix = formatted("layers.{}.", layer);
   uint64_t heads = file.kvHeads, rows = kept.indices.size();
   const std::string &type = file.layers[0].k->dtype;
@@ -184,7 +183,9 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   std::vector<std::string> written = options.outputs;
   if (!options.metrics.empty())
     written.push_back(options.metrics);
-  checkWritable(written);
+  std::vector<std::string> read = options.inputs;
+  read.insert(read.end(), {options.policy, options.table});
+  checkWritable(written, read);
   kvc_target target = chooseTarget(options.target, options.seed);
   Evictor evictor(options.policy, target);
   notes.push_back(formatted("target: {}", targetName(target)));

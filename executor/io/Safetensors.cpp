@@ -186,8 +186,9 @@ static std::string headerOf(const TensorFile &file) {
          text;
 }
 
-void kvc::rt::checkWritable(const std::vector<std::string> &paths) {
-  if (std::string wrong = checkOutputs(paths); !wrong.empty())
+void kvc::rt::checkWritable(const std::vector<std::string> &paths,
+                            const std::vector<std::string> &read) {
+  if (std::string wrong = checkOutputs(paths, read); !wrong.empty())
     throw fail(KVC_BAD_ARGUMENT, "{}", wrong);
 }
 

@@ -73,8 +73,9 @@ size_t safetensorsBytes(const std::string &dtype);
 using Tensors = std::map<std::string, TensorData>;
 
 /// Before the work whose results they are to hold: throws Failure where the
-/// files cannot all be written.
-void checkWritable(const std::vector<std::string> &paths);
+/// files cannot all be written, or one of them is `read`.
+void checkWritable(const std::vector<std::string> &paths,
+                   const std::vector<std::string> &read = {});
 
 /// Writes all files or none, as support/OutputFiles.h has it. Throws Failure.
 void writeFiles(const std::vector<OutputFile> &files);

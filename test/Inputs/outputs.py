@@ -69,6 +69,28 @@ def limited():
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
+# What is read is not written over, by no name that it has.
+os.symlink(layers, "input")
+os.symlink(library, "policy")
+os.symlink(policy, "source")
+for command, path in (
+    (commands["apply"](layers), layers),
+    (commands["apply"]("input"), "input"),
+    (commands["apply"]("policy"), "policy"),
+    ([*commands["apply"]("kept"), "--metrics", "input"], "input"),
+    ([*commands["generate"]("policy"), "--policy", library, "--budget", "2"], "policy"),
+    (commands["library"]("source"), "source"),
+    (commands["fused"](policy), policy),
+    (["kvc-run", "eval", "--model", fixtures + "/qwen2", "--tasks", "text:" + policy, "--results", "source"], "source"),
+    (["kvc-run", "profile", "--policy", library, "--tokens", "64", "--budget", "9", "--json", "policy"], "policy"),
+):
+    before = [content(name) for name in (layers, library, policy)]
+    refused(command, "outputs must not be files that are read, got " + path)
+    assert before == [content(name) for name in (layers, library, policy)], command
+assert not os.path.exists("kept")
+for link in ("input", "policy", "source"):
+    os.remove(link)
+
 for name, command in commands.items():
     if name == "library":  # takes long, and goes the way of the others
         continue

@@ -230,3 +230,15 @@ kvc.policy @all_and_new {
   %k = kvc.topk %g, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// KeepOp C4
+kvc.policy @merge_by_arithmetic {
+  %n = kvc.norm l2 key : tensor<?x?xf32>
+  %d = arith.fptosi %n : tensor<?x?xf32> to tensor<?x?xi32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  %k = kvc.topk %n, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  // expected-error @+1 {{the destination must be made by kvc.nearest, got arith.fptosi}}
+  kvc.keep %k merge(%d, %n : tensor<?x?xi32>, tensor<?x?xf32>) : tensor<?x?xi1>
+}

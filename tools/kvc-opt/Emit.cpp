@@ -9,6 +9,8 @@
 #include "tools/kvc-opt/Files.h"
 #include "tools/kvc-opt/ReadPolicy.h"
 
+#include "support/OutputFiles.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -66,6 +68,10 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
     return fail("--emit=ptx takes one --chip, got " + Twine(chips.size()));
   if (level == Level::Library && options.output == "-")
     return fail("--emit=library needs -o FILE");
+  if (options.output != "-")
+    if (std::string wrong = checkOutputs({options.output}, {options.input});
+        !wrong.empty())
+      return fail(wrong);
 
   MLIRContext context(registry);
   // Policies are small: starting threads costs more than they save.

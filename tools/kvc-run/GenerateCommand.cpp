@@ -41,7 +41,9 @@ int runGenerate(Command &command) {
        {command.json, options.saveCache, options.dumpLayers})
     if (!path.empty())
       written.push_back(path);
-  checkWritable(written);
+  // A cache may be saved where it was loaded from.
+  checkWritable(written, {options.policy.policy, options.later.policy,
+                          options.policy.table, command.promptFile});
   if (!command.promptFile.empty())
     options.prompt = readText(command.promptFile);
   if (isatty(STDERR_FILENO))

@@ -4,8 +4,6 @@
 #include "eval/report/Report.h"
 #include "tools/kvc-run/Commands.h"
 
-#include <filesystem>
-
 void kvc::rt::addReport(CLI::App &app, std::function<int()> &run) {
   auto results = std::make_shared<std::vector<std::string>>();
   auto output = std::make_shared<std::string>();
@@ -18,14 +16,9 @@ void kvc::rt::addReport(CLI::App &app, std::function<int()> &run) {
       ->required()
       ->check(notEmpty);
   command->callback([=, &run] {
-    // The page in their place would be the end of hours of work.
-    for (const std::string &path : *results) {
-      std::error_code none;
-      if (std::filesystem::equivalent(path, *output, none))
-        throw CLI::ValidationError("--output",
-                                   "must not be one of the results");
-    }
     run = [=] {
+      // The page in their place would be the end of hours of work.
+      checkWritable({*output}, *results);
       writeFiles({{*output, {formatReport(*results)}}});
       return 0;
     };
