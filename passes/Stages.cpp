@@ -124,6 +124,14 @@ bool isReadByRows(Operation *op) {
   return found;
 }
 
+/// True for what has of each token one value for all heads, of theirs. In a cache of
+/// rows a token is another row in each head, or in none: only a columns kernel, which
+/// walks the heads together, knows which.
+bool joinsHeads(Operation *op) {
+  return needsOf(op).otherHeads &&
+         headsOf(op->getOperand(0).getType()) != Axis::OneHead;
+}
+
 bool widensHeads(Operation *op, Value operand) {
   return headsOf(operand.getType()) == Axis::OneHead &&
          llvm::any_of(op->getResultTypes(),
@@ -422,7 +430,7 @@ void Stages::forVirtual(Operation *op,
 bool Stages::computeCheap(Operation *op) const {
   if (isVirtual(op) || remade.contains(op))
     return true;
-  if (needsStage(op))
+  if (needsStage(op) || joinsHeads(op))
     return false;
   return llvm::all_of(op->getOperands(), [&](Value value) {
     return isCheap(value.getDefiningOp());
@@ -431,7 +439,7 @@ bool Stages::computeCheap(Operation *op) const {
 
 /// The first stage in which an op can run behind what it reads.
 int Stages::place(Operation *op) {
-  int stage = 0;
+  int stage = joinsHeads(op) ? int(Columns) : 0;
   forSources(op, [&](Value value, Reach reach) {
     if (!isCheap(value.getDefiningOp()))
       stage = std::max(stage, stageAfter(op, value, reach));

@@ -630,3 +630,20 @@ kvc.policy @two_pasts {
   }
   kvc.done
 }
+
+// -----
+
+// What heads have in common is made by a walk over all of them, whatever it is made of.
+!rows = tensor<?x?xi32, #kvc.axes<kv_heads, past>>
+!floats = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!row = tensor<1x?xf32, #kvc.axes<one_head, past>>
+kvc.policy @heads_in_a_spans_kernel {
+  %0 = kvc.kernel spans "a"() : () -> !row {
+    %n = kvc.position row : !rows
+    %f = arith.sitofp %n : !rows to !floats
+    // expected-error @+1 {{and what it reads cannot be computed in one spans kernel}}
+    %m = kvc.reduce max heads %f : !floats -> !row
+    kvc.yield %m : !row
+  }
+  kvc.done
+}

@@ -520,3 +520,24 @@ kvc.policy @parts_beside_pooled_rows {
   %k = kvc.topk %d, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
   kvc.keep %k : tensor<?x?xi1>
 }
+
+// -----
+
+// A token is another row in each head of a cache of rows: what a reduction over heads
+// joins is walked by a columns kernel, though it could be computed anywhere.
+// CHECK-LABEL: kvc.policy @row_numbers_of_all_heads
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.reduce max heads
+// CHECK: kvc.kernel spans "spans0"
+// CHECK-NOT: kvc.reduce
+kvc.policy @row_numbers_of_all_heads {
+  %p = kvc.position row : tensor<?x?xi32>
+  %f = arith.sitofp %p : tensor<?x?xi32> to tensor<?x?xf32>
+  %m = kvc.reduce max heads %f : tensor<?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %d = arith.subf %m, %f : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans2}}
+  %k = kvc.topk %d, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
