@@ -90,6 +90,8 @@ private:
   void checkNewQueries(const kvc_layer_args &args) const;
   /// Lengths and budgets, where the host can read them.
   void checkSequences(const kvc_layer_args &args) const;
+  /// Of a prompt on the host, whose rows are gathered by what the caller says.
+  void checkIndices(const kvc_layer_args &args) const;
   /// That arrays of 32-bit numbers are aligned.
   void checkWords(const kvc_layer_args &args) const;
   void checkAligned(const void *base, const char *name) const;

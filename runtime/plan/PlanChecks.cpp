@@ -6,6 +6,7 @@
 #include "runtime/base/DType.h"
 #include "runtime/cache/CacheView.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace kvc::rt;
@@ -138,6 +139,25 @@ void kvc_plan::checkSequences(const kvc_layer_args &args) const {
   }
 }
 
+void kvc_plan::checkIndices(const kvc_layer_args &args) const {
+  if (!module.device->onHost() || options.cache)
+    return;
+  uint32_t heads = args.batch * options.kv_heads;
+  for (uint32_t head = 0; head < heads; ++head) {
+    const int32_t *kept = args.indices + size_t(head) * args.index_capacity;
+    int32_t tokens = args.lengths[head / options.kv_heads], before = -1;
+    // What finds no place in the list is counted all the same.
+    int64_t count = std::min<int64_t>(args.counts[head], args.index_capacity);
+    for (int64_t i = 0; i < count; before = kept[i++])
+      if (kept[i] <= before || kept[i] >= tokens)
+        throw fail(KVC_BAD_ARGUMENT,
+                   "sequence {}, head {}: indices must ascend below T ({}), "
+                   "got {} behind {}",
+                   head / options.kv_heads, head % options.kv_heads, tokens,
+                   kept[i], before);
+  }
+}
+
 void kvc_plan::checkMembers(const kvc_layer_args &args,
                             const CacheView &view) const {
   const kvc_member_table &table = *view.members();
@@ -260,6 +280,8 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
     notNull(args.past, "past");
     notNull(args.status, "status");
   }
+  if (first == Phase::Compact)
+    checkIndices(args);
   if (last == Phase::Compact) {
     notNull(args.offsets, "offsets");
     if (!options.into)

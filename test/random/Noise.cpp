@@ -227,6 +227,10 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
     }
     // Equal sums of other terms are off by something else: deviations of 0.
     uint64_t salt = ratio ? 0 : order.empty() ? bitsOf(size.data[i]) : order[i];
+    // Vectors are multiplied by the inverse of their channel's range, whose rounding is
+    // its own: what is 1 may be a little less.
+    if (ratio && operand.shape.size() == 3)
+      salt = mix(uint64_t(int64_t(i) / past));
     // Other segments may add up the same numbers in another order.
     if (length) {
       int64_t t = int64_t(i) % past;

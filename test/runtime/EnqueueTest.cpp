@@ -100,6 +100,7 @@ public:
     layer.k = layer.v = layer.q = {memory, 0, 640, 64};
     layer.wo = {weights, 0, 64, 256};
     layer.hidden = 16;
+    layer.indices = kept;
     layer.index_capacity = 50;
     layer.workspace = memory;
     layer.workspace_bytes = sizeof memory;
@@ -115,7 +116,7 @@ public:
   std::unique_ptr<kvc_module> module;
   std::unique_ptr<kvc_plan> plan;
   Recorder *recorder;
-  int32_t number = 1;
+  int32_t number = 1, kept[2 * 50] = {};
   alignas(256) char memory[1 << 14], weights[1 << 14], prepared[1024];
   kvc_layer_args layer = kvc::test::layerOf(memory, &number);
 };

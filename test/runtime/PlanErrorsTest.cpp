@@ -18,7 +18,8 @@ std::string manifestOf(const std::string &args = "\"k\"",
          lse + R"(, "scores": null, "params": {}, "buffers": [)" + buffers +
          R"(], "variants": [{"head_dim": 64, "group": 2, "dtype": "f32",
     "vector": 4, )" +
-         ofVariant + R"("kernels": [{"name": "score", "kind": "columns", "phase": "score", "block": 32,
+         ofVariant +
+         R"("kernels": [{"name": "score", "kind": "columns", "phase": "score", "block": 32,
     "grid": [")" +
          grid + R"(", "1", "1"], "args": [)" + args +
          R"(], "skipped_with_lse": false}]}]})";
@@ -120,6 +121,33 @@ TEST(PlanErrors, Lengths) {
     EXPECT_EQ(Opened::error(),
               "sequence 0: the length must be 1 to 100 (tokens), got " +
                   std::to_string(length));
+  }
+}
+
+TEST(PlanErrors, GivenIndicesAscendInsideThePrompt) {
+  int32_t length = 100, counts[2] = {1, 3}, offsets[2] = {};
+  for (auto [kept, said] :
+       {std::pair{std::array{5, 5, 9}, "5 behind 5"},
+        {std::array{-1, 2, 3}, "-1 behind -1"},
+        {std::array{7, 8, 100}, "100 behind 8"},
+        {std::array{7, 1 << 30, 9}, "1073741824 behind 7"}}) {
+    Opened given(manifestOf());
+    ASSERT_EQ(given.create(), KVC_OK) << Opened::error();
+    int32_t indices[6] = {0};
+    std::copy(kept.begin(), kept.end(), indices + 3);
+    given.layer.lengths = &length;
+    given.layer.indices = indices;
+    given.layer.index_capacity = 3;
+    given.layer.counts = counts;
+    given.layer.offsets = offsets;
+    EXPECT_EQ(kvc_compact(given.plan, &given.layer, nullptr), KVC_BAD_ARGUMENT);
+    EXPECT_EQ(Opened::error(),
+              "sequence 0, head 1: indices must ascend below T "
+              "(100), got " +
+                  std::string(said));
+    // What a list has no place for is nobody's.
+    given.layer.index_capacity = 1;
+    EXPECT_EQ(kvc_compact(given.plan, &given.layer, nullptr), KVC_OK);
   }
 }
 

@@ -220,7 +220,9 @@ typedef struct kvc_layer_args {
   uint32_t lse_rows; /* the last of them is the last query's */
   int lse_base_2;    /* nonzero: base 2, else natural */
   float scale;       /* of the logits; 0 means 1 / sqrt(d) */
-  int32_t *indices;  /* device [batch, kv_heads, index_capacity] */
+  int32_t *indices;  /* device [batch, kv_heads, index_capacity], ascending; those that
+                      * kvc_compact is given of a prompt are checked on the host, on a
+                      * GPU by nobody */
   uint32_t index_capacity;
   int32_t *counts;     /* device [batch, kv_heads] */
   int32_t *past;       /* device [batch]: tokens ranked, 0 if none were; with a
@@ -305,15 +307,15 @@ typedef struct kvc_layer_args {
   size_t prepared_bytes;
 } kvc_layer_args;
 
-/* `stream` is a CUstream, ignored on the host. Score and select fill indices,
- * counts, past; compact gathers; evict is all three, and takes a launch less where
- * the kernel that lists kept rows can move them, too. */
-/* What depends on a layer's weights alone, once for all calls of the layer: reads wo
- * (that of the first sequence) and hidden, and writes prepared; all else in the struct
- * is ignored. Any plan of the same module, heads, head_dim and dtype may read it. Launches
- * nothing where prepared_bytes is 0. */
+/* `stream` is a CUstream, ignored on the host, here and below. What depends on a layer's
+ * weights alone, once for all calls of the layer: reads wo (that of the first sequence)
+ * and hidden, and writes prepared; all else in the struct is ignored. Any plan of the
+ * same module, heads, head_dim and dtype may read it. Launches nothing where
+ * prepared_bytes is 0. */
 kvc_status kvc_layer_prepare(const kvc_plan *, const kvc_layer_args *,
                              void *stream);
+/* Score and select fill indices, counts, past; compact gathers; evict is all three, and
+ * takes a launch less where the kernel that lists kept rows can move them, too. */
 kvc_status kvc_layer_score(const kvc_plan *, const kvc_layer_args *,
                            void *stream);
 kvc_status kvc_layer_select(const kvc_plan *, const kvc_layer_args *,
