@@ -172,7 +172,12 @@ void CacheView::checkMemberOrder(uint32_t end) const {
 }
 
 void CacheView::checkRows() const {
-  for (uint32_t s = 0; s < view.batch; ++s)
+  for (uint32_t s = 0; s < view.batch; ++s) {
+    // Where there are none, T is a count, which is looked at below.
+    if (view.lengths && view.lengths[s] < 0)
+      throw fail(KVC_EXCEEDS_LIMITS,
+                 "sequence {}: the length must be 0 or more, got {}", s,
+                 view.lengths[s]);
     for (uint32_t g = 0; g < view.kv_heads; ++g) {
       int64_t first = offset(s, g), rows = count(s, g);
       if (first < 0 || rows < 0 || uint64_t(first + rows) > slots())
@@ -185,6 +190,7 @@ void CacheView::checkRows() const {
       if (table)
         checkMembers(s, g);
     }
+  }
 }
 
 void CacheView::checkStarts() const {

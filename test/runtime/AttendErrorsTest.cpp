@@ -215,6 +215,13 @@ TEST_F(AttendErrors, Arrays) {
       "sequence 0, head 0: a count must be at most the length (2) where rows "
       "have "
       "no positions, got 3");
+  // Also where nobody has a row.
+  int32_t counts[2] = {0, 0};
+  const int32_t *theirs = laid.view.counts.data;
+  laid.view.counts.data = counts;
+  refused(laid.lengths[0], -1, KVC_EXCEEDS_LIMITS,
+          "sequence 0: the length must be 0 or more, got -1");
+  laid.view.counts.data = const_cast<int32_t *>(theirs);
   int32_t twice[6] = {2, 5, 5, 0, 1, 2}, negative[6] = {-1, 5, 6, 0, 1, 2};
   laid.view.positions = {twice, 6, 3, 1, 0};
   laid.view.positions_by_slot = 0;
