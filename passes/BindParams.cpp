@@ -32,7 +32,9 @@ TypedAttr parseValue(StringRef text, TypedAttr like) {
   if (error != std::errc() || end != text.end())
     return {};
   auto number = FloatAttr::get(like.getType(), value);
-  return number.getValue().isFinite() ? number : FloatAttr();
+  // Too small for the type is another number, as too large is.
+  bool lost = value != 0 && number.getValue().isZero();
+  return number.getValue().isFinite() && !lost ? number : FloatAttr();
 }
 
 struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {

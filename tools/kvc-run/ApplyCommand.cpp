@@ -58,11 +58,13 @@ void kvc::rt::addApply(CLI::App &app, std::function<int()> &run) {
       ->add_option("--seed", options->seed,
                    "Order of emulated threads (0: ascending)")
       ->check(wholeNumber(0, UINT64_MAX));
-  command->add_flag("--profile", options->profile,
-                    "Print what a GPU would take, estimated from the PTX; "
-                    "--target ptx");
+  auto *profile =
+      command->add_flag("--profile", options->profile,
+                        "Print what a GPU would take, estimated from the PTX; "
+                        "--target ptx");
   command->add_option("--card", options->card, "GPU of --profile (h100)")
-      ->check(notEmpty);
+      ->check(notEmpty)
+      ->needs(profile);
   command->callback([options, budget, &run] {
     if (!budget.given())
       throw CLI::RequiredError("--budget or --keep");
