@@ -54,8 +54,8 @@ struct Kept {
 using Watch = std::function<void(
     mlir::Operation *, llvm::ArrayRef<const Tensor *> operands, Tensor &)>;
 
-/// Runs a policy (level policy, as parsed, parameters bound or with their defaults) on
-/// one layer. On an op that has no meaning here an error is emitted at it.
+/// Runs a policy that kvc-check-policy lets pass, its parameters bound or with their
+/// defaults, on one layer. On an op that has no meaning here an error is emitted at it.
 mlir::FailureOr<Kept> interpret(PolicyOp policy, const Layer &layer,
                                 const Watch &watch = {});
 
