@@ -60,7 +60,27 @@ template <typename From, typename To, auto f> Body convert() {
   return {run, 1};
 }
 
-template <Rounding rounding> Body fromFloat(std::string_view to) {
+/// PTX has one NaN of 16 bits.
+uint16_t toBF16(float a) { return a != a ? 0x7fff : kvc::rt::toBF16(a); }
+uint16_t toF16(float a) { return a != a ? 0x7fff : kvc::rt::toF16(a); }
+
+template <Rounding rounding, float (*widen)(uint16_t),
+          uint16_t (*narrow)(float)>
+Body ofHalf() {
+  return convert<uint16_t, uint16_t, [](uint16_t a) {
+    return narrow(rounded<rounding>(widen(a)));
+  }>();
+}
+
+/// To whole numbers: of a float as such, or as integers; of 16 bits they have these.
+template <Rounding rounding>
+Body toWhole(std::string_view to, std::string_view from) {
+  if (from == "f16" && to == from)
+    return ofHalf<rounding, kvc::rt::fromF16, toF16>();
+  if (from == "bf16" && to == from)
+    return ofHalf<rounding, kvc::rt::fromBF16, toBF16>();
+  if (from != "f32")
+    return {};
   if (to == "f32")
     return convert<float, float, rounded<rounding>>();
   return withInteger<Body>(to, [](auto t) {
@@ -70,10 +90,6 @@ template <Rounding rounding> Body fromFloat(std::string_view to) {
     }>();
   });
 }
-
-/// PTX has one NaN of 16 bits.
-uint16_t toBF16(float a) { return a != a ? 0x7fff : kvc::rt::toBF16(a); }
-uint16_t toF16(float a) { return a != a ? 0x7fff : kvc::rt::toF16(a); }
 
 /// cvt.rn.bf16x2.f32 d, a, b: a is the upper half.
 template <uint16_t (*f)(float)>
@@ -108,17 +124,17 @@ Body findConvert(Parts modes, std::string_view to, std::string_view from) {
       using T = decltype(t);
       return convert<T, float, [](T a) { return float(a); }>();
     });
-  if (modes.size() == 1 && from == "f32")
+  if (modes.size() == 1)
     if (std::optional<Rounding> rounding = roundingOf(modes[0]))
       switch (*rounding) {
       case Rounding::Nearest:
-        return fromFloat<Rounding::Nearest>(to);
+        return toWhole<Rounding::Nearest>(to, from);
       case Rounding::Zero:
-        return fromFloat<Rounding::Zero>(to);
+        return toWhole<Rounding::Zero>(to, from);
       case Rounding::Down:
-        return fromFloat<Rounding::Down>(to);
+        return toWhole<Rounding::Down>(to, from);
       case Rounding::Up:
-        return fromFloat<Rounding::Up>(to);
+        return toWhole<Rounding::Up>(to, from);
       }
   if (!modes.empty())
     return {};

@@ -124,6 +124,18 @@ TEST(PTX, Conversions) {
   expect32("cvt.rn.bf16.f32 %h1, 0f3F808000; cvt.f32.bf16 %r2, %h1;",
            0x3f800000); // half way, to even
   expect32("cvt.rn.f16.f32 %h1, 0f477FF000; cvt.f32.f16 %r2, %h1;", 0x7f800000);
+  expect32("mov.b16 %h1, 0xBE00; cvt.rpi.f16.f16 %h1, %h1; cvt.f32.f16 %r2, "
+           "%h1;", // -1.5
+           0xbf800000);
+  expect32("mov.b16 %h1, 0x4100; cvt.rni.f16.f16 %h1, %h1; cvt.f32.f16 %r2, "
+           "%h1;", // 2.5
+           0x40000000);
+  expect32("mov.b16 %h1, 0x7D00; cvt.rmi.f16.f16 %h1, %h1; cvt.u32.u16 %r2, "
+           "%h1;", // NaN
+           0x7fff);
+  expect32("mov.b16 %h1, 0xBFC0; cvt.rmi.bf16.bf16 %h1, %h1; cvt.f32.bf16 %r2, "
+           "%h1;", // -1.5
+           0xc0000000);
   expect32("cvt.rn.bf16x2.f32 %r2, 0f3F800000, 0f40000000;", 0x3f804000);
   expectValue("mov.b32 %r2, -3; cvt.s64.s32 %d2, %r2;", -3);
   expectValue("cvta.to.global.u64 %d2, 77;", 77);
