@@ -123,6 +123,12 @@ void kvc_plan::openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
   mustBeNull(args.v_out, "v_out");
   mustBeNull(args.positions_out, "positions_out");
   mustBeNull(args.row_states_out, "row_states_out");
+  for (auto [number, name] :
+       {std::pair{args.out_rows, "out_rows"}, {args.slack, "slack"}})
+    if (number)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{} must be 0: the plan writes into a view, got {}", name,
+                 number);
   CacheView view(args.into, "into", /*hasRows=*/false);
   into = view.fields();
   checkView(view, options.into, args.batch);

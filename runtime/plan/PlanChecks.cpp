@@ -315,9 +315,17 @@ void kvc_plan::checkPrepared(const kvc_layer_args &args) const {
 }
 
 void kvc_plan::checkPacked(const kvc_layer_args &args) const {
-  if (args.into)
+  for (auto [pointer, name] :
+       {std::pair<const void *, const char *>{args.into, "into"},
+        {args.into_states.data, "into_states.data"},
+        {args.freed_pages, "freed_pages"}})
+    if (pointer)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "{} must be null: the plan is for packed rows", name);
+  if (args.pack_to_tail)
     throw fail(KVC_BAD_ARGUMENT,
-               "into must be null: the plan is for packed rows");
+               "pack_to_tail must be 0: the plan is for packed rows, got {}",
+               args.pack_to_tail);
   notNull(args.k_out, "k_out");
   notNull(args.v_out, "v_out");
   checkAligned(args.k_out, "k_out");

@@ -92,6 +92,25 @@ TEST(PlanInto, Packed) {
   call.into = call.viewOf(KVC_PAGED);
   refuses(call, KVC_BAD_ARGUMENT,
           "into must be null: the plan is for packed rows");
+  call.layer.into = nullptr;
+  call.layer.into_states.data = call.states;
+  refuses(call, KVC_BAD_ARGUMENT,
+          "into_states.data must be null: the plan is for packed rows");
+  call.layer.into_states.data = nullptr;
+  call.layer.freed_pages = call.numbers;
+  refuses(call, KVC_BAD_ARGUMENT,
+          "freed_pages must be null: the plan is for packed rows");
+  call.layer.freed_pages = nullptr;
+  call.layer.pack_to_tail = 1;
+  refuses(call, KVC_BAD_ARGUMENT,
+          "pack_to_tail must be 0: the plan is for packed rows, got 1");
+}
+
+TEST(PlanInto, RoomOfPackedRows) {
+  refuses([](Call &call) { call.layer.out_rows = 5; },
+          "out_rows must be 0: the plan writes into a view, got 5");
+  refuses([](Call &call) { call.layer.slack = 6; },
+          "slack must be 0: the plan writes into a view, got 6");
 }
 
 TEST(PlanInto, Sizes) {
