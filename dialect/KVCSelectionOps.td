@@ -217,9 +217,9 @@ def KVC_NearestOp : KVC_TensorOp<"nearest", [AttrSizedOperandSegments],
     `value`), or with `times` the product of two
     sides' cosines; -1 where both are negative. Ties go to the smaller token. `D`
     is -1 where the largest `R` is below `at_least`, and for tokens that are no
-    source. A zero vector has cosine 0; a NaN is never the largest. Norms are
-    fp32 sums of squares, so a vector whose elements are all below about 1e-20
-    counts as a zero vector.
+    source. A zero vector has cosine 0 with all but NaN, which are near to
+    nothing. Norms are fp32 sums of squares, so a vector whose elements are all
+    below about 1e-20 counts as a zero vector.
 
     At level `fused` the lists of the marked tokens (of sources, then of centres:
     tokens and counts) and the norms of each side's vectors are operands, made by

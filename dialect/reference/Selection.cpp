@@ -257,6 +257,8 @@ static double cosine(const double *a, const double *b, int64_t d) {
   double dot = std::inner_product(a, a + d, b, 0.0);
   double ofA = std::inner_product(a, a + d, a, 0.0);
   double ofB = std::inner_product(b, b + d, b, 0.0);
+  if (std::isnan(ofA) || std::isnan(ofB))
+    return NAN;
   // Each by itself: beside an infinite vector too a zero vector has cosine 0.
   return ofA == 0 || ofB == 0 ? 0 : dot / std::sqrt(ofA * ofB);
 }

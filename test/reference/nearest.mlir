@@ -13,6 +13,9 @@
 // HALF:      destination 0: -1 -1 0 -1 -1 -1
 // RUN: kvc-opt %t/one.mlir --interpret --trace --param least=0.75 --input %t/in.json | FileCheck %s --match-full-lines --check-prefix=NONE
 // NONE:      destination 0: -1 -1 -1 -1 -1 -1
+// A NaN is not near to a vector of 0 either.
+// RUN: kvc-opt %t/one.mlir --interpret --trace --input %t/zeros.json | FileCheck %s --match-full-lines --check-prefix=ZEROS
+// ZEROS:      destination 0: -1 -1 -1
 // No centre, no destination.
 // RUN: kvc-opt %t/one.mlir --interpret --trace --input %t/alone.json | FileCheck %s --match-full-lines --check-prefix=ALONE
 // ALONE:      destination 0: -1 -1 -1
@@ -57,5 +60,8 @@ kvc.policy @nearest {
 {"k": [[[1, 0], [0, 1], [1, 1], [-1, 0], [0, 0], ["nan", 0]]],
  "raw_k": [[[1, 0], [0, 1], [0, 1], [-1, 0], [1, 1], [1, 1]]],
  "v": [[[2, 0], [2, 0], [1, 0], [1, 0], [1, 0], [1, 0]]], "budget": 2}
+//--- zeros.json
+{"k": [[[0, 0], [0, 0], ["nan", 0]]],
+ "v": [[[2, 0], [2, 0], [1, 0]]], "budget": 2}
 //--- alone.json
 {"k": [[[1, 0], [0, 1], [1, 1]]], "v": [[[1, 0], [0, 0], [1, 0]]], "budget": 2}
