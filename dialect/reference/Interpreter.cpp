@@ -42,6 +42,7 @@ public:
     if (!ranks)
       for (int64_t g = 0; g < layer.kvHeads; ++g)
         addRows(kept.tokens[g], g, 0);
+    kept.atMost = bool(keep.getAtMost());
     if (layer.members && keep.getDestination())
       kept.members = reference::leftMembers(
           layer, kept, window.past,
@@ -110,6 +111,7 @@ private:
       auto search = cast<NearestOp>(keep.getDestination().getDefiningOp());
       kept.merge = {sidesOf(search),
                     perHead(search.getSources()),
+                    perHead(search.getCentres()),
                     get(keep.getDestination()),
                     perHead(keep.getWeight()),
                     get(search.getAtLeast()).data[0],

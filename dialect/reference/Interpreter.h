@@ -27,7 +27,7 @@ struct Kept {
   /// What rows of a merging policy represent; unset where it does not merge.
   struct Merge {
     std::vector<const std::vector<double> *> sides; // of the layer
-    Tensor sources, destination, weight;            // [Hkv][past]
+    Tensor sources, centres, destination, weight;   // [Hkv][past]
     double least;
     bool sharePositions;
   };
@@ -39,6 +39,7 @@ struct Kept {
     double norm;
   };
   std::vector<std::vector<Member>> members;
+  bool atMost = false; // of these some may have been sent away
   /// What rows carry, in the policy's order: a number for each of `tokens`, members'
   /// added up; and the number of each token that has a row, [Hkv][T].
   struct Carried {

@@ -63,10 +63,14 @@ static void judgeTokens(const std::vector<int64_t> &kept,
                                    : "kept"));
 }
 
-bool kvc::test::carriedMayBe(float got, double want) {
+bool kvc::test::isNear(double got, double want, double most) {
   if (std::isnan(want) || std::isinf(want))
-    return std::isnan(want) ? std::isnan(got) : double(got) == want;
-  return std::abs(got - want) <= 5e-5 * (1 + std::abs(want));
+    return std::isnan(want) ? std::isnan(got) : got == want;
+  return std::abs(got - want) <= most;
+}
+
+bool kvc::test::carriedMayBe(float got, double want) {
+  return isNear(got, want, 5e-5 * (1 + std::abs(want)));
 }
 
 /// A row carries what its token has drawn, or all its members' tokens. Members with
@@ -119,12 +123,13 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
         rt::formatted("{} tokens are ranked, not {}", got.past, want.past));
   else
     judgeScores(got, want, layer.kvHeads, margin, faults);
-  bool merges = want.merge || !got.members.counts.empty();
+  bool ofMerged = layer.members.has_value();
+  bool merges = !ofMerged && (want.merge || !got.members.counts.empty());
   for (int64_t g = 0; g < layer.kvHeads; ++g) {
     std::vector<int64_t> kept(got.indices.begin() + at,
                               got.indices.begin() + at + got.counts[g]);
     judgeTokens(kept, want.tokens[g], g, margin, faults);
-    for (size_t i = 0; i < kept.size() && !merges; ++i) {
+    for (size_t i = 0; i < kept.size() && !merges && !ofMerged; ++i) {
       size_t from = (g * layer.tokens + kept[i]) * row;
       for (auto [name, out, in] : {std::tuple("key", &got.k, &problem.k),
                                    std::tuple("value", &got.v, &problem.v)})
@@ -133,6 +138,10 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
                                    g, i, name, kept[i]));
     }
     at += kept.size();
+  }
+  if (ofMerged && faults.empty()) {
+    faults.append(judgeMergedCache(problem, got, want, margin), "");
+    return faults;
   }
   if (merges)
     faults.append(judgeMerge(problem, got, want, margin), "");

@@ -15,10 +15,40 @@
 using namespace kvc;
 using namespace kvc::test;
 
-namespace {
+Faults kvc::test::judgeDestination(const reference::Layer &layer,
+                                   const reference::Kept &want, Margin &margin,
+                                   int64_t head, int64_t token, int64_t to) {
+  Faults faults;
+  int64_t past = want.merge ? want.merge->weight.shape[1] : 0;
+  if (token >= past || to >= past) {
+    faults.add(rt::formatted("token {} should not be merged", token));
+    return faults;
+  }
+  const reference::Kept::Merge &merge = *want.merge;
+  if (merge.sources.data[head * past + token] == 0 &&
+      !margin.searchesEither(head, token))
+    faults.add(rt::formatted("token {} is no source", token));
+  if (merge.centres.data[head * past + to] == 0 &&
+      !margin.takesEither(head, to))
+    faults.add(rt::formatted("token {} is merged into {}, which takes none",
+                             token, to));
+  auto similarity = [&](int64_t other) {
+    return reference::similarity(layer, merge.sides, head, token, other);
+  };
+  double r = similarity(to);
+  if (!(r > merge.least - similaritySlack))
+    faults.add(rt::formatted("token {} is merged into {}, which is less like "
+                             "it than asked for",
+                             token, to));
+  auto best = int64_t(merge.destination.data[head * past + token]);
+  if (best >= 0 && !(r >= similarity(best) - similaritySlack) &&
+      !margin.takesEither(head, best))
+    faults.add(
+        rt::formatted("token {} is merged into {}, not {}", token, to, best));
+  return faults;
+}
 
-/// Similarities are products of two quotients of fp32 sums.
-constexpr double similaritySlack = 2e-5;
+namespace {
 
 class MergeJudge {
 public:
@@ -106,7 +136,9 @@ private:
         add("token {} has norm {}, not {}", token, got.members.norms[at],
             length(token));
       if (kept[row] != token && same)
-        judgeDestination(token, kept[row]);
+        faults.append(
+            test::judgeDestination(layer, want, margin, g, token, kept[row]),
+            rt::formatted("head {}: ", g));
     }
     if (!std::is_sorted(represented.begin(), represented.end()))
       add("the members do not ascend");
@@ -120,7 +152,7 @@ private:
 
   bool hasNormOf(size_t entry, int64_t token) const {
     double norm = length(token);
-    return close(got.members.norms[entry], norm, 1e-5 * (1 + norm));
+    return isNear(got.members.norms[entry], norm, 1e-5 * (1 + norm));
   }
 
   /// The tokens of this head's table, found by their norms, in ascending order; kept
@@ -180,21 +212,6 @@ private:
     return -1;
   }
 
-  void judgeDestination(int64_t token, int64_t to) {
-    if (!want.merge || token >= past)
-      return add("token {} should not be merged", token);
-    if (want.merge->sources.data[g * past + token] == 0 &&
-        !margin.searchesEither(g, token))
-      add("token {} is no source", token);
-    double r = similarity(token, to);
-    if (!(r > want.merge->least - similaritySlack))
-      add("token {} is merged into {}, which is less like it than asked for",
-          token, to);
-    double best = destinationOf(token) >= 0 ? destinationOf(token) : double(to);
-    if (!(r >= similarity(token, int64_t(best)) - similaritySlack))
-      add("token {} is merged into {}, not {}", token, to, best);
-  }
-
   /// Tokens without a row have nothing similar enough.
   void judgeDropped(const std::vector<int64_t> &represented) {
     for (int64_t t = 0; t < layer.tokens; ++t) {
@@ -207,7 +224,7 @@ private:
       if (to < 0 || !std::binary_search(kept.begin(), kept.end(), to))
         continue;
       if (!(similarity(t, to) < want.merge->least + similaritySlack) &&
-          !margin.searchesEither(g, t))
+          !margin.searchesEither(g, t) && !margin.takesEither(g, to))
         add("token {} should be merged into {}", t, to);
     }
   }
@@ -226,9 +243,7 @@ private:
     };
     for (int64_t t : members)
       sum += weight(t);
-    double unit = problem.shape.dtype == KVC_F32   ? 1e-4
-                  : problem.shape.dtype == KVC_F16 ? 1e-3
-                                                   : 8e-3;
+    double unit = meanSlack(problem.shape.dtype);
     for (int64_t e = 0; e < d; ++e) {
       double key = 0, value = 0;
       for (int64_t t : members) {
@@ -238,23 +253,16 @@ private:
         value += w * layer.v[(g * T + t) * d + e];
       }
       // Keys are means of unit vectors: small next to 1 in most channels.
-      if (!close(rowK[e], key, unit * (std::abs(key) + 1.0 / 16)))
+      if (!isNear(rowK[e], key, unit * (std::abs(key) + 1.0 / 16)))
         return add("the key of token {}'s row is {} in channel {}, not {}", own,
                    rowK[e], e, key);
-      if (!close(rowV[e], value, unit * (1 + std::abs(value))))
+      if (!isNear(rowV[e], value, unit * (1 + std::abs(value))))
         return add("the value of token {}'s row is {} in channel {}, not {}",
                    own, rowV[e], e, value);
       if (members.size() == 1 &&
-          !close(rowV[e], layer.v[(g * T + own) * d + e], 0))
+          !isNear(rowV[e], layer.v[(g * T + own) * d + e], 0))
         return add("the value of token {}'s row is not the token's", own);
     }
-  }
-
-  /// Infinities and NaN must be those of the reference.
-  static bool close(double got, double want, double most) {
-    if (std::isnan(want) || std::isinf(want))
-      return std::isnan(want) ? std::isnan(got) : got == want;
-    return std::abs(got - want) <= most;
   }
 };
 

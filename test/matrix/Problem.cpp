@@ -7,6 +7,7 @@
 #include "executor/eviction/Metrics.h"
 #include "executor/model/RaggedCache.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -193,6 +194,12 @@ rt::LayerSequence Problem::sequence() const {
   s.kRaw = held.kRaw.data();
   for (size_t j = 0; j < states.size(); ++j)
     s.states[j] = held.states[j].data();
+  if (!layer.members)
+    return s;
+  s.k = held.kRaw.data();
+  s.kRaw = nullptr;
+  s.members = &members;
+  s.since = uint32_t(layer.since);
   return s;
 }
 
@@ -217,6 +224,45 @@ void Problem::hold(const std::vector<std::vector<bool>> &rows) {
     }
   }
   sumExponentials();
+}
+
+void Problem::merge(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  layer.since = int64_t(random() % 50);
+  layer.narrow = [round = layer.round](double x) { return round(x, 0); };
+  reference::Layer::Members &before = layer.members.emplace();
+  for (int64_t g = 0; g < layer.kvHeads; ++g) {
+    std::vector<int64_t> tokens; // of the head's rows
+    for (int64_t t = 0; t < layer.tokens; ++t)
+      if (layer.hasRow(g, t))
+        tokens.push_back(t);
+    std::vector<int64_t> &rows = before.rows.emplace_back(layer.tokens, -1);
+    std::vector<double> &norms = before.norms.emplace_back(layer.tokens);
+    int32_t &count = members.counts.emplace_back(0);
+    for (int64_t t = 0; t < layer.tokens && !tokens.empty(); ++t) {
+      auto own = std::find(tokens.begin(), tokens.end(), t);
+      // Of tokens without a row one in three is somebody's member.
+      if (own == tokens.end() && random() % 3)
+        continue;
+      if (own == tokens.end())
+        own = tokens.begin() + long(random() % tokens.size());
+      float norm = 0.5f + float(random() % 100) / 50;
+      rows[t] = *own;
+      norms[t] = norm;
+      members.rows.push_back(int32_t(own - tokens.begin()));
+      members.positions.push_back(int32_t(t));
+      members.norms.push_back(norm);
+      ++count;
+    }
+  }
+  for (int64_t t = 0; t < layer.tokens; ++t)
+    for (int64_t i = 0; i < layer.headDim / 2; ++i) {
+      double angle =
+          double(t) * std::pow(1e4, -2.0 * double(i) / double(layer.headDim));
+      angles.push_back(float(std::cos(angle)));
+      angles.push_back(float(std::sin(angle)));
+    }
+  layer.angles = {angles.begin(), angles.end()};
 }
 
 void Problem::carry(ArrayRef<StringAttr> names, uint64_t seed) {

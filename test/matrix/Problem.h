@@ -48,6 +48,11 @@ struct Problem {
   std::vector<int32_t> lengths, positions;
   /// Heads have rows of these tokens only, [Hkv][T], behind carry().
   void hold(const std::vector<std::vector<bool>> &rows);
+  /// And rows represent others, too: a merged cache, behind hold(). Keys are those before
+  /// RoPE, by `angles` [T, d / 2, 2].
+  void merge(uint64_t seed);
+  rt::MemberTable members;
+  std::vector<float> angles;
 
 private:
   struct Held {

@@ -10,6 +10,8 @@ static const Type ofRows{Element::F32, Dims::Tokens, Axis::KVHeads};
 
 /// What new queries, or those of a window, give each row.
 Value Generator::drawn() {
+  if (merged)
+    return ofMembers();
   Type rows = ofRows.with(Axis::QueryHeads);
   rows.dims = Dims::Rows;
   rows.window = random.chance(75) ? Type::allQueries : windows[0];
@@ -42,13 +44,15 @@ void Generator::makeCarried() {
     Value before =
         out.add(rt::formatted("kvc.row_state \"s{}\" : {}", i, ofRows.text()),
                 {.type = ofRows});
-    Value more = random.chance(60) ? drawn()
-                 : random.chance(50)
-                     ? out.add("kvc.norm l2 " +
-                                   random.of<std::string>({"key", "value"}) +
-                                   " : " + ofRows.text(),
-                               {.type = ofRows, .positive = true})
-                     : constantFloats(ofRows);
+    Value more =
+        random.chance(60) ? drawn()
+        : random.chance(50)
+            ? out.add("kvc.norm l2 " +
+                          (merged ? side()
+                                  : random.of<std::string>({"key", "value"})) +
+                          " : " + ofRows.text(),
+                      {.type = ofRows, .positive = true})
+            : constantFloats(ofRows);
     Value after = out.add(
         rt::formatted("{} {}, {} : {}",
                       random.of({"arith.addf", "arith.addf", "arith.maximumf"}),

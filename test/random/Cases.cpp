@@ -17,7 +17,8 @@ static const std::vector<std::string> specialNames{"none", "zeros",
                                                    "infinities", "nans"};
 static const std::vector<std::string> dtypeNames{"f32", "f16", "bf16"};
 
-static const std::vector<std::string> cacheNames{"dense", "ragged", "paged"};
+static const std::vector<std::string> cacheNames{"dense", "ragged", "paged",
+                                                 "merged"};
 
 static kvc_dtype dtypeOf(size_t i) {
   return i == 0 ? KVC_F32 : i == 1 ? KVC_F16 : KVC_BF16;
@@ -138,6 +139,10 @@ Case kvc::random::fitted(Case c, const std::string &policy) {
   auto reads = [&](const char *what) {
     return policy.find(what) != std::string::npos;
   };
+  if (c.cache == KVC_MERGED) { // RoPE turns pairs of channels
+    c.shape.headDim += c.shape.headDim % 2;
+    return c;
+  }
   if (c.cache == KVC_PAGED && reads("raw_key"))
     c.cache = KVC_RAGGED;
   if (reads("kvc.nearest"))

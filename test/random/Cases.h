@@ -22,7 +22,7 @@ struct Case {
   uint64_t data = 1;
 
   /// "kv=2,group=2,head_dim=32,dtype=f32,keys=random,special=none,layers=1,
-  /// data=1,seq=100:30,seq=20:10", "cache=ragged" or "cache=paged" in front of data; what is
+  /// data=1,seq=100:30,seq=20:10", "cache=ragged", "cache=paged" or "cache=merged" in front of data; what is
   /// left out is as above.
   static Case parse(const std::string &text); // throws rt::Failure
   std::string text() const;

@@ -7,7 +7,8 @@
 using namespace kvc;
 using namespace kvc::random;
 
-Generator::Generator(uint64_t seed) : random(seed) {
+Generator::Generator(uint64_t seed, bool merged)
+    : random(seed), merged(merged) {
   for (int i = 0; i < tastes; ++i)
     taste.push_back(random.of<int64_t>({0, 0, 1, 1, 1, 4}));
   windows = {random.of<int64_t>({1, 2, 5, 8, 16, 32, 40}),
@@ -111,7 +112,7 @@ std::string Generator::make() {
   std::string protect;
   if (random.chance(65))
     protect = " protect_last(" + protectedTokens().name + ")";
-  if (random.chance(18)) {
+  if (random.chance(18) || merged) {
     keepMerged(spend, protect);
   } else {
     Value mask = keptMask(spend);

@@ -15,7 +15,8 @@ namespace kvc::random {
 
 class Generator {
 public:
-  explicit Generator(uint64_t seed);
+  /// `merged`: of a merged cache, whose rows represent members.
+  explicit Generator(uint64_t seed, bool merged = false);
   /// MLIR text, level policy. Once only.
   std::string make();
 
@@ -56,6 +57,8 @@ private:
   /// Rows carry numbers; who reads many queries then reads the new ones.
   bool carries;
   std::string carried; // of kvc.keep
+  /// All rows merge. Members attend, and keys are those before RoPE.
+  const bool merged;
 
   // Generator.cpp
   Value param(const std::string &text, Type type, Value value);
@@ -112,6 +115,10 @@ private:
   Value rankable(int spend);
   Value keptMask(int spend);
   void keepMerged(int spend, const std::string &protect);
+
+  // Members.cpp
+  std::string side();
+  Value ofMembers();
 
   // Carried.cpp
   void makeCarried();

@@ -107,6 +107,10 @@ double Noise::movedWeight(double weight, int64_t row) const {
   return weight * (1 + logitNoise(~0ull, weight, row));
 }
 
+double Noise::movedKey(double x) const {
+  return x * (1 + amplitude * draw(~1ull, x, 5));
+}
+
 /// Errors of logits, which an exponential makes relative ones of its result: a
 /// dot product's, and the log-sum-exp's.
 double Noise::attentionErrorOf(const reference::Layer &layer) {
@@ -122,7 +126,9 @@ double Noise::attentionErrorOf(const reference::Layer &layer) {
     }
     return std::sqrt(most);
   };
-  return 1 + layer.scale * longest(layer.q) * longest(layer.k);
+  // Members are their rows' keys times norms of 2.5 at most.
+  double keys = layer.members ? 2.5 * longest(layer.kRaw) : longest(layer.k);
+  return 1 + layer.scale * longest(layer.q) * keys;
 }
 
 /// Of each result of a reduction: which terms it adds up, in which order. What two
@@ -192,7 +198,10 @@ void Noise::moveSum(Operation *op, const Tensor &operand,
       size = reference::reduceHeads(size, kind);
       order = orderOfTerms(operand, 1, terms);
       break;
-    case ReduceAxis::Members: // prompts have none
+    case ReduceAxis::Members:
+      terms = 8; // more or less
+      past = result.shape.back();
+      size = reference::reduceMembers(layer, size, past, kind);
       break;
     }
   } else if (auto pool = dyn_cast<PoolOp>(op)) {

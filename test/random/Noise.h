@@ -29,6 +29,8 @@ public:
   /// A weight of row `head * queries + query`, in front of rounding to the
   /// model's type.
   double movedWeight(double weight, int64_t row) const;
+  /// A channel of a member's key, in front of the same.
+  double movedKey(double x) const;
 
 private:
   const reference::Layer &layer;

@@ -62,8 +62,8 @@ Value Generator::makeCounts(Type type, int spend) {
     return result;
   };
   bool more = spend > 0;
-  switch (random.weighted(
-      {6, 2, 3 * more, 1, 3, 2 * more, 2 * more, 1, more})) {
+  switch (
+      random.weighted({6, 2, 3 * more, 1, 3, 2 * more, 2 * more, 1, more})) {
   case 0:
     return uniform();
   case 1: {
@@ -130,9 +130,9 @@ Value Generator::makeCounts(Type type, int spend) {
   }
   case 7: {
     bool all = random.chance(50);
-    return out.add(rt::formatted("kvc.count_rows{} : {}", all ? " all" : "",
-                                 type.text()),
-                   {.type = type, .most = 300, .withinPast = !all});
+    return out.add(
+        rt::formatted("kvc.count_rows{} : {}", all ? " all" : "", type.text()),
+        {.type = type, .most = 300, .withinPast = !all});
   }
   default: {
     Value mask = masks({Element::I1, Dims::Heads, Axis::KVHeads}, spend - 1);
@@ -266,16 +266,15 @@ void Generator::keepMerged(int spend, const std::string &protect) {
     Value closed = topk(score, counts(0));
     open = binary("arith.cmpi ult,", closed, centres, maskType);
   }
-  std::string side = random.of<std::string>({"key", "value", "raw_key"});
+  std::string sides = side();
   if (random.chance(40))
-    side += random.of<std::string>(
-        {" times value", " times key", " times raw_key"});
+    sides += " times " + side();
   Value least = number(random.of({-1.0, -0.5, 0.0, 0.2, 0.6, 0.95, 2.0}));
   Type ints = maskType.of(Element::I32);
   Value to =
       out.add(rt::formatted("kvc.nearest {} in {} of {} at_least({}) : "
                             "{}, {} -> {}",
-                            sources.name, open.name, side, least.name,
+                            sources.name, open.name, sides, least.name,
                             maskType.text(), maskType.text(), ints.text()),
               // Nothing else reads it.
               {.type = {Element::I32, Dims::Tokens, Axis::KVHeads, 1}});
@@ -287,9 +286,15 @@ void Generator::keepMerged(int spend, const std::string &protect) {
                    right / 2);
   if (!weight.positive)
     weight = unary("math.absf", weight);
+  std::string more;
+  if (!merged && random.chance(30))
+    more = " share_positions";
+  if (merged && random.chance(40))
+    more = rt::formatted(" at_most({})", random.chance(50)
+                                             ? index(random.between(1, 90)).name
+                                             : protectedTokens().name);
   out.line(rt::formatted("kvc.keep {} merge({}, {} : {}, {}){}{}{} : {}",
                          centres.name, to.name, weight.name, ints.text(),
-                         weight.type.text(),
-                         random.chance(30) ? " share_positions" : "", protect,
-                         carried, maskType.text()));
+                         weight.type.text(), more, protect, carried,
+                         maskType.text()));
 }

@@ -86,12 +86,22 @@ bool Spread::scoreMayBe(int64_t head, int64_t token, float got) {
   });
 }
 
-bool Spread::searchesEither(int64_t head, int64_t token) {
-  auto source = [&](const reference::Kept &kept) {
-    size_t past = kept.merge->sources.shape[1];
-    return kept.merge->sources.data[head * past + token] != 0;
+/// True where a mask has a token in one run and not in another.
+bool Spread::marksEither(int64_t head, int64_t token,
+                         reference::Tensor reference::Kept::Merge::*mask) {
+  auto marks = [&](const reference::Kept &kept) {
+    const reference::Tensor &all = (*kept.merge).*mask;
+    return all.data[head * all.shape[1] + token] != 0;
   };
   return want.merge && any([&](const reference::Kept &other) {
-           return other.merge && source(other) != source(want);
+           return other.merge && marks(other) != marks(want);
          });
+}
+
+bool Spread::searchesEither(int64_t head, int64_t token) {
+  return marksEither(head, token, &reference::Kept::Merge::sources);
+}
+
+bool Spread::takesEither(int64_t head, int64_t token) {
+  return marksEither(head, token, &reference::Kept::Merge::centres);
 }

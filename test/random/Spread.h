@@ -23,6 +23,7 @@ public:
   bool keepsSoMany(int64_t head, size_t count) override;
   bool scoreMayBe(int64_t head, int64_t token, float got) override;
   bool searchesEither(int64_t head, int64_t token) override;
+  bool takesEither(int64_t head, int64_t token) override;
 
   size_t runsMade() const { return runs.size(); }
 
@@ -34,6 +35,8 @@ private:
   /// True if a run of either round makes it hold.
   bool any(llvm::function_ref<bool(const reference::Kept &)> holds);
   void makeRuns(size_t round);
+  bool marksEither(int64_t head, int64_t token,
+                   reference::Tensor reference::Kept::Merge::*mask);
 };
 
 } // namespace kvc::random

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Parser/Parser.h"
 
 #include <chrono>
@@ -98,6 +99,11 @@ public:
     Listener listener(context);
     module = parseSourceString<ModuleOp>(text, &context, "policy.mlir");
     policy = *module->getOps<PolicyOp>().begin();
+    // What nobody uses is not in the policy that was compiled.
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(policy.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
     readPolicy();
     if (ranksByNorm) {
       say("compile with pruned norms");
@@ -191,6 +197,10 @@ private:
       layer.round = [&](double weight, int64_t row) {
         return problem.layer.round(noise.movedWeight(weight, row), row);
       };
+    if (amplitude && layer.narrow)
+      layer.narrow = [&](double x) {
+        return problem.layer.narrow(noise.movedKey(x));
+      };
     std::optional<reference::Tensor> ranked;
     reference::Watch watch = [&](Operation *op,
                                  ArrayRef<const reference::Tensor *> operands,
@@ -257,6 +267,8 @@ private:
         if (c.cache != KVC_DENSE)
           problems.back().hold(
               test::drawRows(made, c.data + 101 * s + 13 * layer));
+        if (c.cache == KVC_MERGED)
+          problems.back().merge(c.data + 57 * s + 17 * layer);
       }
       verdict.judgeSeconds += clock();
       say("run");
@@ -264,7 +276,9 @@ private:
           layers > 1 ? "layer " + std::to_string(layer) + ", " : "";
       const std::vector<float> *read = readsTable ? &table : nullptr;
       rt::KeptLayer first = test::evict(*plain, problems, read, false);
-      rt::KeptLayer withLse = test::evict(*given, problems, read, true);
+      // That of members nobody computes here.
+      rt::KeptLayer withLse =
+          test::evict(*given, problems, read, c.cache != KVC_MERGED);
       for (auto &other : seeded)
         blame("threads",
               test::compareBytes(first,

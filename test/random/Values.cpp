@@ -253,15 +253,18 @@ Value Generator::scores(Type type, int spend) {
       (spend > 1) * taste[Masks],
   })) {
   case Window:
-    return reduce("queries", floats(rowsType(type.heads), spend - 1), type);
+    if (!merged)
+      return reduce("queries", floats(rowsType(type.heads), spend - 1), type);
+    if (!ofQ)
+      return ofKV ? ofMembers() : scoresOfOneHead(type, spend);
+    [[fallthrough]];
   case ProjectedNorm:
     return out.add(rt::formatted("kvc.projected_norm {} : {}",
                                  random.of({"l1", "l1", "l2"}), type.text()),
                    {.type = type, .positive = true});
   case Norm:
     return out.add(rt::formatted("kvc.norm {} {} : {}", random.of({"l1", "l2"}),
-                                 random.of({"key", "value", "raw_key"}),
-                                 type.text()),
+                                 side(), type.text()),
                    {.type = type, .positive = true});
   case Group:
     return reduce("group", floats(queryHeads, spend - 1), type);
@@ -332,6 +335,8 @@ Value Generator::scoresOfOneHead(Type type, int spend) {
                          spend - 1),
                   type);
   case Window:
+    if (merged)
+      return reduce("heads", ofMembers(), type);
     return reduce("queries", floats(rowsType(Axis::OneHead), spend - 1), type);
   default:
     return constantFloats(type);
@@ -400,8 +405,6 @@ Value Generator::vectors(Type type, int spend) {
     value.type = type;
     return out.add(body, value);
   }
-  return out.add(rt::formatted("kvc.vectors {} : {}",
-                               random.of({"key", "value", "raw_key"}),
-                               type.text()),
+  return out.add(rt::formatted("kvc.vectors {} : {}", side(), type.text()),
                  {.type = type, .bounded = true});
 }

@@ -35,6 +35,10 @@ struct Options {
   std::vector<std::string> only;
 };
 
+std::string policyOf(const Options &options, uint64_t seed) {
+  return Generator(seed, /*merged=*/options.cache == "merged").make();
+}
+
 /// The seed's, on the cache that is asked for.
 Case caseOf(const Options &options, uint64_t seed, const std::string &policy) {
   Case c = makeCase(seed);
@@ -128,7 +132,7 @@ public:
           if (given == options.count)
             return false;
           task.seed = options.seed + uint64_t(given++);
-          task.policy = Generator(task.seed).make();
+          task.policy = policyOf(options, task.seed);
           task.c = caseOf(options, task.seed, task.policy);
           return true;
         },
@@ -246,7 +250,8 @@ int main(int argc, char **argv) {
   app.add_option("--replay", options.replay,
                  "A folder of policies with their cases in their first lines");
   app.add_option("--cache", options.cache,
-                 "What seeds run on: dense, ragged or paged; each its own");
+                 "What seeds run on: dense, ragged, paged or merged; each its "
+                 "own");
   app.add_option("--ptxas", options.ptxas, "Assemble PTX with this program");
   app.add_option("--target", options.target, "host, cuda or ptx");
   app.add_flag("--coverage", options.coverage, "Print what was covered");
@@ -259,7 +264,7 @@ int main(int argc, char **argv) {
     if (options.print) {
       for (uint64_t seed = options.seed;
            seed < options.seed + uint64_t(options.count); ++seed) {
-        std::string policy = Generator(seed).make();
+        std::string policy = policyOf(options, seed);
         std::cout << "// " << caseOf(options, seed, policy).text() << "\n"
                   << policy;
       }
