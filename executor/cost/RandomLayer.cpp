@@ -70,6 +70,8 @@ RandomLayer::RandomLayer(const kvc_plan &plan, const LayerOptions &options,
   setOutputs(budget);
   if (plan.options.into)
     setInto(plan.options);
+  else
+    setPacked(budget);
 }
 
 std::vector<int32_t> RandomLayer::kept() const {
@@ -124,8 +126,6 @@ void RandomLayer::setInto(const kvc_plan_options &options) {
   into.positions = {fresh<int32_t>(uint64_t(heads) * args.tokens),
                     int64_t(heads) * tokens, tokens, 1, 0};
   args.into = &into;
-  args.k_out = args.v_out = nullptr;
-  args.positions_out = nullptr;
 }
 
 void *RandomLayer::random(uint64_t count, float deviation) {
@@ -172,6 +172,9 @@ void RandomLayer::setOutputs(uint32_t budget) {
     args.prepared = fresh<std::byte>(info.prepared_bytes);
     args.prepared_bytes = info.prepared_bytes;
   }
+}
+
+void RandomLayer::setPacked(uint32_t budget) {
   args.out_rows = uint32_t(std::min<uint64_t>(uint64_t(heads) * args.tokens,
                                               uint64_t(heads) * budget));
   uint64_t bytes = uint64_t(args.out_rows) * headDim * dtypeBytes(dtype);

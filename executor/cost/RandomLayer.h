@@ -60,6 +60,7 @@ private:
   kvc_rows rows(uint32_t count, uint32_t tokens, float deviation = 1);
   void setLogSumExp(float deviation);
   void setOutputs(uint32_t budget);
+  void setPacked(uint32_t budget);
 };
 
 } // namespace kvc::rt
