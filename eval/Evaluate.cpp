@@ -415,7 +415,7 @@ private:
 std::string kvc::rt::evaluate(const EvalOptions &options) {
   std::vector<std::string> read = options.policies;
   for (const std::string &task : options.tasks)
-    read.push_back(task.starts_with("text:") ? task.substr(5) : task);
+    read.push_back(fileOfTask(task));
   read.insert(read.end(),
               {options.everyPolicy, options.table, options.task.haystack,
                options.task.squad, options.task.hotpot});

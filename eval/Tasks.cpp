@@ -237,10 +237,16 @@ std::vector<Sample> kvc::rt::loadText(const std::string &path,
   return samples;
 }
 
+std::string kvc::rt::fileOfTask(const std::string &name) {
+  if (name.starts_with("ruler:"))
+    return "";
+  return name.starts_with("text:") ? name.substr(5) : name;
+}
+
 std::vector<Sample> kvc::rt::loadTask(const std::string &name,
                                       const TaskOptions &options) {
   if (name.starts_with("text:"))
-    return loadText(name.substr(5), options);
+    return loadText(fileOfTask(name), options);
   if (name.starts_with("ruler:")) {
     std::string kind = name.substr(6);
     if (kind != "all")

@@ -32,6 +32,8 @@ struct TaskOptions {
 /// Throws Failure that names file, line and field.
 std::vector<Sample> loadTask(const std::string &name,
                              const TaskOptions &options);
+/// The file that a task of this name reads; empty: none.
+std::string fileOfTask(const std::string &name);
 
 /// Lines of JSON objects.
 std::vector<Sample> loadJsonLines(const std::string &path,

@@ -87,6 +87,17 @@ template <typename T> void notNull(T *pointer, const char *name) {
     throw fail(KVC_BAD_ARGUMENT, "{} must not be null", name);
 }
 
+/// Of what a call has no use for, and `why`.
+inline void absent(const void *pointer, const char *name, const char *why) {
+  if (pointer)
+    throw fail(KVC_BAD_ARGUMENT, "{} must be null: {}", name, why);
+}
+
+inline void zero(uint32_t number, const char *name, const char *why) {
+  if (number)
+    throw fail(KVC_BAD_ARGUMENT, "{} must be 0: {}, got {}", name, why, number);
+}
+
 inline void aligned(const void *pointer, uint64_t bytes, const char *name) {
   if (reinterpret_cast<uintptr_t>(pointer) % bytes)
     throw fail(KVC_MISALIGNED, "{} must be aligned to {} bytes, got {}", name,

@@ -7,12 +7,6 @@
 
 using namespace kvc::rt;
 
-static void mustBeNull(const void *pointer, const char *name) {
-  if (pointer)
-    throw fail(KVC_BAD_ARGUMENT, "{} must be null: the plan writes into a view",
-               name);
-}
-
 /// Numbers that are written for each row: heads with places of their own.
 static void checkNumbers(const kvc_cache_view &into, bool bySlot,
                          int64_t batchStride, int64_t headStride,
@@ -119,16 +113,13 @@ void kvc_plan::openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
                         kvc_cache_view &into) const {
   if (!options.into)
     return;
-  mustBeNull(args.k_out, "k_out");
-  mustBeNull(args.v_out, "v_out");
-  mustBeNull(args.positions_out, "positions_out");
-  mustBeNull(args.row_states_out, "row_states_out");
-  for (auto [number, name] :
-       {std::pair{args.out_rows, "out_rows"}, {args.slack, "slack"}})
-    if (number)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "{} must be 0: the plan writes into a view, got {}", name,
-                 number);
+  constexpr const char *why = "the plan writes into a view";
+  absent(args.k_out, "k_out", why);
+  absent(args.v_out, "v_out", why);
+  absent(args.positions_out, "positions_out", why);
+  absent(args.row_states_out, "row_states_out", why);
+  zero(args.out_rows, "out_rows", why);
+  zero(args.slack, "slack", why);
   CacheView view(args.into, "into", /*hasRows=*/false);
   into = view.fields();
   checkView(view, options.into, args.batch);

@@ -53,9 +53,7 @@ void kvc_plan::checkStride(int64_t stride, const char *name) const {
 
 void kvc_plan::openCache(kvc_layer_args &args, kvc_cache_view &cache) const {
   if (!options.cache) {
-    if (args.cache)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "cache must be null: the plan is for a dense prompt");
+    absent(args.cache, "cache", "the plan is for a dense prompt");
     return;
   }
   CacheView view(args.cache);
@@ -315,17 +313,11 @@ void kvc_plan::checkPrepared(const kvc_layer_args &args) const {
 }
 
 void kvc_plan::checkPacked(const kvc_layer_args &args) const {
-  for (auto [pointer, name] :
-       {std::pair<const void *, const char *>{args.into, "into"},
-        {args.into_states.data, "into_states.data"},
-        {args.freed_pages, "freed_pages"}})
-    if (pointer)
-      throw fail(KVC_BAD_ARGUMENT,
-                 "{} must be null: the plan is for packed rows", name);
-  if (args.pack_to_tail)
-    throw fail(KVC_BAD_ARGUMENT,
-               "pack_to_tail must be 0: the plan is for packed rows, got {}",
-               args.pack_to_tail);
+  constexpr const char *why = "the plan is for packed rows";
+  absent(args.into, "into", why);
+  absent(args.into_states.data, "into_states.data", why);
+  absent(args.freed_pages, "freed_pages", why);
+  zero(args.pack_to_tail, "pack_to_tail", why);
   notNull(args.k_out, "k_out");
   notNull(args.v_out, "v_out");
   checkAligned(args.k_out, "k_out");
