@@ -155,8 +155,7 @@ static bool evaluateInteger(Operation *op, ArrayRef<Number> x, Number &y) {
       .Case<math::AbsIOp>(
           [&](auto) { put(s(0) < 0 ? -uint64_t(s(0)) : uint64_t(s(0))); })
       .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
-        y = Number::ofWhole(
-            compare(cmp.getPredicate(), x[0].whole, x[1].whole, from));
+        put(compare(cmp.getPredicate(), x[0].whole, x[1].whole, from));
       })
       .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
           [&](auto) { put(u(0)); })
@@ -176,12 +175,9 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<Number> numbers,
   SmallVector<double> x;
   for (const Number &number : numbers)
     x.push_back(number.real);
-  bool known = true, isReal = true;
-  double y = 0;
-  auto put = [&](int64_t whole) {
-    result = Number::ofWhole(whole);
-    isReal = false;
-  };
+  bool known = true;
+  result = {};
+  double &y = result.real;
   llvm::TypeSwitch<Operation *>(op)
       .Case<arith::AddFOp>([&](auto) { y = x[0] + x[1]; })
       .Case<arith::SubFOp>([&](auto) { y = x[0] - x[1]; })
@@ -193,11 +189,11 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<Number> numbers,
       .Case<arith::MaxNumFOp>([&](auto) { y = std::fmax(x[0], x[1]); })
       .Case<arith::MinNumFOp>([&](auto) { y = std::fmin(x[0], x[1]); })
       .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
-        put(compare(cmp.getPredicate(), x[0], x[1]));
+        result = Number::ofWhole(compare(cmp.getPredicate(), x[0], x[1]));
       })
       .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto) {
-        put(truncated(x[0], op->getResult(0).getType(),
-                      isa<arith::FPToSIOp>(op)));
+        result = Number::ofWhole(truncated(x[0], op->getResult(0).getType(),
+                                           isa<arith::FPToSIOp>(op)));
       })
       .Case<math::ExpOp>([&](auto) { y = std::exp(x[0]); })
       .Case<math::Exp2Op>([&](auto) { y = std::exp2(x[0]); })
@@ -216,11 +212,7 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<Number> numbers,
       .Case<math::CopySignOp>(
           [&](auto) { y = std::copysign(x[0], std::isnan(x[1]) ? 0 : x[1]); })
       .Case<math::FmaOp>([&](auto) { y = x[0] * x[1] + x[2]; })
-      .Default([&](Operation *) {
-        known = evaluateInteger(op, numbers, result);
-        isReal = false;
-      });
-  if (isReal)
-    result = Number::ofReal(y);
+      .Default(
+          [&](Operation *) { known = evaluateInteger(op, numbers, result); });
   return known;
 }

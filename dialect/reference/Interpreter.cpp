@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <cmath>
@@ -591,6 +592,13 @@ private:
 };
 
 } // namespace
+
+void kvc::reference::eraseUnused(PolicyOp policy) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(policy.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
 
 FailureOr<Kept> kvc::reference::interpret(PolicyOp policy, const Layer &layer,
                                           const Watch &watch) {

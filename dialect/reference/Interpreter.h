@@ -55,6 +55,10 @@ struct Kept {
 using Watch = std::function<void(
     mlir::Operation *, llvm::ArrayRef<const Tensor *> operands, Tensor &)>;
 
+/// Erases what nobody uses, as the compiler does: what is not there has no say in what a
+/// policy is, whether layers share its budget for instance.
+void eraseUnused(PolicyOp policy);
+
 /// Runs a policy that kvc-check-policy lets pass, its parameters bound or with their
 /// defaults, on one layer. On an op that has no meaning here an error is emitted at it.
 mlir::FailureOr<Kept> interpret(PolicyOp policy, const Layer &layer,

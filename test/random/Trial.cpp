@@ -12,7 +12,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Parser/Parser.h"
 
 #include <chrono>
@@ -99,11 +98,7 @@ public:
     Listener listener(context);
     module = parseSourceString<ModuleOp>(text, &context, "policy.mlir");
     policy = *module->getOps<PolicyOp>().begin();
-    // What nobody uses is not in the policy that was compiled.
-    for (Operation &op :
-         llvm::make_early_inc_range(llvm::reverse(policy.getBody().front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    reference::eraseUnused(policy);
     readPolicy();
     if (ranksByNorm) {
       say("compile with pruned norms");

@@ -139,11 +139,7 @@ LogicalResult prepare(ModuleOp module, const std::vector<std::string> &params) {
   checker.nest<PolicyOp>().addPass(createInferAxes());
   if (failed(checker.run(*copy)))
     return failure();
-  PolicyOp policy = *module.getOps<PolicyOp>().begin();
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(policy.getBody().front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  reference::eraseUnused(*module.getOps<PolicyOp>().begin());
   return success();
 }
 
