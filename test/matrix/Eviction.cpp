@@ -42,11 +42,10 @@ rt::KeptLayer kvc::test::evict(rt::Evictor &evictor,
   if (table)
     evictor.setTable(*table);
   // Those of the longest sequence have those of the others in front.
-  const std::vector<float> *angles = &problems.front().angles;
-  for (const Problem &problem : problems)
-    if (problem.angles.size() > angles->size())
-      angles = &problem.angles;
-  evictor.setAngles(*angles);
+  evictor.setAngles(
+      std::ranges::max_element(problems, {}, [](const Problem &problem) {
+        return problem.angles.size();
+      })->angles);
   const reference::Layer &any = problems.front().layer;
   return evictor.evict(batch, 0, true, uint32_t(any.layer),
                        uint32_t(any.layers));

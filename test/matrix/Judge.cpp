@@ -124,12 +124,12 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
   else
     judgeScores(got, want, layer.kvHeads, margin, faults);
   bool ofMerged = layer.members.has_value();
-  bool merges = !ofMerged && (want.merge || !got.members.counts.empty());
+  bool merges = ofMerged || want.merge || !got.members.counts.empty();
   for (int64_t g = 0; g < layer.kvHeads; ++g) {
     std::vector<int64_t> kept(got.indices.begin() + at,
                               got.indices.begin() + at + got.counts[g]);
     judgeTokens(kept, want.tokens[g], g, margin, faults);
-    for (size_t i = 0; i < kept.size() && !merges && !ofMerged; ++i) {
+    for (size_t i = 0; i < kept.size() && !merges; ++i) {
       size_t from = (g * layer.tokens + kept[i]) * row;
       for (auto [name, out, in] : {std::tuple("key", &got.k, &problem.k),
                                    std::tuple("value", &got.v, &problem.v)})
@@ -139,13 +139,11 @@ Faults kvc::test::judge(const Problem &problem, const rt::KeptSequence &got,
     }
     at += kept.size();
   }
-  if (ofMerged && faults.empty()) {
-    faults.append(judgeMergedCache(problem, got, want, margin), "");
-    return faults;
-  }
   if (merges)
-    faults.append(judgeMerge(problem, got, want, margin), "");
-  if (faults.empty())
+    faults.append(ofMerged ? judgeMergedCache(problem, got, want, margin)
+                           : judgeMerge(problem, got, want, margin),
+                  "");
+  if (faults.empty() && !ofMerged)
     judgeCarried(layer, got, want, faults);
   return faults;
 }

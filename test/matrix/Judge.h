@@ -55,20 +55,8 @@ bool carriedMayBe(float got, double want);
 Faults judge(const Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want, Margin &margin);
 
-/// Similarities are products of two quotients of fp32 sums.
-inline constexpr double similaritySlack = 2e-5;
-/// What a mean that is rounded to the type may be off by, next to 1.
-constexpr double meanSlack(kvc_dtype dtype) {
-  return dtype == KVC_F32 ? 1e-4 : dtype == KVC_F16 ? 1e-3 : 8e-3;
-}
 /// Infinities and NaN must be those of the reference.
 bool isNear(double got, double want, double most);
-
-/// May kernels merge a token into the row of `to`, which is kept? Judged by the
-/// similarities, one line, or none.
-Faults judgeDestination(const reference::Layer &layer,
-                        const reference::Kept &want, Margin &margin,
-                        int64_t head, int64_t token, int64_t to);
 
 /// Tables and means of a policy that merges (MergeJudge.cpp).
 Faults judgeMerge(const Problem &problem, const rt::KeptSequence &got,

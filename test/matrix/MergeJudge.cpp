@@ -5,9 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/matrix/Judge.h"
-
-#include "runtime/base/Format.h"
+#include "test/matrix/HeadJudge.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,87 +13,15 @@
 using namespace kvc;
 using namespace kvc::test;
 
-Faults kvc::test::judgeDestination(const reference::Layer &layer,
-                                   const reference::Kept &want, Margin &margin,
-                                   int64_t head, int64_t token, int64_t to) {
-  Faults faults;
-  int64_t past = want.merge ? want.merge->weight.shape[1] : 0;
-  if (token >= past || to >= past) {
-    faults.add(rt::formatted("token {} should not be merged", token));
-    return faults;
-  }
-  const reference::Kept::Merge &merge = *want.merge;
-  if (merge.sources.data[head * past + token] == 0 &&
-      !margin.searchesEither(head, token))
-    faults.add(rt::formatted("token {} is no source", token));
-  if (merge.centres.data[head * past + to] == 0 &&
-      !margin.takesEither(head, to))
-    faults.add(rt::formatted("token {} is merged into {}, which takes none",
-                             token, to));
-  auto similarity = [&](int64_t other) {
-    return reference::similarity(layer, merge.sides, head, token, other);
-  };
-  double r = similarity(to);
-  if (!(r > merge.least - similaritySlack))
-    faults.add(rt::formatted("token {} is merged into {}, which is less like "
-                             "it than asked for",
-                             token, to));
-  auto best = int64_t(merge.destination.data[head * past + token]);
-  if (best >= 0 && !(r >= similarity(best) - similaritySlack) &&
-      !margin.takesEither(head, best))
-    faults.add(
-        rt::formatted("token {} is merged into {}, not {}", token, to, best));
-  return faults;
-}
-
 namespace {
 
-class MergeJudge {
+class MergeJudge : public HeadJudge {
 public:
   MergeJudge(const Problem &problem, const rt::KeptSequence &got,
              const reference::Kept &want, Margin &margin)
-      : problem(problem), layer(problem.layer), got(got), want(want),
-        margin(margin), past(want.merge ? want.merge->weight.shape[1] : 0),
-        k(widen(got.k, problem.shape.dtype)),
-        v(widen(got.v, problem.shape.dtype)) {}
-
-  Faults run() {
-    for (g = 0; g < layer.kvHeads && faults.empty(); ++g)
-      judgeHead();
-    if (faults.empty() && at != got.members.rows.size())
-      faults.add("the table's counts do not add up to its rows");
-    return faults;
-  }
+      : HeadJudge(problem, got, want, margin) {}
 
 private:
-  const Problem &problem;
-  const reference::Layer &layer;
-  const rt::KeptSequence &got;
-  const reference::Kept &want;
-  Margin &margin;
-  /// The past, also where nothing was ranked.
-  const int64_t past;
-  std::vector<double> k, v;
-  Faults faults;
-  int64_t g = 0;
-  /// The next entry of the table, and the head's first row.
-  size_t at = 0, row0 = 0;
-  std::vector<int64_t> kept;
-
-  template <typename... Args>
-  void add(fmt::format_string<Args...> text, Args &&...args) {
-    faults.add(rt::formatted("head {}: ", g) +
-               rt::formatted(text, std::forward<Args>(args)...));
-  }
-
-  double destinationOf(int64_t token) const {
-    return want.merge->destination.data[g * past + token];
-  }
-
-  double similarity(int64_t token, int64_t to) const {
-    return reference::similarity(layer, want.merge->sides, g, token, to);
-  }
-
   double length(int64_t token) const {
     double sum = 0;
     for (int64_t e = 0; e < layer.headDim; ++e) {
@@ -105,18 +31,15 @@ private:
     return std::sqrt(sum);
   }
 
-  void judgeHead() {
-    kept.assign(got.indices.begin() + row0,
-                got.indices.begin() + row0 + got.counts[g]);
-    bool same = kept == want.tokens[g]; // no near tie in the selection
+  void judgeHead() override {
     std::vector<std::vector<int64_t>> members(kept.size());
     std::vector<int64_t> represented;
     bool shared = want.merge && want.merge->sharePositions;
     std::vector<int64_t> named =
         shared ? tokensByNorm() : std::vector<int64_t>();
-    size_t first = at;
     int64_t token = -1;
-    for (int32_t i = 0; i < got.members.counts[g]; ++i, ++at) {
+    for (size_t i = 0; i < size_t(got.members.counts[g]); ++i) {
+      size_t at = entry + i;
       int64_t row = got.members.rows[at];
       if (row < 0 || row >= int64_t(kept.size()))
         return add("a member of row {} of {}", row, kept.size());
@@ -124,7 +47,7 @@ private:
       // have its norms, they are said to be those that come next.
       token = !shared         ? got.members.positions[at]
               : named.empty() ? nextMember(token)
-                              : named[at - first];
+                              : named[i];
       int64_t position = shared ? kept[row] : token;
       if (token < 0 || token >= layer.tokens ||
           got.members.positions[at] != position)
@@ -136,9 +59,7 @@ private:
         add("token {} has norm {}, not {}", token, got.members.norms[at],
             length(token));
       if (kept[row] != token && same)
-        faults.append(
-            test::judgeDestination(layer, want, margin, g, token, kept[row]),
-            rt::formatted("head {}: ", g));
+        judgeDestination(token, kept[row]);
     }
     if (!std::is_sorted(represented.begin(), represented.end()))
       add("the members do not ascend");
@@ -147,7 +68,6 @@ private:
     for (size_t row = 0; row < kept.size(); ++row)
       judgeMean(kept[row], members[row], &k[(row0 + row) * layer.headDim],
                 &v[(row0 + row) * layer.headDim]);
-    row0 += kept.size();
   }
 
   bool hasNormOf(size_t entry, int64_t token) const {
@@ -161,26 +81,19 @@ private:
   std::vector<int64_t> tokensByNorm() const {
     constexpr size_t never = SIZE_MAX / 2;
     size_t T = size_t(layer.tokens), entries = size_t(got.members.counts[g]);
-    if (at + entries > got.members.rows.size())
-      return {};
     auto rowOf = [&](size_t t) {
       auto row = std::lower_bound(kept.begin(), kept.end(), int64_t(t));
       return row != kept.end() && *row == int64_t(t) ? row - kept.begin() : -1;
     };
-    auto destination = [&](size_t t) {
-      return int64_t(t) < past ? int64_t(destinationOf(int64_t(t))) : -1;
-    };
-    auto represents = [&](size_t entry, size_t t) -> size_t {
-      int64_t row = got.members.rows[at + entry], own = rowOf(t);
+    auto represents = [&](size_t i, size_t t) -> size_t {
+      int64_t row = got.members.rows[entry + i], own = rowOf(t);
       if (row < 0 || row >= int64_t(kept.size()) || (own >= 0 && own != row) ||
-          !hasNormOf(at + entry, int64_t(t)))
+          !hasNormOf(entry + i, int64_t(t)))
         return never;
-      return own < 0 && destination(t) != kept[size_t(row)];
+      return own < 0 && destinationOf(int64_t(t)) != kept[size_t(row)];
     };
     auto isLeftOut = [&](size_t t) -> size_t {
-      return rowOf(t) >= 0
-                 ? never
-                 : std::binary_search(kept.begin(), kept.end(), destination(t));
+      return rowOf(t) >= 0 ? never : isKept(destinationOf(int64_t(t)));
     };
     // cost[i][t]: of the entries from i on, by the tokens from t on.
     std::vector<std::vector<size_t>> cost(entries + 1,
@@ -201,13 +114,9 @@ private:
   }
 
   int64_t nextMember(int64_t token) const {
-    auto isKept = [&](int64_t token) {
-      return std::binary_search(kept.begin(), kept.end(), token);
-    };
     // A destination that is not kept represents nobody.
     for (++token; token < layer.tokens; ++token)
-      if (isKept(token) ||
-          (token < past && isKept(int64_t(destinationOf(token)))))
+      if (isKept(token) || isKept(destinationOf(token)))
         return token;
     return -1;
   }
@@ -219,13 +128,9 @@ private:
         continue;
       if (!want.merge || t >= past)
         return add("token {} has no row", t);
-      int64_t to = int64_t(destinationOf(t));
       // A destination that is not kept represents nobody.
-      if (to < 0 || !std::binary_search(kept.begin(), kept.end(), to))
-        continue;
-      if (!(similarity(t, to) < want.merge->least + similaritySlack) &&
-          !margin.searchesEither(g, t) && !margin.takesEither(g, to))
-        add("token {} should be merged into {}", t, to);
+      if (int64_t to = destinationOf(t); isKept(to))
+        judgeLeftOut(t, to);
     }
   }
 
@@ -243,7 +148,6 @@ private:
     };
     for (int64_t t : members)
       sum += weight(t);
-    double unit = meanSlack(problem.shape.dtype);
     for (int64_t e = 0; e < d; ++e) {
       double key = 0, value = 0;
       for (int64_t t : members) {

@@ -7,9 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/matrix/Judge.h"
-
-#include "runtime/base/Format.h"
+#include "test/matrix/HeadJudge.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,69 +19,33 @@ using namespace kvc::test;
 
 namespace {
 
-class MergedCacheJudge {
+class MergedCacheJudge : public HeadJudge {
 public:
   MergedCacheJudge(const Problem &problem, const rt::KeptSequence &got,
                    const reference::Kept &want, Margin &margin)
-      : problem(problem), layer(problem.layer), got(got), want(want),
-        margin(margin), past(want.merge ? want.merge->weight.shape[1] : 0),
-        k(widen(got.k, problem.shape.dtype)),
-        v(widen(got.v, problem.shape.dtype)) {}
-
-  Faults run() {
-    for (g = 0; g < layer.kvHeads && faults.empty(); ++g)
-      judgeHead();
-    if (faults.empty() && entry != got.members.rows.size())
-      faults.add("the table's counts do not add up to its rows");
-    return faults;
-  }
+      : HeadJudge(problem, got, want, margin) {}
 
 private:
-  const Problem &problem;
-  const reference::Layer &layer;
-  const rt::KeptSequence &got;
-  const reference::Kept &want;
-  Margin &margin;
-  const int64_t past;
-  std::vector<double> k, v;
-  Faults faults;
-  int64_t g = 0;
-  size_t entry = 0, row0 = 0; // the head's first entry, and row
-  std::vector<int64_t> kept;  // its tokens
-  std::set<int64_t> doubtful; // kept tokens whose rows nobody knows
-  bool same = true;           // without a near tie all of the table is known
   /// By token that had a row: the kept token whose row has it now, or -1.
   std::vector<int64_t> joined;
+  std::set<int64_t> doubtful; // kept tokens whose rows nobody knows
 
-  template <typename... Args>
-  void add(fmt::format_string<Args...> text, Args &&...args) {
-    faults.add(rt::formatted("head {}: ", g) +
-               rt::formatted(text, std::forward<Args>(args)...));
-  }
-
-  bool isKept(int64_t token) const {
-    return std::binary_search(kept.begin(), kept.end(), token);
-  }
   /// Where the reference has a token's row, of the tokens that are kept here.
   int64_t wanted(int64_t token) const {
     if (isKept(token))
       return token;
-    int64_t to = want.merge && token < past
-                     ? int64_t(want.merge->destination.data[g * past + token])
-                     : -1;
+    int64_t to = destinationOf(token);
     return isKept(to) ? to : -1;
   }
 
-  void judgeHead() {
-    kept.assign(got.indices.begin() + long(row0),
-                got.indices.begin() + long(row0) + got.counts[g]);
-    same = kept == want.tokens[g];
+  void judgeHead() override {
     joined.clear();
     for (int64_t t = 0; t < layer.tokens; ++t)
       joined.push_back(layer.hasRow(g, t) ? wanted(t) : -1);
     readTable();
     if (!faults.empty())
       return;
+    // Without a near tie all of the table is known.
     for (int64_t t = 0; t < layer.tokens; ++t)
       same &= !layer.hasRow(g, t) || joined[t] == wanted(t);
     if (same)
@@ -93,8 +55,6 @@ private:
     for (size_t row = 0; row < kept.size() && (same || !want.atMost); ++row)
       if (!doubtful.count(kept[row]))
         judgeRow(row);
-    entry += size_t(got.members.counts[g]);
-    row0 += kept.size();
   }
 
   /// What the table says of rows that have joined others.
@@ -117,11 +77,10 @@ private:
             got.members.norms[i], before.norms[g][position]);
       if (seen[old] && joined[old] != kept[row])
         add("row {} has members in two rows", old);
-      if (!seen[old] && joined[old] != kept[row] && same)
-        faults.append(isKept(old) ? aloneIn(old, kept[row])
-                                  : judgeDestination(layer, want, margin, g,
-                                                     old, kept[row]),
-                      rt::formatted("head {}: ", g));
+      if (!seen[old] && joined[old] != kept[row] && isKept(old))
+        add("the row of token {}, which is kept, is with {}", old, kept[row]);
+      else if (!seen[old] && joined[old] != kept[row] && same)
+        judgeDestination(old, kept[row]);
       seen[old] = true;
       joined[old] = kept[row];
     }
@@ -131,24 +90,13 @@ private:
         want.atMost ? findDoubts(t) : judgeGone(t);
   }
 
-  static Faults aloneIn(int64_t token, int64_t to) {
-    Faults faults;
-    faults.add(rt::formatted("the row of token {}, which is kept, is with {}",
-                             token, to));
-    return faults;
-  }
-
   /// A row whose members are all gone, which at_most has not sent away.
   void judgeGone(int64_t token) {
     int64_t to = std::exchange(joined[token], -1);
     if (isKept(token))
       return add("row {} is kept without a member", token);
-    if (to < 0 || !same)
-      return;
-    double r = reference::similarity(layer, want.merge->sides, g, token, to);
-    if (!(r < want.merge->least + similaritySlack) &&
-        !margin.searchesEither(g, token) && !margin.takesEither(g, to))
-      add("token {} should be merged into {}", token, to);
+    if (to >= 0 && same)
+      judgeLeftOut(token, to);
   }
 
   /// Of a row whose members at_most has sent away nobody tells which it has joined: it
@@ -157,15 +105,12 @@ private:
     int64_t to = joined[token];
     if (isKept(token) || to < 0)
       return;
-    auto similarity = [&](int64_t other) {
-      return reference::similarity(layer, want.merge->sides, g, token, other);
-    };
-    double most = similarity(to);
-    if (!(most > want.merge->least + similaritySlack))
+    double most = similarity(token, to);
+    if (!(most > want.merge->least + slack))
       doubtful.insert(to);
     for (int64_t other : kept)
       if (other != to && other < past &&
-          !(similarity(other) < most - similaritySlack))
+          !(similarity(token, other) < most - slack))
         doubtful.insert({other, to});
   }
 
@@ -185,23 +130,12 @@ private:
     for (int64_t t = 0; t < layer.tokens; ++t)
       if (joined[t] == own)
         from.push_back(t);
-    if (from.size() == 1) {
-      // A NaN is one, whatever its bits.
-      for (int64_t e = 0; e < d; ++e)
-        for (auto [name, rows, side] :
-             {std::tuple("key", &k, &layer.kRaw), {"value", &v, &layer.v}})
-          if (!isNear((*rows)[(row0 + row) * d + e],
-                      (*side)[(g * layer.tokens + own) * d + e], 0))
-            return add("row {} is not the {} of token {}", row, name, own);
-      return judgeCarried(row, from);
-    }
     double sum = 0;
     auto weight = [&](int64_t t) {
-      return want.merge->weight.data[g * past + t];
+      return from.size() == 1 ? 1 : want.merge->weight.data[g * past + t];
     };
     for (int64_t t : from)
       sum += weight(t);
-    double unit = meanSlack(problem.shape.dtype);
     for (int64_t e = 0; e < d; ++e)
       for (auto [name, rows, side] :
            {std::tuple("key", &k, &layer.kRaw), {"value", &v, &layer.v}}) {
@@ -213,7 +147,7 @@ private:
           size += std::abs(w * x);
         }
         double x = (*rows)[(row0 + row) * d + e];
-        if (!isNear(x, mean, unit * (1 + size)))
+        if (!isNear(x, mean, from.size() == 1 ? 0 : unit * (1 + size)))
           return add("the {} of token {}'s row is {} in channel {}, not {}",
                      name, own, x, e, mean);
       }

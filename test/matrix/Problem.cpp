@@ -6,8 +6,8 @@
 #include "runtime/base/Half.h"
 #include "executor/eviction/Metrics.h"
 #include "executor/model/RaggedCache.h"
+#include "test/matrix/HeadMembers.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -227,33 +227,28 @@ void Problem::hold(const std::vector<std::vector<bool>> &rows) {
 }
 
 void Problem::merge(uint64_t seed) {
-  std::mt19937_64 random(seed);
+  std::mt19937 random{uint32_t(seed)};
   layer.since = int64_t(random() % 50);
   layer.narrow = [round = layer.round](double x) { return round(x, 0); };
   reference::Layer::Members &before = layer.members.emplace();
-  for (int64_t g = 0; g < layer.kvHeads; ++g) {
-    std::vector<int64_t> tokens; // of the head's rows
-    for (int64_t t = 0; t < layer.tokens; ++t)
-      if (layer.hasRow(g, t))
-        tokens.push_back(t);
+  auto row = positions.begin();
+  for (int32_t length : lengths) {
+    std::vector<int32_t> tokens(row, row + length);
+    row += length;
+    HeadMembers drawn = drawMembers(tokens, int32_t(layer.tokens), random);
     std::vector<int64_t> &rows = before.rows.emplace_back(layer.tokens, -1);
     std::vector<double> &norms = before.norms.emplace_back(layer.tokens);
-    int32_t &count = members.counts.emplace_back(0);
-    for (int64_t t = 0; t < layer.tokens && !tokens.empty(); ++t) {
-      auto own = std::find(tokens.begin(), tokens.end(), t);
-      // Of tokens without a row one in three is somebody's member.
-      if (own == tokens.end() && random() % 3)
-        continue;
-      if (own == tokens.end())
-        own = tokens.begin() + long(random() % tokens.size());
-      float norm = 0.5f + float(random() % 100) / 50;
-      rows[t] = *own;
-      norms[t] = norm;
-      members.rows.push_back(int32_t(own - tokens.begin()));
-      members.positions.push_back(int32_t(t));
-      members.norms.push_back(norm);
-      ++count;
+    for (size_t i = 0; i < drawn.rows.size(); ++i) {
+      rows[size_t(drawn.positions[i])] = tokens[size_t(drawn.rows[i])];
+      norms[size_t(drawn.positions[i])] = drawn.norms[i];
     }
+    auto append = [](auto &to, const auto &from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    members.counts.push_back(int32_t(drawn.rows.size()));
+    append(members.rows, drawn.rows);
+    append(members.positions, drawn.positions);
+    append(members.norms, drawn.norms);
   }
   for (int64_t t = 0; t < layer.tokens; ++t)
     for (int64_t i = 0; i < layer.headDim / 2; ++i) {

@@ -9,11 +9,6 @@
 using namespace kvc;
 using namespace kvc::test;
 
-bool HeadMembers::operator==(const HeadMembers &other) const {
-  return rows == other.rows && positions == other.positions &&
-         norms == other.norms;
-}
-
 /// In three runs of four rows carry something, and the run says what is new: nothing,
 /// a few queries or all.
 static void addStates(size_t states, const Cache &cache, Random &random,
@@ -31,23 +26,6 @@ static void addStates(size_t states, const Cache &cache, Random &random,
       for (size_t r = 0; r < head.k.size(); ++r)
         state.back().push_back(float(random() % 1000) / 250);
     }
-}
-
-/// A row's own token, and one in three of those that have no row.
-static HeadMembers drawMembers(const Head &head, int32_t length,
-                               Random &random) {
-  HeadMembers members;
-  for (int32_t t = 0; t < length && !head.positions.empty(); ++t) {
-    auto own = std::ranges::find(head.positions, t);
-    bool isRow = own != head.positions.end();
-    if (!isRow && random() % 3)
-      continue;
-    members.rows.push_back(isRow ? int32_t(own - head.positions.begin())
-                                 : int32_t(random() % head.positions.size()));
-    members.positions.push_back(t);
-    members.norms.push_back(0.5f + float(random() % 100) / 50);
-  }
-  return members;
 }
 
 RowsInput kvc::test::drawInput(PolicyOp policy, const Cache &cache,
@@ -85,7 +63,7 @@ RowsInput kvc::test::drawInput(PolicyOp policy, const Cache &cache,
     input.keptLayers.push_back(int32_t(random() % uint32_t(layer + 1)));
   addStates(states, cache, random, input);
   for (size_t i = 0; ofMembers && i < cache.all.size(); ++i)
-    input.members.push_back(
-        drawMembers(cache.all[i], cache.lengths[i / cache.heads], random));
+    input.members.push_back(drawMembers(
+        cache.all[i].positions, cache.lengths[i / cache.heads], random));
   return input;
 }

@@ -4,16 +4,10 @@
 #define KVC_TEST_MATRIX_ROWSINPUT_H
 
 #include "dialect/KVCDialect.h"
+#include "test/matrix/HeadMembers.h"
 #include "test/runtime/SmallCache.h"
 
 namespace kvc::test {
-
-/// What the rows of one head represent, in ascending order of position.
-struct HeadMembers {
-  std::vector<int32_t> rows, positions;
-  std::vector<float> norms;
-  bool operator==(const HeadMembers &other) const;
-};
 
 /// What a layer brings beside its cache.
 struct RowsInput {

@@ -8,6 +8,20 @@ using namespace kvc::random;
 
 static const Type ofRows{Element::F32, Dims::Tokens, Axis::KVHeads};
 
+Value Generator::newQueries() {
+  return out.add(
+      "kvc.new_queries",
+      {.type = {Element::Index, Dims::Scalar}, .least = 0, .most = 300});
+}
+
+/// Of what is 0 or more.
+Value Generator::reduced(const std::string &kind, const std::string &axis,
+                         const Value &value, const Type &type) {
+  return out.add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis,
+                               value.name, value.type.text(), type.text()),
+                 {.type = type, .positive = true});
+}
+
 /// What new queries, or those of a window, give each row.
 Value Generator::drawn() {
   if (merged)
@@ -15,25 +29,13 @@ Value Generator::drawn() {
   Type rows = ofRows.with(Axis::QueryHeads);
   rows.dims = Dims::Rows;
   rows.window = random.chance(75) ? Type::allQueries : windows[0];
-  std::string last =
-      rows.window
-          ? index(rows.window).name
-          : out.add("kvc.new_queries", {.type = {Element::Index, Dims::Scalar},
-                                        .least = 0,
-                                        .most = 300})
-                .name;
+  std::string last = (rows.window ? index(rows.window) : newQueries()).name;
   Value weights =
       out.add(rt::formatted("kvc.attention last({}) : {}", last, rows.text()),
               {.type = rows, .positive = true, .bounded = true});
-  Type scores = ofRows.with(Axis::QueryHeads);
   // Of no queries a mean is NaN, which all sums would be from then on.
-  auto reduced = [&](const char *kind, const char *axis, Value value,
-                     Type type) {
-    return out.add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis,
-                                 value.name, value.type.text(), type.text()),
-                   {.type = type, .positive = true});
-  };
-  Value sums = reduced("sum", "queries", weights, scores);
+  Value sums =
+      reduced("sum", "queries", weights, ofRows.with(Axis::QueryHeads));
   return reduced(random.of({"mean", "max", "sum"}), "group", sums, ofRows);
 }
 

@@ -122,6 +122,9 @@ private:
 
   // Carried.cpp
   void makeCarried();
+  Value newQueries();
+  Value reduced(const std::string &kind, const std::string &axis,
+                const Value &value, const Type &type);
   Value drawn();
 };
 

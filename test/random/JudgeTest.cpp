@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/matrix/HeldRows.h"
+#include "test/random/MergingPolicy.h"
 #include "test/random/Noise.h"
 #include "test/random/Spread.h"
 
@@ -36,19 +37,8 @@ const char *const byNorm = R"(
     kvc.keep %k protect_last(%w) : tensor<?x?xi1>
   })";
 
-const char *const merging = R"(
-  kvc.policy @p {
-    %w = arith.constant 3 : index
-    %least = arith.constant 0.2 : f32
-    %s = kvc.norm l2 key : tensor<?x?xf32>
-    %n = kvc.allocate uniform : tensor<?xi32>
-    %k = kvc.topk %s, %n : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
-    %t = arith.constant true
-    %all = kvc.broadcast %t : i1 to tensor<?x?xi1>
-    %rest = arith.cmpi ult, %k, %all : tensor<?x?xi1>
-    %d = kvc.nearest %rest in %k of raw_key at_least(%least) : tensor<?x?xi1>, tensor<?x?xi1> -> tensor<?x?xi32>
-    kvc.keep %k merge(%d, %s : tensor<?x?xi32>, tensor<?x?xf32>) protect_last(%w) : tensor<?x?xi1>
-  })";
+const std::string mergingText = mergingPolicy("key", "protect_last(%w)");
+const char *const merging = mergingText.c_str();
 
 class JudgeTest : public testing::Test {
 protected:

@@ -20,33 +20,15 @@ Value Generator::ofMembers() {
   rows.dims = Dims::Rows;
   rows.window = hidden.window = 1;
   std::string last =
-      random.chance(50)
-          ? index(random.of(windows)).name
-          : out.add("kvc.new_queries", {.type = {Element::Index, Dims::Scalar},
-                                        .least = 0,
-                                        .most = 300})
-                .name;
-  std::string weights =
-      out.add(rt::formatted("kvc.attention last({}) members : {}", last,
-                            rows.text()),
-              {.type = rows})
-          .name;
-  auto reduced = [&](const char *kind, const char *axis,
-                     const std::string &value, const Type &from) {
-    return out
-        .add(rt::formatted("kvc.reduce {} {} {} : {} -> {}", kind, axis, value,
-                           from.text(), scores.text()),
-             {.type = hidden})
-        .name;
-  };
+      (random.chance(50) ? index(random.of(windows)) : newQueries()).name;
+  Value weights = out.add(
+      rt::formatted("kvc.attention last({}) members : {}", last, rows.text()),
+      {.type = rows});
   // Of no queries a mean is NaN, which all sums would be from then on.
-  std::string sums =
-      reduced(carries ? "sum" : random.of({"sum", "mean", "max"}), "queries",
-              weights, rows);
-  std::string each =
-      reduced(random.of({"mean", "max", "sum"}), "group", sums, scores);
-  return out.add(rt::formatted("kvc.reduce {} members {} : {} -> {}",
-                               random.of({"sum", "sum", "max", "mean", "min"}),
-                               each, scores.text(), scores.text()),
-                 {.type = scores, .positive = true, .bounded = true});
+  Value sums = reduced(carries ? "sum" : random.of({"sum", "mean", "max"}),
+                       "queries", weights, hidden);
+  Value each =
+      reduced(random.of({"mean", "max", "sum"}), "group", sums, hidden);
+  return reduced(random.of({"sum", "sum", "max", "mean", "min"}), "members",
+                 each, scores);
 }
