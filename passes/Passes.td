@@ -109,7 +109,7 @@ def FormKernels : Pass<"kvc-form-kernels", "::kvc::PolicyOp"> {
     A norm that does nothing but scale the very vectors is made again by each
     kernel that reduces these, which has the row at hand. Norms behind the
     projection have a columns kernel without attention rows, whose warps have
-    registers for two tiles of values.
+    registers for two tiles of values, and in which nothing else walks all heads.
     A value that stays inside a kernel is never stored; a remark tells the
     bytes saved. Values with a query or a channel axis have no stage: each
     kernel that reduces them computes them, so rows that wait for something made

@@ -144,19 +144,6 @@ bool widensHeads(Operation *op, Value operand) {
 // Assignment
 //===----------------------------------------------------------------------===//
 
-/// True where a columns kernel behind the first may walk all heads for something else
-/// than norms: it would walk theirs as well, one after the other.
-static bool walksHeads(Block &body) {
-  return llvm::any_of(body.getOps<ReduceOp>(), [](ReduceOp reduce) {
-    bool ofNorms = false;
-    walkBehind(reduce.getValue(), [&](Value behind) {
-      ofNorms |= isa_and_nonnull<ProjectedNormOp>(behind.getDefiningOp());
-      return true;
-    });
-    return reduce.getAxis() == ReduceAxis::Heads && !ofNorms;
-  });
-}
-
 /// Rows that are pooled: tiles of columns kernels overlap.
 static bool poolsRows(Operation &op) {
   return Stages::isVirtual(&op) && needsOf(&op).otherTokens;
@@ -205,12 +192,43 @@ LogicalResult Stages::assign(PolicyOp policy) {
   assignMembers(body);
   if (failed(assignCarried(body)))
     return failure();
-  normsApart = !body.getOps<AttentionOp>().empty() && !walksHeads(body);
   tokensOnce = hasTokensOnce(body);
+  if (!body.getOps<AttentionOp>().empty())
+    firstOfNorms = nextStage(Columns + 1, Columns);
+  auto placed = stageOf;
+  auto cuts = cutOf;
+  for (place(body); normsMeetHeads(); place(body)) {
+    firstOfNorms += kinds;
+    stageOf = placed;
+    cutOf = cuts;
+  }
+  return success();
+}
+
+void Stages::place(Block &body) {
   for (Operation &op : body)
     if (!stageOf.count(&op) && !computeCheap(&op))
       stageOf[&op] = joinsCarried(&op) ? int(carried) : place(&op);
-  return success();
+}
+
+/// Norms behind the projection, not what bounds them, which come from a kernel of their own.
+static bool isNormOfColumns(Operation *op) {
+  return isa<ProjectedNormOp>(op) && !needsOf(op).prepared;
+}
+
+/// A columns kernel that walks all heads would walk their norms as well, one after the
+/// other. What is made of norms comes behind them, so those heads are not theirs, and a
+/// later stage has none.
+bool Stages::normsMeetHeads() const {
+  bool norms = false, heads = false;
+  for (auto [op, stage] : stageOf) {
+    if (stage != firstOfNorms)
+      continue;
+    norms |= isNormOfColumns(op);
+    auto reduce = dyn_cast<ReduceOp>(op);
+    heads |= reduce && reduce.getAxis() == ReduceAxis::Heads;
+  }
+  return firstOfNorms && norms && heads;
 }
 
 static bool hasMembers(Type type) {
@@ -381,9 +399,8 @@ int Stages::place(Operation *op) {
   if (kind == Segments)
     return segmentsStage(stage, op);
   // What rows carry, and bounds, are made with the rest of their kernel.
-  if (normsApart && isa<ProjectedNormOp>(op) && kind == Columns &&
-      !needsOf(op).prepared)
-    stage = std::max(stage, Columns + 1);
+  if (kind == Columns && isNormOfColumns(op))
+    stage = std::max(stage, firstOfNorms);
   // Its operand is at hand, and no kernel need read it.
   if (needsOf(op).joinsColumns && tokensOnce && kindOf(stage) == Columns &&
       stage > 0)

@@ -82,14 +82,17 @@ private:
   /// that no kernel stores them: they are cheap.
   llvm::DenseSet<mlir::Operation *> remade;
 
-  /// True once norms behind the projection have a columns stage of their own, behind
-  /// that of attention rows: a warp's registers then hold values alone.
-  bool normsApart = false;
+  /// The first stage that norms behind the projection may have. Beside attention rows it is
+  /// one behind theirs, in which nothing else walks all heads: a warp's registers then hold
+  /// values alone, and each block those of one head.
+  int firstOfNorms = Sequence;
 
   /// True where a columns kernel has every token of a head once, so that it can reduce
   /// over them, and where it walks no heads beside.
   bool tokensOnce = false;
 
+  void place(mlir::Block &body);
+  bool normsMeetHeads() const;
   void findRemade(mlir::Block &body);
   bool computeCheap(mlir::Operation *op) const;
   void assignMembers(mlir::Block &body);

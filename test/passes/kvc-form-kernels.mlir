@@ -64,6 +64,41 @@ kvc.policy @heads_after_pool {
 
 // -----
 
+// Norms behind the projection have a columns kernel without attention rows, in which
+// nothing else walks all heads: here the second one does, so theirs is the third.
+// CHECK-LABEL: kvc.policy @norms_beside_heads
+// CHECK: kvc.kernel columns "columns0"
+// CHECK: kvc.attention
+// CHECK-NOT: kvc.projected_norm
+// CHECK: kvc.kernel columns "columns1"
+// CHECK: kvc.reduce max heads
+// CHECK-NOT: kvc.projected_norm
+// CHECK: kvc.kernel columns "columns2"
+// CHECK: kvc.projected_norm l1
+// CHECK-NOT: kvc.reduce {{.*}} heads
+// CHECK: kvc.yield
+kvc.policy @norms_beside_heads {
+  %w = arith.constant 5 : index
+  // expected-remark @+1 {{fused into columns0}}
+  %rows = kvc.attention last(%w) : tensor<?x?x?xf32>
+  %mean = kvc.reduce mean queries %rows : tensor<?x?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into spans0}}
+  %p = kvc.pool mean %mean width(%w) : tensor<?x?xf32>
+  %group = kvc.reduce mean group %p : tensor<?x?xf32> -> tensor<?x?xf32>
+  %all = kvc.reduce max heads %group : tensor<?x?xf32> -> tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns2}}
+  %norms = kvc.projected_norm l1 : tensor<?x?xf32>
+  // expected-remark @+1 {{fused into columns2}}
+  %least = kvc.reduce min group %norms : tensor<?x?xf32> -> tensor<?x?xf32>
+  %s = arith.mulf %all, %least : tensor<?x?xf32>
+  %c = kvc.allocate uniform : tensor<?xi32>
+  // expected-remark @+1 {{fused into spans4}}
+  %k = kvc.topk %s, %c : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
+  kvc.keep %k : tensor<?x?xi1>
+}
+
+// -----
+
 // Without scores there is one spans kernel: positions are computed where they are
 // needed.
 // CHECK-LABEL: kvc.policy @no_scores
