@@ -111,9 +111,10 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int>, std::pair<Expr, Expr>> inverses;
 };
 
-/// True where what a pool needs of its neighbours is read from memory at few places, and
-/// all of it together: what it pools is stored, or elementwise made of what is.
-bool isReadAtOnce(PoolOp pool);
+/// How many values a pool reads of its neighbours where they are at few places in memory,
+/// and read all together: what it pools is stored, or elementwise made of what is. 0: not
+/// so.
+int64_t readAtOnce(PoolOp pool, const Shape &shape);
 
 /// The true position of a head's row, index: of a dense prompt its number.
 Expr positionOf(KernelBuilder &k, const SequenceScalars &s, Expr head,

@@ -27,10 +27,7 @@ std::pair<Expr, Expr> PointEval::neighbours(PoolOp op) {
 /// As many values of a pool as are read at once.
 static constexpr int64_t mostAtOnce = 16;
 
-bool kvc::isReadAtOnce(PoolOp pool) {
-  // Query heads of a group would multiply the loads, and the registers.
-  if (headsOf(pool.getType()) == Axis::QueryHeads)
-    return false;
+int64_t kvc::readAtOnce(PoolOp pool, const Shape &shape) {
   int64_t reads = 0;
   bool simple = true;
   walkBehind(pool.getValue(), [&](Value behind) {
@@ -48,7 +45,12 @@ bool kvc::isReadAtOnce(PoolOp pool) {
     simple &= goesOn;
     return goesOn;
   });
-  return simple && reads * constantOf(pool.getWidth()) <= mostAtOnce;
+  reads *= constantOf(pool.getWidth());
+  if (!simple || reads > mostAtOnce)
+    return 0;
+  // Those of a member are read behind those of another.
+  return headsOf(pool.getType()) == Axis::QueryHeads ? reads * shape.group
+                                                     : reads;
 }
 
 /// In ascending order.
@@ -77,7 +79,7 @@ Expr PointEval::poolSum(PoolOp op, int member) {
     return pooledBehind(op.getResult()).values <= mostAtOnce ? all()[0]
                                                              : walk()[0];
   Expr inside = (point.token >= half) & (point.token + (half + 1) <= s.past);
-  return isReadAtOnce(op) ? k.choose(inside, all, walk)[0] : walk()[0];
+  return readAtOnce(op, k.shape) ? k.choose(inside, all, walk)[0] : walk()[0];
 }
 
 Expr PointEval::poolCount(PoolOp op) {

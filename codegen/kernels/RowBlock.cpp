@@ -47,15 +47,23 @@ int64_t RowBlock::members(Value value) const {
   return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
 }
 
-/// How far pools of the kernel reach, if all of them are read at once; else 0.
-static int64_t reachAtOnce(KernelOp kernel) {
-  int64_t reach = 0;
+/// How far pools of the kernel reach, if all of them are read at once; else 0. How many
+/// values the members of a group read.
+struct ReadAtOnce {
+  int64_t reach = 0, ofGroup = 0;
+};
+
+static ReadAtOnce poolsAtOnce(KernelOp kernel, const Shape &shape) {
+  ReadAtOnce all;
   for (auto pool : kernel.getBody().getOps<PoolOp>()) {
-    if (!isReadAtOnce(pool))
-      return 0;
-    reach = std::max(reach, constantOf(pool.getWidth()) / 2);
+    int64_t reads = kvc::readAtOnce(pool, shape);
+    if (!reads)
+      return {};
+    all.reach = std::max(all.reach, constantOf(pool.getWidth()) / 2);
+    if (headsOf(pool.getType()) == Axis::QueryHeads)
+      all.ofGroup += reads;
   }
-  return reach;
+  return all;
 }
 
 std::optional<Expr> RowBlock::madeAt(Value value, const Point &point) const {
@@ -86,7 +94,9 @@ void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
     use(token, values.drop_back(alongside.size()));
     return Values();
   };
-  int64_t reach = reachAtOnce(kernel);
+  auto [reach, ofGroup] = poolsAtOnce(kernel, k.shape);
+  int64_t inFlight =
+      ofGroup ? std::clamp<int64_t>(32 / ofGroup, 1, together) : together;
   Expr inner = begin, outer = end;
   if (reach) {
     inner = begin.max(k.index(reach)).min(end);
@@ -94,7 +104,7 @@ void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
   }
   s.neighboursExist = reach > 0;
   k.stream(inner + k.thread(), outer, block.threads, {}, makeAll, useAll,
-           together);
+           inFlight);
   s.neighboursExist = false;
   if (reach) {
     // The others are a few at the ends of the past.
