@@ -9,10 +9,10 @@
 // warps where shared memory does not suffice. Where rows are pooled, the tiles of
 // neighbouring warps overlap by the pool's reach. Where a window's rows stay in shared
 // memory, no more than 264 blocks for all heads, or 528 of one tile a warp, which have one
-// stretch of tokens behind the other (ColumnsStretches.cpp). With a reduction over all
-// heads the warp walks the heads itself: grid (.., 1, batch), in a cache of rows over true
-// positions, else with teams or mates where rows fit into registers (ColumnsHeads.cpp,
-// ColumnsTeams.cpp).
+// stretch of tokens behind the other (ColumnsStretches.cpp); where that takes what a launch
+// gives, 264 of 8 warps with one tile. With a reduction over all heads the warp walks the
+// heads itself: grid (.., 1, batch), in a cache of rows over true positions, else with teams
+// or mates where rows fit into registers (ColumnsHeads.cpp, ColumnsTeams.cpp).
 //
 //   for each stretch of tokens, for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -123,13 +123,20 @@ private:
   /// Sets `piece`, `mate`, `tileStart`, `blockStart` and `halfStarts` of the block that would have this
   /// number. False where it has no tokens.
   Expr takeTokens(KernelBuilder &k, const SequenceScalars &s, Expr block);
-  /// True where shared memory has room for all of a window's rows; and where they stay
-  /// there while a block has one stretch of tokens behind the other
+  int64_t rowsOfWindow() const {
+    return fixedQueries * LogitTile::paddedGroupOf(site.shape);
+  }
+  /// True where all rows are a window's; where shared memory has room for all of them; and
+  /// where they stay there while a block has one stretch of tokens behind the other
   /// (ColumnsStretches.cpp): so many blocks are enough for all heads.
+  bool readsOneWindow() const;
   bool rowsFitAtOnce() const;
   bool keepsRows() const;
-  int64_t mostBlocks() const { return fitsFourTimes() ? 528 : 264; }
-  bool fitsFourTimes() const;
+  int64_t mostBlocks() const { return 132 * (fillsAnSM() ? blocksOfSM() : 2); }
+  /// True where blocks of one tile a warp fill an SM, and how many then do.
+  bool fillsAnSM() const;
+  int64_t blocksOfSM() const { return warps > usualWarps ? 2 : 4; }
+  bool hasFewRegisters() const;
   /// True where an SM has room for two blocks, each with all registers for its threads.
   bool fitsTwice() const { return dependsOnLength && !site.ofShortCalls; }
   void walkStretches(KernelBuilder &k, LogitTile &tile,
@@ -146,6 +153,7 @@ private:
   int64_t bytesPerPiece() const;
   /// Chooses as many warps as fit, and then rows of a stage.
   void planSharedMemory(bool oneTile = false);
+  bool planLaunchMemory();
 
   KernelOp kernel;
   const KernelSite &site;
@@ -178,9 +186,18 @@ private:
   /// each.
   static constexpr int64_t halves = 2;
   Expr warpgroup(KernelBuilder &k) const { return k.warp() / 4; }
+  int64_t warpgroups() const { return warps / 4; }
+  /// Rounds of rows that are in shared memory together: two, or all of a window.
+  int64_t roundsOfPanels() const {
+    int64_t ofWindow = readsAll ? 0 : rowsOfWindow() / PanelRows::rows;
+    return std::max<int64_t>(ofWindow, 2);
+  }
   /// 16 of the cache's rows from `first` on, as PanelRows multiplies them.
   Values columnFragment(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
                         CacheSide side, Expr first);
+  /// Which piece of a block's tokens a warp has sums of, in the first half of its
+  /// warpgroup's.
+  Expr pieceOfWindow(KernelBuilder &k) const;
   /// The window's rows, which stay while the block has stretches.
   void copyWindow(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s);
   /// accumulateProducts of warpgroups.

@@ -44,7 +44,11 @@ Values ColumnsBuilder::sumsOfMembers(KernelBuilder &k, LogitTile &tile,
       slots = tile.products().slotsOfTile();
   Expr quad = k.lane() % 4;
   int64_t apart = laneStep(group);
-  auto together = [&] { mates > 1 || panels ? k.barrier() : k.syncWarp(); };
+  auto together = [&] {
+    if (panels && !readsAll && warpgroups() > 1)
+      return k.teamBarrier(PanelRows::groupThreads);
+    mates > 1 || panels ? k.barrier() : k.syncWarp();
+  };
   auto rowOf = [&](size_t i, Expr member) {
     return SmallVector<Expr>{placeOfSums(k),
                              member + int64_t(i) % sumsTogether() * group};

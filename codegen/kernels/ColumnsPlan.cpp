@@ -52,13 +52,14 @@ int64_t ColumnsBuilder::bytesPerWarp() const {
 }
 
 int64_t ColumnsBuilder::bytesPerPiece() const {
-  int64_t rows = inRegisters ? LogitTile::paddedGroupOf(site.shape) : 0;
-  rows *= sumsTogether();
+  int64_t sums = inRegisters ? LogitTile::paddedGroupOf(site.shape) : 0;
+  sums *= sumsTogether();
+  int64_t rows = 0;
   for (ReduceOp reduce : rowHeads)
     rows += holdsRows ? 0 : windowOf(reduce);
   if (walksApart())
     rows += (windows.size() - 1) * tiles * site.shape.group;
-  return (rows * warpSize + partNumbers()) * 4;
+  return (sums * memberPitch + rows * warpSize + partNumbers()) * 4;
 }
 
 void ColumnsBuilder::planSharedMemory(bool oneTile) {
@@ -80,6 +81,8 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
                                    maxSharedBytes - warps * bytesPerWarp() -
                                        tokenWarps() * teams * bytesPerPiece());
   };
+  if (planLaunchMemory())
+    return;
   // The products of one step run while those of another are waited for.
   warps = maxWarps();
   if (inTeams) {
@@ -117,20 +120,44 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
     warps /= teams, teams = 1;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
   // Sums that wait for another walk leave room for few warps.
-  if (tiles > 1 && (!hasWholeParts() || fitsFourTimes())) {
+  if (tiles > 1 && (!hasWholeParts() || fillsAnSM())) {
     mates = 1;
     planSharedMemory(/*oneTile=*/true);
   }
 }
 
-/// True where an SM has room for four blocks with one tile a warp: 128 registers for each
-/// thread, of which keys of 128 elements are 64, and what other kernels have of each token
-/// some more. Twice the warps are worth more than half the reads of rows then: on an H200
-/// 36 us for 39 at 32K, 114 for 125 at 128K. Three blocks are not, 46 and 157.
-bool ColumnsBuilder::fitsFourTimes() const {
+/// A window with more rows than a block's own memory has room for has what a launch gives,
+/// in blocks of eight warps with a tile each, of which two fill an SM. Chooses them, where
+/// the rows fit.
+bool ColumnsBuilder::planLaunchMemory() {
+  if (!readsOneWindow() || !projectedNorms.empty() || !hasFewRegisters() ||
+      rowsOfWindow() <= 2 * StagedRows::mostRows)
+    return false;
+  int64_t many = 2 * usualWarps;
+  if (StagedRows::bytesFor(site.shape, rowsOfWindow() / 2) +
+          many * bytesPerPiece() >
+      maxLaunchBytes)
+    return false;
+  tiles = 1;
+  warps = many;
+  stagedRows = rowsOfWindow() / 2;
+  return true;
+}
+
+/// True where an SM has room for 16 warps with one tile each, whose rows stay: four blocks of
+/// four, or two of eight where memory is short (planLaunchMemory). Twice the warps are worth
+/// more than half the reads of rows: on an H200 36 us for 39 at 32K, 114 for 125 at 128K.
+/// Twelve are not, 46 and 157.
+bool ColumnsBuilder::fillsAnSM() const {
+  return keepsRows() && hasFewRegisters();
+}
+
+/// True where 128 registers are enough for a thread with one tile, of which keys of 128
+/// elements are 64, and what other kernels have of each token some more.
+bool ColumnsBuilder::hasFewRegisters() const {
   const Shape &shape = site.shape;
-  return keepsRows() && shape.headDim > 64 && shape.headDim <= 128 &&
-         !shape.hasRows() && LogitTile::paddedGroupOf(shape) == shape.group &&
+  return shape.headDim > 64 && shape.headDim <= 128 && !shape.hasRows() &&
+         LogitTile::paddedGroupOf(shape) == shape.group &&
          llvm::none_of(kernel->getOperandTypes(), [](Type type) {
            return llvm::is_contained(axesOf(type), Axis::Past);
          });

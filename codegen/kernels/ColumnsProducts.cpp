@@ -146,7 +146,7 @@ Values ColumnsBuilder::accumulateProducts(KernelBuilder &k, LogitTile &tile,
     return allSee(tile, s, newest, smaller, first, end);
   };
   if (rowsFitAtOnce()) {
-    int64_t rows = fixedQueries * tile.paddedGroup;
+    int64_t rows = rowsOfWindow();
     if (!keepsRows()) { // an output projection's rows take their place
       k.barrier();
       staged->beginAll(source, rows);

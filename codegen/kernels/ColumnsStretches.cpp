@@ -15,11 +15,13 @@
 using namespace mlir;
 using namespace kvc;
 
-bool ColumnsBuilder::rowsFitAtOnce() const {
-  int64_t rows = fixedQueries * LogitTile::paddedGroupOf(site.shape);
+bool ColumnsBuilder::readsOneWindow() const {
   return inRegisters && mates == 1 && !readsAll && !walksHeads() &&
-         smallerWindow(windows) == 0 && rows % WarpProduct::rows == 0 &&
-         rows <= 2 * stagedRows;
+         smallerWindow(windows) == 0 && rowsOfWindow() % WarpProduct::rows == 0;
+}
+
+bool ColumnsBuilder::rowsFitAtOnce() const {
+  return readsOneWindow() && rowsOfWindow() <= 2 * stagedRows;
 }
 
 bool ColumnsBuilder::keepsRows() const {
@@ -37,8 +39,7 @@ void ColumnsBuilder::walkStretches(KernelBuilder &k, LogitTile &tile,
     if (panels)
       copyWindow(k, tile, s);
     else
-      staged->beginAll(stagedQueries(k, tile, s),
-                       fixedQueries * tile.paddedGroup);
+      staged->beginAll(stagedQueries(k, tile, s), rowsOfWindow());
     // Blocks of a head, as the grid has them where there are more stretches than that.
     Expr blocks = (heads + (mostBlocks() - 1)) / heads;
     k.loop(first, count, blocks, [&](Expr stretch) {

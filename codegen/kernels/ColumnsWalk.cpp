@@ -10,7 +10,7 @@ using namespace kvc;
 
 void ColumnsBuilder::build() {
   KernelBuilder k(site.builder, site.name, site.shape, launch(), site.scratch);
-  int64_t blocks = fitsFourTimes() ? 4 : fitsTwice() ? 2 : 1;
+  int64_t blocks = fillsAnSM() ? blocksOfSM() : fitsTwice() ? 2 : 1;
   k.func->setAttr("nvvm.minctasm", k.b.getI32IntegerAttr(blocks));
   if (readsAll || computesNorms())
     k.startLate();
@@ -20,7 +20,7 @@ void ColumnsBuilder::build() {
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
   if (site.warpgroups)
-    panels.emplace(k);
+    panels.emplace(k, roundsOfPanels());
   else if (stagedRows)
     staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)

@@ -1,15 +1,15 @@
 //===- ColumnsWarpgroupWindows.cpp - a window by products of warpgroups ---===//
 //
 // The form of a columns kernel whose window's rows stay in shared memory for GPUs that
-// multiply by warpgroups: the same block of four warps with the same 128 tokens of a
-// stretch, and as many blocks on an SM. The warpgroup multiplies 64 tokens, which pass
-// through registers, 16 a warp, with 64 rows at a time (PanelRows.h). A row leaves shared
-// memory once for all four warps, and not for each. What a lane has of a product is what
-// it has of a warp's own, so the policy's formula is the same (ColumnsProducts.cpp).
+// multiply by warpgroups: the same block of four warps, or of eight, with the same tokens of
+// a stretch, and as many blocks on an SM. A warpgroup has 128 tokens. It multiplies 64 of
+// them, which pass through registers, 16 a warp, with 64 rows at a time (PanelRows.h). A row
+// leaves shared memory once for four warps, and not for each. What a lane has of a product is
+// what it has of a warp's own, so the policy's formula is the same (ColumnsProducts.cpp).
 //
-// Blocks beside it multiply while this one evaluates. Shared memory: the rows and their
+// Warpgroups beside it multiply while this one evaluates. Shared memory: the rows and their
 // numbers, and the sums of members. Barriers: one behind the rows, two a stretch for each
-// reduction.
+// reduction, for a warpgroup alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,19 +22,36 @@ using namespace kvc;
 using Values = KernelBuilder::Values;
 
 bool ColumnsBuilder::hasWindowProducts() const {
-  int64_t rows = fixedQueries * LogitTile::paddedGroupOf(site.shape);
-  return fitsFourTimes() && attends && warps == 4 && tiles == 1 &&
-         rows % PanelRows::rows == 0 && rows <= 2 * PanelRows::rows &&
-         PanelRows::bytesFor(site.shape) + tokenWarps() * bytesPerPiece() <=
-             maxSharedBytes;
+  int64_t most = warps == usualWarps ? maxSharedBytes : maxLaunchBytes;
+  return fillsAnSM() && attends && warps % 4 == 0 && tiles == 1 &&
+         rowsOfWindow() % PanelRows::rows == 0 &&
+         PanelRows::bytesFor(site.shape, roundsOfPanels()) +
+                 tokenWarps() * bytesPerPiece() <=
+             most;
+}
+
+/// A warpgroup has four pieces, and of both halves' a pair of warps one.
+Expr ColumnsBuilder::pieceOfWindow(KernelBuilder &k) const {
+  if (warpgroups() == 1)
+    return k.warp() / 2;
+  return warpgroup(k) * 4 + k.warp() % 4 / 2;
 }
 
 void ColumnsBuilder::copyWindow(KernelBuilder &k, LogitTile &tile,
                                 const SequenceScalars &s) {
   RowSource source = stagedQueries(k, tile, s);
-  int64_t rows = fixedQueries * tile.paddedGroup;
-  for (int64_t first = 0; first < rows; first += PanelRows::rows)
-    panels->beginMixed(source, k.index(first));
+  int64_t together = warpgroups() * PanelRows::rows;
+  Expr thread =
+      warpgroups() > 1 ? k.thread() % PanelRows::groupThreads : k.thread();
+  for (int64_t first = 0; first < rowsOfWindow(); first += together) {
+    Expr own = warpgroups() > 1 ? warpgroup(k) * PanelRows::rows + first
+                                : k.index(first);
+    auto copy = [&] { panels->beginMixed(source, own, thread); };
+    if (first + together <= rowsOfWindow())
+      copy();
+    else
+      k.when(own < rowsOfWindow(), copy);
+  }
   panels->finish();
   k.barrier(); // all rows are there
 }
@@ -43,12 +60,17 @@ Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
                                         const SequenceScalars &s,
                                         const Point &point) {
   constexpr int64_t tokens = 64;
-  int64_t rows = fixedQueries * tile.paddedGroup;
+  int64_t rows = rowsOfWindow();
   Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
   Values sums = startProducts(k);
   Expr ownTile = tileStart;
+  Expr start = blockStart, warp = k.warp();
+  if (warpgroups() > 1) {
+    start = start + warpgroup(k) * (halves * tokens);
+    warp = warp % 4;
+  }
   for (int64_t half = 0; half < halves; ++half) {
-    Expr columns = blockStart + half * tokens + k.warp() * WarpProduct::rows;
+    Expr columns = start + half * tokens + warp * WarpProduct::rows;
     Values keys = PanelRows::wideFragment(
         k, sideBuffer(k, CacheSide::Key), [&](Expr row) {
           return SmallVector<Expr>{s.sequence, point.kvHead,

@@ -145,12 +145,12 @@ ColumnsBuilder::placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
         Expr sum = reduceLanesFrom(k, kind, sums[slot * classes + c],
                                    laneStep(tile.paddedGroup), 4);
         Expr row = k.lane() % 4 * 2 + (c / 2 * 8 + c % 2);
-        // Of a window, warps of the block have half of 64 tokens each.
-        Expr ofHalf = readsAll ? warpgroup(k) : k.warp() / 2;
-        result.push_back({kind,
-                          sum,
-                          {ofHalf + half * (tokenWarps() / 2),
-                           rowOf(row % tile.paddedGroup), column + below * 8}});
+        Expr piece = readsAll ? warpgroup(k) + half * (tokenWarps() / 2)
+                              : pieceOfWindow(k) + half * halves;
+        result.push_back(
+            {kind,
+             sum,
+             {piece, rowOf(row % tile.paddedGroup), column + below * 8}});
       }
   return result;
 }

@@ -5,11 +5,11 @@
 using namespace mlir;
 using namespace kvc;
 
-PanelRows::PanelRows(KernelBuilder &k) : k(k) {
+PanelRows::PanelRows(KernelBuilder &k, int64_t rounds) : k(k), rounds(rounds) {
   // Descriptors count the pieces of eight rows from a multiple of 1024 bytes on.
   memory = k.shared(k.shape.elementType(k.b.getContext()),
-                    2 * rows * k.shape.headDim, {}, /*alignment=*/1024);
-  numbers = k.shared(k.b.getF32Type(), 2 * rows);
+                    rounds * rows * k.shape.headDim, {}, /*alignment=*/1024);
+  numbers = k.shared(k.b.getF32Type(), rounds * rows);
 }
 
 /// 16 bytes.
@@ -60,11 +60,11 @@ void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
   });
 }
 
-void PanelRows::copyNumbers(const RowSource &source, Expr first) {
-  k.when(k.thread() < rows, [&] {
-    Expr row = (first + k.thread()).min(source.count - 1);
+void PanelRows::copyNumbers(const RowSource &source, Expr first, Expr thread) {
+  k.when(thread < rows, [&] {
+    Expr row = (first + thread).min(source.count - 1);
     k.copyAsync(source.numbers, source.number(row), numbers,
-                {stageOf(first) * rows + k.thread()}, 1);
+                {stageOf(first) * rows + thread}, 1);
   });
 }
 
@@ -73,16 +73,17 @@ void PanelRows::begin(const RowSource &source, Expr first, Behind behind) {
   k.when((first < source.count) & (first + rows > source.count),
          [&] { copySome(source, first, behind); });
   if (source.number)
-    k.when(first < source.count, [&] { copyNumbers(source, first); });
+    k.when(first < source.count,
+           [&] { copyNumbers(source, first, k.thread()); });
   k.commitCopies();
 }
 
 /// Lane q of a quad has elements 8 q to 8 q + 7 of 32: two of them go to each of four pieces,
 /// where a product of 16 asks the lane for two.
-void PanelRows::beginMixed(const RowSource &source, Expr first) {
+void PanelRows::beginMixed(const RowSource &source, Expr first, Expr thread) {
   constexpr int64_t pair = 2, quad = 4;
   int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
-  Expr row = k.thread() / perRow, own = k.thread() % perRow;
+  Expr row = thread / perRow, own = thread % perRow;
   Values loaded;
   for (int64_t done = 0; done < rows; done += together) {
     SmallVector<Expr> at = source.address(first + row + done);
@@ -96,7 +97,7 @@ void PanelRows::beginMixed(const RowSource &source, Expr first) {
       k.storeRegister(two, memory, {to + int64_t(i) * together * panel});
     }
   if (source.number)
-    copyNumbers(source, first);
+    copyNumbers(source, first, thread);
   k.commitCopies();
 }
 

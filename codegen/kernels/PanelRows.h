@@ -30,12 +30,12 @@ public:
     return StagedRows::suits(shape) && shape.headDim % panel == 0 &&
            shape.headDim <= 128;
   }
-  static int64_t bytesFor(const Shape &shape) {
-    return 2 * rows * (shape.headDim * shape.bytesPerElement() + 4);
+  static int64_t bytesFor(const Shape &shape, int64_t rounds = 2) {
+    return rounds * rows * (shape.headDim * shape.bytesPerElement() + 4);
   }
 
-  /// At the top of a kernel: takes shared memory for two rounds.
-  explicit PanelRows(KernelBuilder &k);
+  /// At the top of a kernel: takes shared memory for so many rounds.
+  explicit PanelRows(KernelBuilder &k, int64_t rounds = 2);
 
   /// What is in the place of rows behind the last one: that one, or zeros, whose products
   /// are.
@@ -43,8 +43,9 @@ public:
   /// The first warpgroup begins to copy the round from row `first` on, if there are such
   /// rows.
   void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
-  /// The same of a whole round whose elements are in the order of wideFragment.
-  void beginMixed(const RowSource &source, Expr first);
+  /// The same of a whole round whose elements are in the order of wideFragment, by the
+  /// warpgroup of the thread `thread` of it.
+  void beginMixed(const RowSource &source, Expr first, Expr thread);
   /// It waits for what it has begun.
   void finish();
 
@@ -87,14 +88,15 @@ public:
 
 private:
   static constexpr int64_t panel = 64;
-  Expr stageOf(Expr first) { return first / rows % 2; }
+  Expr stageOf(Expr first) { return first / rows % rounds; }
   /// Of 16 bytes of a row, `part` the number of these.
   Expr placeOf(Expr first, Expr row, Expr part);
   void copyWhole(const RowSource &source, Expr first);
   void copySome(const RowSource &source, Expr first, Behind behind);
-  void copyNumbers(const RowSource &source, Expr first);
+  void copyNumbers(const RowSource &source, Expr first, Expr thread);
 
   KernelBuilder &k;
+  int64_t rounds;
   Buffer memory, numbers;
 };
 

@@ -17,7 +17,7 @@ int64_t StagedRows::pitch(const Shape &shape) {
 }
 
 int64_t StagedRows::rowsThatFit(const Shape &shape, int64_t bytes) {
-  int64_t rows = 64;
+  int64_t rows = mostRows;
   while (rows >= 16 && bytesFor(shape, rows) > bytes)
     rows /= 2;
   return rows >= 16 ? rows : 0;

@@ -43,8 +43,9 @@ public:
   static int64_t bytesFor(const Shape &shape, int64_t rows) {
     return 2 * rows * (pitch(shape) * shape.bytesPerElement() + 4);
   }
-  /// The most rows a round, 16 at least, for which that is `bytes` at most; 0
-  /// where not even those fit.
+  /// The most rows a round, 16 at least and `mostRows` at most, for which that is `bytes`
+  /// at most; 0 where not even those fit.
+  static constexpr int64_t mostRows = 64;
   static int64_t rowsThatFit(const Shape &shape, int64_t bytes);
 
   /// At the top of a kernel: takes shared memory for two rounds of `rows`.

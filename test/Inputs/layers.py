@@ -3,11 +3,14 @@
   layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
                      [queries=40] [seed=1] [without=q] [nan=k] [equal=k]
                      [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B] [new=N]
+                     [period=N: of a tensor so many elements are drawn, which then repeat; no
+                     multiple of what rows have, or these repeat]
   layers.py table OUT LAYERS HEADS NUMBER...    the importance of heads
   layers.py show FILE     every tensor: name, type, shape, and small ones whole
   layers.py same FILE FILE NAME...    these tensors are equal
   layers.py move FILE OUT BYTES       the same, the first tensor so far behind a multiple of 64
 """
+import itertools
 import json
 import math
 import random
@@ -67,13 +70,14 @@ def make(path, options):
             if options.get("without") == name:
                 continue
             count = math.prod(shape)
-            values = [random.gauss(0, 1) for _ in range(count)]
+            drawn = min(get("period", count), count)
+            values = [random.gauss(0, 1) for _ in range(drawn)]
             if options.get("equal") == name:
-                values = [0.5] * count
+                values = [0.5] * drawn
             if options.get("nan") == name:
-                values[count // 2] = float("nan")
-            raw = b"".join(element(dtype, value) for value in values)
-            tensors[f"layers.{layer}.{name}"] = (dtype, shape, raw)
+                values[drawn // 2] = float("nan")
+            values = itertools.islice(itertools.cycle([element(dtype, x) for x in values]), count)
+            tensors[f"layers.{layer}.{name}"] = (dtype, shape, b"".join(values))
     metadata = {key: options[key] for key in ("scale", "rope_theta", "new") if key in options}
     save(path, tensors, metadata)
 
