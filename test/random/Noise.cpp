@@ -303,8 +303,9 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
       x += x * amplitude * (1 + std::sqrt(terms) / 2) * draw(number, x, 0);
   } else {
     // Kernels bound the argument of a hyperbolic tangent: from there on it is one
-    // number, and what double tells apart is a tie.
+    // number, 1 or a little less, and what double tells apart is a tie.
     double limit = amplitude * (draw(~number, 0, 3) + 1) / 2;
+    double bound = draw(~number, 0, 4) < 0 ? 1 : 1 - 0x1p-24;
     for (size_t i = 0; i < result.data.size(); ++i) {
       double &x = result.data[i];
       bool coarse = isCoarse(x) || (isa<arith::SIToFPOp, arith::UIToFPOp>(op) &&
@@ -328,7 +329,7 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
           if (operand->data.size() == result.data.size())
             salt = mix(salt ^ bitsOf(operand->data[i]));
       if (isa<math::TanhOp>(op) && 1 - std::abs(x) < limit)
-        x = std::copysign(1, x);
+        x = std::copysign(bound, x);
       else if (!coarse && std::isfinite(x))
         x += x * amplitude * factor * draw(number, x, salt);
     }
