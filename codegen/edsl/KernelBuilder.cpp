@@ -128,6 +128,8 @@ Buffer KernelBuilder::buffer(StringRef name, ArrayRef<Expr> outerStrides) {
 
 Buffer KernelBuilder::shared(Type element, int64_t count,
                              ArrayRef<Expr> outerStrides, int64_t alignment) {
+  // LLVM reads three words as four where these are aligned.
+  count = llvm::alignTo(count, 16 * 8 / element.getIntOrFloatBitWidth());
   auto type =
       MemRefType::get({count}, element, MemRefLayoutAttrInterface{},
                       space(b.getContext(), gpu::AddressSpace::Workgroup));
