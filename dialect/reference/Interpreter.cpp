@@ -551,8 +551,9 @@ private:
         result.shape = value.shape;
       }
       result.axes[0] = joinHeads(result.axes[0], value.axes[0]);
-      if (value.axes.size() == 3)
-        result.shape[1] = std::max(result.shape[1], value.shape[1]);
+      // One row is every row's; of new queries there may be none.
+      if (value.axes.size() == 3 && value.shape[1] != 1)
+        result.shape[1] = value.shape[1];
     }
     if (result.axes.empty()) {
       Number number;
