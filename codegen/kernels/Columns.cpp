@@ -14,6 +14,14 @@ int64_t ColumnsBuilder::windowOf(ReduceOp reduce) {
   return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
 }
 
+Expr ColumnsBuilder::inPast(KernelBuilder &k, const SequenceScalars &s,
+                            Expr token) const {
+  // The last one's number would be held in a register all the way from where it bounds what
+  // is loaded, and products of warpgroups with all of a block's values have none to spare.
+  return panels && computesNorms() ? (token < s.past).select(token, k.index(0))
+                                   : token.min(s.past - 1);
+}
+
 void ColumnsBuilder::forTiles(
     KernelBuilder &k, const SequenceScalars &s, const Point &point,
     llvm::function_ref<void(int64_t, const Point &)> body) {
@@ -22,7 +30,7 @@ void ColumnsBuilder::forTiles(
     Point at = point;
     if (number) {
       tileStart = first + number * warpSize;
-      at.token = (tileStart + k.lane()).min(s.past - 1);
+      at.token = inPast(k, s, tileStart + k.lane());
     }
     finished = finishedTiles[number];
     body(number, at);

@@ -60,7 +60,8 @@ namespace kvc {
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
 /// heads, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
 /// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp,
-/// ColumnsWarpgroupNorms.cpp and ColumnsWarpgroupWindows.cpp products of four warps together.
+/// ColumnsWarpgroupNorms.cpp, ColumnsWarpgroupWindows.cpp and ColumnsWarpgroupHeads.cpp
+/// products of four warps together.
 class ColumnsBuilder {
 public:
   using Values = KernelBuilder::Values;
@@ -178,10 +179,12 @@ private:
   int64_t roundRows() const { return panels ? PanelRows::rows : stagedRows; }
   /// Which products there are such forms of: of all queries (ColumnsWarpgroups.cpp), of an
   /// output projection (ColumnsWarpgroupNorms.cpp), of a window whose rows stay
-  /// (ColumnsWarpgroupWindows.cpp).
+  /// (ColumnsWarpgroupWindows.cpp), of a window whose rows are reduced over all heads
+  /// (ColumnsWarpgroupHeads.cpp).
   bool hasQueryProducts() const;
   bool hasDenseNorms() const;
   bool hasWindowProducts() const;
+  bool hasHeadProducts() const;
   /// Of the first ones, a warpgroup has 64 tokens of each half of the block: a warp 16 of
   /// each.
   static constexpr int64_t halves = 2;
@@ -195,8 +198,9 @@ private:
   /// 16 of the cache's rows from `first` on, as PanelRows multiplies them.
   Values columnFragment(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
                         CacheSide side, Expr first);
-  /// Which piece of a block's tokens a warp has sums of, in the first half of its
-  /// warpgroup's.
+  /// Of a window, the first of the 16 tokens that a warp has in a half of its warpgroup's,
+  /// and which piece of the block's tokens it has sums of in the first one.
+  Expr startOfHalf(KernelBuilder &k, int64_t half) const;
   Expr pieceOfWindow(KernelBuilder &k) const;
   /// The window's rows, which stay while the block has stretches.
   void copyWindow(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s);
@@ -290,11 +294,22 @@ private:
   Values accumulateHead(KernelBuilder &k, LogitTile &tile,
                         const SequenceScalars &s, const Point &point,
                         const RowSource &source);
+  /// The same of a warpgroup. Of keys it has both halves' `keysAhead`, and of queries two
+  /// rounds.
+  Values accumulateHeadTogether(KernelBuilder &k, LogitTile &tile,
+                                const SequenceScalars &s, const Point &point);
+  Values fetchHalf(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
+                   int64_t half);
+  void copyFirstRounds(KernelBuilder &k, LogitTile &tile,
+                       const SequenceScalars &s, Expr kvHead);
   /// What each of lateWindows is at the lane's token, before its end; finish(reduction,
   /// row) is the end of a row.
   using Finish = llvm::function_ref<Expr(ReduceOp, Expr)>;
   Values reduceHeld(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
                     const Point &point, Finish finish);
+  /// Where a lane puts what it holds of a slot: piece and column.
+  std::pair<Expr, Expr> placeOfHeld(KernelBuilder &k, LogitTile &tile,
+                                    int slot);
 
   void run(KernelBuilder &k);
   /// What the warps of a block do with their tokens.
@@ -322,6 +337,8 @@ private:
                : k.lane();
   }
 
+  /// The token, or, behind the past, one of it.
+  Expr inPast(KernelBuilder &k, const SequenceScalars &s, Expr token) const;
   static Expr clamp(KernelBuilder &k, Expr i, Expr count) {
     return i.max(k.index(0)).min(count - 1);
   }

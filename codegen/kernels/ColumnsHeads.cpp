@@ -105,18 +105,24 @@ int64_t ColumnsBuilder::heldOfAll() const {
 }
 
 bool ColumnsBuilder::fetchesQueries() const {
-  int64_t rows = fixedQueries * LogitTile::paddedGroupOf(site.shape);
-  return fetchesKeys() && staged->endsInSecond(rows);
+  return fetchesKeys() && (panels || staged->endsInSecond(rowsOfWindow()));
 }
 
 Values ColumnsBuilder::fetchKeys(KernelBuilder &k, LogitTile &tile,
                                  const SequenceScalars &s, Expr kvHead) {
+  if (panels) {
+    Values both = fetchHalf(k, s, kvHead, 0);
+    both.append(fetchHalf(k, s, kvHead, 1));
+    return both;
+  }
   return tile.fetchKeys(s.sequence, kvHead.min(k.arg("kv_heads") - 1),
                         tileStart, s.rows);
 }
 
 void ColumnsBuilder::fetchQueries(KernelBuilder &k, LogitTile &tile,
                                   const SequenceScalars &s, Expr kvHead) {
+  if (panels)
+    return copyFirstRounds(k, tile, s, kvHead);
   tile.setHead(s.sequence, kvHead.min(k.arg("kv_heads") - 1));
   staged->beginKnown(stagedQueries(k, tile, s),
                      fixedQueries * tile.paddedGroup);
@@ -185,6 +191,14 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
   return all;
 }
 
+std::pair<Expr, Expr> ColumnsBuilder::placeOfHeld(KernelBuilder &k,
+                                                  LogitTile &tile, int slot) {
+  if (!panels)
+    return {placeOfSums(k), tile.products().columnOf(slot)};
+  return {pieceOfWindow(k) + slot / 2 * halves,
+          k.warp() % 2 * WarpProduct::rows + k.lane() / 4 + slot % 2 * 8};
+}
+
 Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
                                   const SequenceScalars &s, const Point &point,
                                   Finish finish) {
@@ -227,11 +241,12 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
       sum = reductionStep(kind, sum, eval(reduce.getValue()));
     }
     SmallVector<PlacedSum> mine;
-    for (auto [slot, sum] : llvm::enumerate(sums))
-      mine.push_back(
-          {kind,
-           reduceLanesFrom(k, kind, sum, beside, 4),
-           {placeOfSums(k), k.index(0), tile.products().columnOf(int(slot))}});
+    for (auto [slot, sum] : llvm::enumerate(sums)) {
+      auto [own, column] = placeOfHeld(k, tile, int(slot));
+      mine.push_back({kind,
+                      reduceLanesFrom(k, kind, sum, beside, 4),
+                      {own, k.index(0), column}});
+    }
     k.barrier(); // earlier sums have been read
     for (int64_t turn = 0; turn < mates; ++turn) {
       if (turn)

@@ -57,7 +57,7 @@ void ColumnsBuilder::reduceParts(KernelBuilder &k) {
   if (numbers.empty())
     return;
   // Rounds of the next head's rows come behind a barrier, if there are any.
-  if (walksHeads() && !staged)
+  if (walksHeads() && !staged && !panels)
     k.barrier();
   Expr mine = k.lane() == 0;
   if (walksHeads())

@@ -82,11 +82,12 @@ void ColumnsBuilder::sumProducts(
       staged->turn = mate;
       staged->own = first * tile.rows;
     }
-    Values sums = panels && readsAll
-                      ? accumulateTogether(k, tile, s, point, source, begin)
-                  : panels
-                      ? accumulateWindow(k, tile, s, point)
-                      : accumulateProducts(k, tile, s, point, source, begin);
+    Values sums =
+        panels && readsAll
+            ? accumulateTogether(k, tile, s, point, source, begin)
+        : panels && holdsRows ? accumulateHeadTogether(k, tile, s, point)
+        : panels ? accumulateWindow(k, tile, s, point)
+                 : accumulateProducts(k, tile, s, point, source, begin);
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Values all = sumsOfMembers(k, tile, number, sums);
       for (auto [slot, sum, start] :

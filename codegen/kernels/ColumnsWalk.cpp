@@ -87,7 +87,7 @@ void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
   Expr exists = token < s.past;
   if (halo)
     exists = exists & (k.lane() >= halo) & (k.lane() < warpSize - halo);
-  Expr safeToken = token.min(s.past - 1);
+  Expr safeToken = inPast(k, s, token);
   if (halo)
     safeToken = safeToken.max(k.index(0));
   SmallVector<Expr> starts;

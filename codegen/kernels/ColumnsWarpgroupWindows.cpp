@@ -30,6 +30,16 @@ bool ColumnsBuilder::hasWindowProducts() const {
              most;
 }
 
+Expr ColumnsBuilder::startOfHalf(KernelBuilder &k, int64_t half) const {
+  constexpr int64_t tokens = 64;
+  Expr start = blockStart, warp = k.warp();
+  if (warpgroups() > 1) {
+    start = start + warpgroup(k) * (halves * tokens);
+    warp = warp % 4;
+  }
+  return start + half * tokens + warp * WarpProduct::rows;
+}
+
 /// A warpgroup has four pieces, and of both halves' a pair of warps one.
 Expr ColumnsBuilder::pieceOfWindow(KernelBuilder &k) const {
   if (warpgroups() == 1)
@@ -59,18 +69,12 @@ void ColumnsBuilder::copyWindow(KernelBuilder &k, LogitTile &tile,
 Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
                                         const SequenceScalars &s,
                                         const Point &point) {
-  constexpr int64_t tokens = 64;
   int64_t rows = rowsOfWindow();
   Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
   Values sums = startProducts(k);
   Expr ownTile = tileStart;
-  Expr start = blockStart, warp = k.warp();
-  if (warpgroups() > 1) {
-    start = start + warpgroup(k) * (halves * tokens);
-    warp = warp % 4;
-  }
   for (int64_t half = 0; half < halves; ++half) {
-    Expr columns = start + half * tokens + warp * WarpProduct::rows;
+    Expr columns = startOfHalf(k, half);
     Values keys = PanelRows::wideFragment(
         k, sideBuffer(k, CacheSide::Key), [&](Expr row) {
           return SmallVector<Expr>{s.sequence, point.kvHead,

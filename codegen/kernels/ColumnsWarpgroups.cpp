@@ -34,7 +34,8 @@ bool ColumnsBuilder::hasQueryProducts() const {
 
 bool ColumnsBuilder::hasWarpgroupForm() const {
   return !site.shape.hasRows() && PanelRows::suits(site.shape) &&
-         (hasQueryProducts() || hasDenseNorms() || hasWindowProducts());
+         (hasQueryProducts() || hasDenseNorms() || hasWindowProducts() ||
+          hasHeadProducts());
 }
 
 bool kvc::hasWarpgroupForm(KernelOp kernel, const KernelSite &site) {

@@ -12,8 +12,9 @@ PanelRows::PanelRows(KernelBuilder &k, int64_t rounds) : k(k), rounds(rounds) {
   numbers = k.shared(k.b.getF32Type(), rounds * rows);
 }
 
-/// 16 bytes.
-static constexpr int64_t width = 8;
+/// 16 bytes, of which a row of a panel has so many, and a warpgroup those of so many rows.
+static constexpr int64_t width = 8, ofPanel = 8,
+                         mixedRows = PanelRows::groupThreads / ofPanel;
 
 Expr PanelRows::placeOf(Expr first, Expr row, Expr part) {
   return stageOf(first) * (rows * k.shape.headDim) + part / 8 * (rows * panel) +
@@ -79,22 +80,36 @@ void PanelRows::begin(const RowSource &source, Expr first, Behind behind) {
 }
 
 /// Lane q of a quad has elements 8 q to 8 q + 7 of 32: two of them go to each of four pieces,
-/// where a product of 16 asks the lane for two.
-void PanelRows::beginMixed(const RowSource &source, Expr first, Expr thread) {
-  constexpr int64_t pair = 2, quad = 4;
-  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
-  Expr row = thread / perRow, own = thread % perRow;
+/// where a product of 16 asks the lane for two. A warp has four rows of one panel at a time,
+/// whose pieces are in all banks.
+PanelRows::Values PanelRows::loadMixed(const RowSource &source, Expr first,
+                                       Expr thread) {
   Values loaded;
-  for (int64_t done = 0; done < rows; done += together) {
-    SmallVector<Expr> at = source.address(first + row + done);
-    at.push_back(own * width);
-    loaded.push_back(k.loadVector(source.memory, at, width));
+  for (int64_t done = 0; done < rows; done += mixedRows) {
+    SmallVector<Expr> at = source.address(first + thread / ofPanel + done);
+    for (int64_t from = 0; from < k.shape.headDim; from += panel) {
+      at.push_back(thread % ofPanel * width + from);
+      loaded.push_back(k.loadVector(source.memory, at, width));
+      at.pop_back();
+    }
   }
-  for (auto [i, vector] : llvm::enumerate(loaded))
-    for (auto [piece, two] : llvm::enumerate(k.registers(vector))) {
-      Expr part = own / quad * quad + int64_t(piece);
-      Expr to = placeOf(first, row, part) + own % quad * pair;
-      k.storeRegister(two, memory, {to + int64_t(i) * together * panel});
+  return loaded;
+}
+
+void PanelRows::storeMixed(ArrayRef<Expr> loaded, const RowSource &source,
+                           Expr first, Expr thread) {
+  constexpr int64_t pair = 2, quad = 4;
+  Expr row = thread / ofPanel, own = thread % ofPanel;
+  size_t next = 0;
+  for (int64_t done = 0; done < rows; done += mixedRows)
+    for (int64_t from = 0; from < k.shape.headDim; from += panel) {
+      int64_t offset = done * panel + from * rows;
+      Values registers = k.registers(loaded[next++]);
+      for (auto [piece, two] : llvm::enumerate(registers)) {
+        Expr part = own / quad * quad + int64_t(piece);
+        Expr to = placeOf(first, row, part) + own % quad * pair;
+        k.storeRegister(two, memory, {to + offset});
+      }
     }
   if (source.number)
     copyNumbers(source, first, thread);

@@ -44,8 +44,14 @@ public:
   /// rows.
   void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
   /// The same of a whole round whose elements are in the order of wideFragment, by the
-  /// warpgroup of the thread `thread` of it.
-  void beginMixed(const RowSource &source, Expr first, Expr thread);
+  /// warpgroup of the thread `thread` of it; and in two parts: what the thread loads is on
+  /// its way, and goes to its places.
+  void beginMixed(const RowSource &source, Expr first, Expr thread) {
+    storeMixed(loadMixed(source, first, thread), source, first, thread);
+  }
+  Values loadMixed(const RowSource &source, Expr first, Expr thread);
+  void storeMixed(llvm::ArrayRef<Expr> loaded, const RowSource &source,
+                  Expr first, Expr thread);
   /// It waits for what it has begun.
   void finish();
 
