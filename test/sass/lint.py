@@ -30,19 +30,19 @@ def gate_path(subject):
 
 
 def programs_of(subject, build, work):
-    """PTX files and their chips."""
+    """PTX files, their chips, and the shared memory that launches give their kernels."""
     if subject.name != EXECUTOR:
         return compile_policy(build / "bin/kvc-opt", subject, work)
     cuda = build / "executor/cuda"
-    return [(cuda / "kernels_bf16.ptx", CHIP), (cuda / "together_bf16.ptx", WARPGROUPS_CHIP)]
+    return [(cuda / "kernels_bf16.ptx", CHIP, {}), (cuda / "together_bf16.ptx", WARPGROUPS_CHIP, {})]
 
 
 def kernels_of(subject, tools, build):
     build = pathlib.Path(build).resolve()
     work = build / "test/sass"
     # The executor's engine knows how it launches its kernels; a policy's say it.
-    return [kernel for ptx, chip in programs_of(subject, build, work)
-            for kernel in assemble(tools, ptx, chip, work, subject.name != EXECUTOR)]
+    return [kernel for ptx, chip, given in programs_of(subject, build, work)
+            for kernel in assemble(tools, ptx, chip, work, subject.name != EXECUTOR, given)]
 
 
 def findings(kernels):

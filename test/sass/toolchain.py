@@ -109,12 +109,21 @@ def blocks_of_an_sm(threads, registers, shared):
     return min(REGISTERS // per_warp // warps, WARPS // warps, BLOCKS, SHARED // (shared + 1024))
 
 
-def read_kernels(listing, ptx, printed, must_say_threads=True):
+def launch_bytes(text):
+    """Shared memory that the launch gives a block, by kernel, as the policy's text at level gpu says
+    it."""
+    return {name: int(size) for name, size in re.findall(
+        r"gpu\.func @(\w+)\(.*kvc\.shared_bytes = (\d+)", text)}
+
+
+def read_kernels(listing, ptx, printed, must_say_threads=True, given=()):
     """Kernels of a program, from nvdisasm's text, the PTX, and what ptxas -v printed. Occupancy is
-    asked of those that say their threads."""
-    # The size of such an array is the launch's, and not known here: no occupancy without it.
-    if must_say_threads and re.search(r"\.extern\s+[^;]*\.shared", ptx):
-        raise Failed("shared memory must have its size in the PTX, found .extern .shared")
+    asked of those that say their threads. `given`: launch_bytes."""
+    given = dict(given)
+    for memory in re.findall(r"\.extern\s+[^;]*\.shared[^;]*?(\w+)\[\]", ptx):
+        # An array without a length: there is no occupancy without what the launch gives.
+        if must_say_threads and memory.removesuffix("_memory") not in given:
+            raise Failed(f"{memory}: the launch must say its size, it does not")
     functions, sizes, kernels = disassembly.read(listing), used(printed), []
     waits = serialised(printed)
     for name, threads in threads_of(ptx).items():
@@ -122,21 +131,23 @@ def read_kernels(listing, ptx, printed, must_say_threads=True):
             raise Failed(f"{name}: ptxas and nvdisasm must know the kernel, one does not")
         if must_say_threads and not threads:
             raise Failed(f"{name}: a kernel must say its threads (.maxntid), it does not")
+        registers, own = sizes[name]
         kernels.append(Kernel(name, Flow(functions[name]), threads,
-                              blocks_of_an_sm(threads, *sizes[name]), waits[name]))
+                              blocks_of_an_sm(threads, registers, given.get(name, own)),
+                              waits[name]))
     if not kernels:
         raise Failed("the PTX must have a kernel, found none")
     return kernels
 
 
-def assemble(tools, ptx, chip, work, must_say_threads=True):
-    """Kernels of a PTX file; cubin and disassembly stay in the folder `work`."""
+def assemble(tools, ptx, chip, work, must_say_threads=True, given=()):
+    """Kernels of a PTX file; cubin and disassembly stay in the folder `work`. `given` as above."""
     work.mkdir(parents=True, exist_ok=True)
     cubin = work / (ptx.stem + ".cubin")
     printed = run([tools.ptxas, "-arch=" + chip, "-v", ptx, "-o", cubin])
     listing = run([tools.nvdisasm, "-c", cubin])
     (work / (ptx.stem + ".sass")).write_text(listing)
-    return read_kernels(listing, ptx.read_text(), printed, must_say_threads)
+    return read_kernels(listing, ptx.read_text(), printed, must_say_threads, given)
 
 
 def emit(compiler, subject, level, output, *options):
@@ -146,16 +157,17 @@ def emit(compiler, subject, level, output, *options):
 
 
 def compile_policy(compiler, subject, work):
-    """PTX files and their chips: for all GPUs, and where kernels have forms that multiply by
-    warpgroups, these alone."""
+    """PTX files, their chips, and launch_bytes: for all GPUs, and where kernels have forms that
+    multiply by warpgroups, these alone."""
     ptx = work / f"{subject.name}.ptx"
     emit(compiler, subject, "ptx", ptx, "--chip=" + CHIP)
     # Cheaper than PTX, which most policies need no second time.
     text = work / f"{subject.name}.gpu"
     emit(compiler, subject, "gpu", text)
+    given = launch_bytes(text.read_text())
     if not (names := kernels_with_forms(text.read_text())):
-        return [(ptx, CHIP)]
+        return [(ptx, CHIP, given)]
     forms = work / f"{subject.name}.{WARPGROUPS_CHIP}.ptx"
     emit(compiler, subject, "ptx", forms, "--chip=" + WARPGROUPS_CHIP)
     forms.write_text(only_forms(forms.read_text(), names))
-    return [(ptx, CHIP), (forms, WARPGROUPS_CHIP)]
+    return [(ptx, CHIP, given), (forms, WARPGROUPS_CHIP, given)]

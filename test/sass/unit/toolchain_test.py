@@ -4,8 +4,8 @@ from unittest import mock
 
 from text import listing
 import toolchain
-from toolchain import (Failed, Tools, blocks_of_an_sm, find, read_kernels, run, serialised,
-                       threads_of, used)
+from toolchain import (Failed, Tools, blocks_of_an_sm, find, launch_bytes, read_kernels, run,
+                       serialised, threads_of, used)
 
 PTX = """
 .visible .entry kernel(
@@ -31,6 +31,7 @@ ptxas info    : Used 255 registers, 360 bytes cmem[0]
 SERIAL = ("ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are "
           "serialized due to non wgmma instructions reading accumulator registers of  a wgmma "
           "between start and end of the pipeline stage in the function 'other'\n")
+LAUNCH = ".extern .shared .align 1024 .b8 kernel_memory[];"
 BOTH = listing("EXIT") + listing("EXIT", "other")
 
 
@@ -61,15 +62,23 @@ class Texts(unittest.TestCase):
         kernel, other = read_kernels(BOTH, PTX, SAID, must_say_threads=False)
         self.assertEqual((kernel.name, kernel.threads, kernel.blocks), ("kernel", 128, 12))
         self.assertEqual((other.name, other.threads, other.blocks), ("other", 0, 0))
-        read_kernels(BOTH, PTX + ".extern .shared .align 16 .b8 room[];", SAID, must_say_threads=False)
+        read_kernels(BOTH, PTX + LAUNCH, SAID, must_say_threads=False)
+
+    def test_memory_that_the_launch_gives(self):
+        text = 'gpu.func @kernel(%a: i64) kernel attributes {kvc.shared_bytes = 102400 : i64} {\n'
+        self.assertEqual(launch_bytes(text + "gpu.func @other() kernel {"), {"kernel": 102400})
+        kernels = read_kernels(BOTH, PTX + LAUNCH, SAID, must_say_threads=False,
+                               given=launch_bytes(text))
+        self.assertEqual([kernel.blocks for kernel in kernels], [2, 0])
 
     def test_what_is_refused(self):
         for arguments, rule in (
                 ((BOTH, PTX, SAID), "other: a kernel must say its threads"),
                 ((listing("EXIT"), PTX, SAID, False), "other: ptxas and nvdisasm must know"),
                 ((BOTH, PTX, SAID[:300], False), "other: ptxas and nvdisasm must know"),
-                ((BOTH, PTX + ".extern .shared .align 16 .b8 room[];", SAID),
-                 "must have its size in the PTX"),
+                ((BOTH, PTX + LAUNCH, SAID), "kernel_memory: the launch must say its size"),
+                ((BOTH, PTX + LAUNCH, SAID, True, {"other": 1}),
+                 "kernel_memory: the launch must say its size"),
                 ((BOTH, "", SAID), "the PTX must have a kernel, found none")):
             with self.assertRaisesRegex(Failed, rule):
                 read_kernels(*arguments)
