@@ -112,6 +112,14 @@ Case kvc::random::makeCase(uint64_t seed) {
       break;
   }
   c.shape.dtype = dtypeOf(random.weighted({50, 25, 25}));
+  // What keeps a large window's rows has heads and groups of large models. Not one of the
+  // draws above, so that the other seeds are what they were.
+  if (Random wide(seed ^ 0x71DE); wide.chance(6)) {
+    c.shape.kvHeads = 1;
+    c.shape.group = wide.of<int64_t>({4, 8, 8});
+    c.shape.headDim = wide.of<int64_t>({80, 96, 128, 128});
+    c.shape.dtype = wide.chance(50) ? KVC_BF16 : KVC_F16;
+  }
   c.keys = test::Keys(random.weighted({70, 22, 8}));
   c.special = test::Special(random.weighted({82, 8, 5, 5}));
   c.layers = random.between(2, 3);
