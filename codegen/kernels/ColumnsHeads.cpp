@@ -124,8 +124,7 @@ void ColumnsBuilder::fetchQueries(KernelBuilder &k, LogitTile &tile,
   if (panels)
     return copyFirstRounds(k, tile, s, kvHead);
   tile.setHead(s.sequence, kvHead.min(k.arg("kv_heads") - 1));
-  staged->beginKnown(stagedQueries(k, tile, s),
-                     fixedQueries * tile.paddedGroup);
+  staged->beginKnown(stagedQueries(k, tile, s), rowsOfWindow());
 }
 
 void ColumnsBuilder::holdProduct(int64_t step,
@@ -149,7 +148,7 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
                                       const SequenceScalars &s,
                                       const Point &point,
                                       const RowSource &source) {
-  int64_t rows = fixedQueries * tile.paddedGroup;
+  int64_t rows = rowsOfWindow();
   Expr isWhole = allSee(tile, s, newestToken(), 0, k.index(0), k.index(rows));
   Values sums = startProducts(k);
   size_t count = sums.size();

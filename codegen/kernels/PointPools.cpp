@@ -24,8 +24,9 @@ std::pair<Expr, Expr> PointEval::neighbours(PoolOp op) {
   return {from.max(k.index(0)), to.min(s.past)};
 }
 
-/// As many values of a pool as are read at once.
-static constexpr int64_t mostAtOnce = 16;
+/// As many values of a pool as are read at once, and of the pools of a group's members,
+/// which follow each other.
+static constexpr int64_t mostAtOnce = 16, mostOfGroup = 64;
 
 int64_t kvc::readAtOnce(PoolOp pool, const Shape &shape) {
   int64_t reads = 0;
@@ -46,11 +47,9 @@ int64_t kvc::readAtOnce(PoolOp pool, const Shape &shape) {
     return goesOn;
   });
   reads *= constantOf(pool.getWidth());
-  if (!simple || reads > mostAtOnce)
-    return 0;
-  // Those of a member are read behind those of another.
-  return headsOf(pool.getType()) == Axis::QueryHeads ? reads * shape.group
-                                                     : reads;
+  bool perQuery = headsOf(pool.getType()) == Axis::QueryHeads;
+  int64_t ofAll = perQuery ? reads * shape.group : reads;
+  return simple && reads <= mostAtOnce && ofAll <= mostOfGroup ? ofAll : 0;
 }
 
 /// In ascending order.

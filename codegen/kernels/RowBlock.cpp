@@ -47,23 +47,20 @@ int64_t RowBlock::members(Value value) const {
   return headsOf(value.getType()) == Axis::QueryHeads ? k.shape.group : 1;
 }
 
-/// How far pools of the kernel reach, if all of them are read at once; else 0. How many
-/// values the members of a group read.
-struct ReadAtOnce {
-  int64_t reach = 0, ofGroup = 0;
-};
-
-static ReadAtOnce poolsAtOnce(KernelOp kernel, const Shape &shape) {
-  ReadAtOnce all;
+/// How far pools of the kernel reach, if all of them are read at once, else 0; and how many
+/// values those of a group's members read of a token's neighbours.
+static std::pair<int64_t, int64_t> poolsAtOnce(KernelOp kernel,
+                                               const Shape &shape) {
+  int64_t reach = 0, ofGroups = 0;
   for (auto pool : kernel.getBody().getOps<PoolOp>()) {
-    int64_t reads = kvc::readAtOnce(pool, shape);
+    int64_t reads = readAtOnce(pool, shape);
     if (!reads)
-      return {};
-    all.reach = std::max(all.reach, constantOf(pool.getWidth()) / 2);
+      return {0, 0};
+    reach = std::max(reach, constantOf(pool.getWidth()) / 2);
     if (headsOf(pool.getType()) == Axis::QueryHeads)
-      all.ofGroup += reads;
+      ofGroups += reads;
   }
-  return all;
+  return {reach, ofGroups};
 }
 
 std::optional<Expr> RowBlock::madeAt(Value value, const Point &point) const {
@@ -94,9 +91,12 @@ void RowBlock::forTokens(llvm::function_ref<Values(Expr)> make,
     use(token, values.drop_back(alongside.size()));
     return Values();
   };
-  auto [reach, ofGroup] = poolsAtOnce(kernel, k.shape);
+  auto [reach, ofGroups] = poolsAtOnce(kernel, k.shape);
+  // With more tokens their loads take registers for half of the SM's threads.
+  constexpr int64_t mostLoads = 32;
   int64_t inFlight =
-      ofGroup ? std::clamp<int64_t>(32 / ofGroup, 1, together) : together;
+      ofGroups ? std::clamp<int64_t>(mostLoads / ofGroups, 1, together)
+               : together;
   Expr inner = begin, outer = end;
   if (reach) {
     inner = begin.max(k.index(reach)).min(end);

@@ -23,9 +23,9 @@ import sys
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
-policies = ["streaming_llm", "snapkv", "adakv", "kvec", "expected_attention", "lagkv", "keydiff",
-            "criticalkv", "criticalkv --prune-norms", "criticalkv --prune-norms --spread 3",
-            "defensivekv", "h2o", "ems"]
+policies = ["streaming_llm", "snapkv", "snapkv-kvpress", "adakv", "kvec", "expected_attention", "lagkv",
+            "keydiff", "criticalkv", "criticalkv-kvpress", "criticalkv --prune-norms",
+            "criticalkv --prune-norms --spread 3", "defensivekv", "h2o", "ems"]
 # The one that constants were measured on (docs/cost-model.md).
 card = "h200"
 lengths, shorter = "4096,32768,131072", "4096,32768"
@@ -37,7 +37,7 @@ most_in_pages = 1.25
 # memory, without teams (codegen/kernels/ColumnsHeads.cpp).
 more_in_pages = {"kvec": 1.8}
 # What --check runs: those that take seconds. The others are not run at 128K.
-checked = policies[:7]
+checked = policies[:8]
 # Norms of most tokens, which all blocks compute.
 longest = "criticalkv --prune-norms"
 
@@ -100,7 +100,7 @@ def write_page(build, path):
              "have a standard",
              "deviation of 1: `--prune-norms` has nothing to prune there, which is its worst case. "
              "With 3 a few tokens",
-             "matter more than others. All blocks run of the first seven policies and of pruned norms, "
+             "matter more than others. All blocks run of the first eight policies and of pruned norms, "
              "of the others",
              "six along each dimension. What depends on weights alone is made once a layer "
              "(`kvc_layer_prepare`) and is",
