@@ -18,6 +18,13 @@ static constexpr const char *names[] = {
 #undef KVC_ARGUMENT
 };
 
+/// What callers know of it: a field of their own, or an expression of these.
+static constexpr std::string_view fields[] = {
+#define KVC_ARGUMENT(name, kind, access, value, meaning) #value,
+#include "kvc/arguments.def"
+#undef KVC_ARGUMENT
+};
+
 /// How many bits a number may have, without its sign; 64: any.
 static constexpr int bitsOf(std::string_view kind) {
   return kind == "Count" ? 29 : kind == "Stride" ? 31 : 64;
@@ -81,9 +88,12 @@ void kvc::rt::checkArgument(Argument argument, uint64_t value) {
   if (most == bitsOf("Count") && value > KVC_MAX_COUNT)
     throw fail(KVC_EXCEEDS_LIMITS, "{} must be at most {}, got {}", name,
                KVC_MAX_COUNT, value);
-  if (most == bitsOf("Stride") && number != int32_t(number))
-    throw fail(
-        KVC_EXCEEDS_LIMITS,
-        "{}, a stride of rows or pages, must be {} to {} elements, got {}",
-        name, INT32_MIN, INT32_MAX, number);
+  if (most == bitsOf("Stride") && number != int32_t(number)) {
+    std::string_view field = fields[size_t(argument)];
+    constexpr std::string_view ofLayer = "layer.";
+    if (field.starts_with(ofLayer))
+      field.remove_prefix(ofLayer.size());
+    throw fail(KVC_EXCEEDS_LIMITS, "{} must be {} to {} elements, got {}",
+               field, INT32_MIN, INT32_MAX, number);
+  }
 }

@@ -117,13 +117,20 @@ Symbols kvc_plan::symbols(uint32_t batch, uint32_t tokens, uint32_t queries,
   return values;
 }
 
+Failure kvc_plan::exceedsWorkspace(size_t buffer) const {
+  return fail(KVC_EXCEEDS_LIMITS,
+              "the workspace must be at most {} bytes, scratch buffer {} of "
+              "max_batch {} and max_tokens {} takes more",
+              mostBytes, buffer, options.max_batch, options.max_tokens);
+}
+
 uint64_t kvc_plan::bytesOf(size_t buffer, const Symbols &limits) const {
   const BufferSpec &spec = module.manifest.buffers[buffer];
   uint64_t bytes = spec.bytes;
   for (const Extent &dim : spec.dims)
     if (__builtin_mul_overflow(bytes, dim.evaluate(limits), &bytes) ||
         bytes > mostBytes)
-      throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", buffer);
+      throw exceedsWorkspace(buffer);
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -149,7 +156,7 @@ void kvc_plan::placeBuffers() {
           begin < other.end && other.begin < begin + bytes)
         begin = other.end;
     if (begin + bytes > mostBytes)
-      throw fail(KVC_EXCEEDS_LIMITS, "scratch buffer {} is too large", i);
+      throw exceedsWorkspace(i);
     placed.push_back({begin, begin + bytes, buffer.first, buffer.last});
     places.push_back({begin, std::nullopt});
     workspaceBytes = std::max(workspaceBytes, begin + bytes);

@@ -3,6 +3,7 @@
 #ifndef KVC_RUNTIME_PLAN_PLAN_H
 #define KVC_RUNTIME_PLAN_PLAN_H
 
+#include "runtime/base/Failure.h"
 #include "runtime/plan/Module.h"
 
 #include <vector>
@@ -62,6 +63,7 @@ private:
   void placeBuffers();
   /// Of a buffer, for at most these sizes.
   uint64_t bytesOf(size_t buffer, const kvc::rt::Symbols &limits) const;
+  kvc::rt::Failure exceedsWorkspace(size_t buffer) const;
   /// Launches kernels of these phases, in order, all or none.
   void launch(const kvc_layer_args &args, const kvc::rt::ArgumentValues &values,
               kvc::rt::Phase first, kvc::rt::Phase last, void *stream) const;

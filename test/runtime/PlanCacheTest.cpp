@@ -173,14 +173,12 @@ TEST(PlanCache, NumbersOf32Bits) {
     refuses(
         kind, [=](Call &call) { call.cache.k.*field = value; },
         KVC_EXCEEDS_LIMITS,
-        name +
-            ", a stride of rows or pages, must be -2147483648 to 2147483647 "
-            "elements, got " +
+        name + " must be -2147483648 to 2147483647 elements, got " +
             std::to_string(value));
   };
-  stride(KVC_RAGGED, &kvc_plane::row_stride, most + 1, "k_token");
-  stride(KVC_RAGGED, &kvc_plane::row_stride, -far, "k_token");
-  stride(KVC_PAGED, &kvc_plane::page_stride, far, "k_page");
+  stride(KVC_RAGGED, &kvc_plane::row_stride, most + 1, "k.row_stride");
+  stride(KVC_RAGGED, &kvc_plane::row_stride, -far, "k.row_stride");
+  stride(KVC_PAGED, &kvc_plane::page_stride, far, "cache.k.page_stride");
   refuses(
       KVC_RAGGED, [](Call &call) { call.cache.slots = KVC_MAX_COUNT + 1; },
       KVC_EXCEEDS_LIMITS, "slots must be at most 536870911, got 536870912");
@@ -198,8 +196,7 @@ TEST(PlanCache, Rows) {
   static int32_t none = 0;
   refuses(
       KVC_RAGGED, [](Call &call) { call.layer.budgets = &none; },
-      KVC_EXCEEDS_LIMITS,
-      "sequence 0: the budget must be at least 1, got 0");
+      KVC_EXCEEDS_LIMITS, "sequence 0: the budget must be at least 1, got 0");
   refuses(
       KVC_RAGGED, [](Call &call) { call.positions[1] = 0; }, KVC_BAD_ARGUMENT,
       "sequence 0, head 0: positions must ascend from 0 to 99, got 0 behind 0 "

@@ -61,7 +61,9 @@ TEST(PlanErrors, ScratchBuffers) {
       "\"k\"", "1",
       R"({"bytes": 4000000000, "dims": ["tokens", "tokens", "tokens"], "live": [0, 0]})"));
   EXPECT_EQ(large.create(), KVC_EXCEEDS_LIMITS);
-  EXPECT_EQ(Opened::error(), "scratch buffer 0 is too large");
+  EXPECT_EQ(Opened::error(),
+            "the workspace must be at most 281474976710656 bytes, scratch "
+            "buffer 0 of max_batch 1 and max_tokens 100 takes more");
 }
 
 TEST(PlanErrors, Arguments) {
