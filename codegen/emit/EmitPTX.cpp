@@ -35,7 +35,7 @@ static const llvm::Triple &nvptx() {
   return triple;
 }
 
-bool kvc::isKnownChip(StringRef chip) {
+static bool isKnownChip(StringRef chip) {
   std::string message;
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(nvptx(), message);
@@ -53,7 +53,7 @@ static unsigned chipNumber(StringRef chip) {
                                                                        : 0;
 }
 
-static llvm::Error checkChip(StringRef chip) {
+llvm::Error kvc::checkChip(StringRef chip) {
   // bf16 tensor-core instructions begin with sm_80.
   if (chipNumber(chip) < 80 || !isKnownChip(chip))
     return llvm::createStringError(

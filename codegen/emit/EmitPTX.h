@@ -29,8 +29,8 @@ llvm::Expected<std::vector<PTXImage>>
 emitPTXImages(mlir::ModuleOp module, llvm::ArrayRef<std::string> chips,
               bool quick = false);
 
-/// True if the backend knows the chip.
-bool isKnownChip(llvm::StringRef chip);
+/// Fails, with a line for the user, where kernels cannot be compiled for it.
+llvm::Error checkChip(llvm::StringRef chip);
 
 } // namespace kvc
 

@@ -56,6 +56,11 @@ int kvc::emit(const EmitOptions &options, DialectRegistry &registry) {
   if (needsShape && shapes.empty())
     return fail("--emit at this level needs --shape "
                 "head_dim=N,group=N,dtype=T,cache=C,into=C or --model DIR");
+  // At every level, also where no chip is asked for.
+  for (const std::string &chip : options.chips)
+    if (chip != "none")
+      if (llvm::Error error = checkChip(chip))
+        return fail(llvm::toString(std::move(error)));
   std::vector<std::string> chips = options.chips;
   bool artefact = level == Level::Object || level == Level::Library;
   if (chips.empty())
