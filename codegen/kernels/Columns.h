@@ -199,9 +199,14 @@ private:
   Values columnFragment(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
                         CacheSide side, Expr first);
   /// Of a window, the first of the 16 tokens that a warp has in a half of its warpgroup's,
-  /// and which piece of the block's tokens it has sums of in the first one.
+  /// and a head's keys of these, as PanelRows multiplies them.
   Expr startOfHalf(KernelBuilder &k, int64_t half) const;
-  Expr pieceOfWindow(KernelBuilder &k) const;
+  Values keysOfHalf(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
+                    int64_t half);
+  /// Of the lane's columns in a half, the first one or the one 8 below: which piece of the
+  /// block's tokens it is in, and where.
+  std::pair<Expr, Expr> placeOfColumn(KernelBuilder &k, int64_t half,
+                                      int64_t below) const;
   /// The window's rows, which stay while the block has stretches.
   void copyWindow(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s);
   /// accumulateProducts of warpgroups.
@@ -298,8 +303,6 @@ private:
   /// rounds.
   Values accumulateHeadTogether(KernelBuilder &k, LogitTile &tile,
                                 const SequenceScalars &s, const Point &point);
-  Values fetchHalf(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
-                   int64_t half);
   void copyFirstRounds(KernelBuilder &k, LogitTile &tile,
                        const SequenceScalars &s, Expr kvHead);
   /// What each of lateWindows is at the lane's token, before its end; finish(reduction,

@@ -110,13 +110,13 @@ bool ColumnsBuilder::fetchesQueries() const {
 
 Values ColumnsBuilder::fetchKeys(KernelBuilder &k, LogitTile &tile,
                                  const SequenceScalars &s, Expr kvHead) {
-  if (panels) {
-    Values both = fetchHalf(k, s, kvHead, 0);
-    both.append(fetchHalf(k, s, kvHead, 1));
-    return both;
-  }
-  return tile.fetchKeys(s.sequence, kvHead.min(k.arg("kv_heads") - 1),
-                        tileStart, s.rows);
+  Expr head = kvHead.min(k.arg("kv_heads") - 1);
+  if (!panels)
+    return tile.fetchKeys(s.sequence, head, tileStart, s.rows);
+  Values keys;
+  for (int64_t half = 0; half < halves; ++half)
+    keys.append(keysOfHalf(k, s, head, half));
+  return keys;
 }
 
 void ColumnsBuilder::fetchQueries(KernelBuilder &k, LogitTile &tile,
@@ -194,8 +194,7 @@ std::pair<Expr, Expr> ColumnsBuilder::placeOfHeld(KernelBuilder &k,
                                                   LogitTile &tile, int slot) {
   if (!panels)
     return {placeOfSums(k), tile.products().columnOf(slot)};
-  return {pieceOfWindow(k) + slot / 2 * halves,
-          k.warp() % 2 * WarpProduct::rows + k.lane() / 4 + slot % 2 * 8};
+  return placeOfColumn(k, slot / 2, slot % 2);
 }
 
 Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,

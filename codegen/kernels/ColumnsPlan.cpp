@@ -76,13 +76,13 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
     warps = warpsThatFit(bytesPerWarp(), usualWarps);
     return;
   }
+  if (planLaunchMemory())
+    return;
   auto rowsOf = [&] {
     return StagedRows::rowsThatFit(site.shape,
                                    maxSharedBytes - warps * bytesPerWarp() -
                                        tokenWarps() * teams * bytesPerPiece());
   };
-  if (planLaunchMemory())
-    return;
   // The products of one step run while those of another are waited for.
   warps = maxWarps();
   if (inTeams) {

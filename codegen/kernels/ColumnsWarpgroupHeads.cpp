@@ -33,22 +33,12 @@ bool ColumnsBuilder::hasHeadProducts() const {
              maxSharedBytes;
 }
 
-Values ColumnsBuilder::fetchHalf(KernelBuilder &k, const SequenceScalars &s,
-                                 Expr kvHead, int64_t half) {
-  Expr head = kvHead.min(k.arg("kv_heads") - 1), first = startOfHalf(k, half);
-  return PanelRows::wideFragment(
-      k, sideBuffer(k, CacheSide::Key), [&](Expr row) {
-        return SmallVector<Expr>{s.sequence, head,
-                                 clamp(k, first + row, s.rows)};
-      });
-}
-
 void ColumnsBuilder::copyFirstRounds(KernelBuilder &k, LogitTile &tile,
                                      const SequenceScalars &s, Expr kvHead) {
   tile.setHead(s.sequence, kvHead);
   RowSource source = stagedQueries(k, tile, s);
   for (int64_t round = 0; round < 2; ++round)
-    panels->beginMixed(source, k.index(round * PanelRows::rows), k.thread());
+    panels->beginMixed(source, k.index(round * PanelRows::rows));
   panels->finish();
   k.barrier(); // both are there
 }
@@ -101,11 +91,11 @@ Values ColumnsBuilder::accumulateHeadTogether(KernelBuilder &k, LogitTile &tile,
       ArrayRef<Expr> own = ArrayRef(keys).slice(half * ofHalf, ofHalf);
       Values products = panels->waitFor(panels->multiply(own, k.index(first)));
       if (half == 0) {
-        loaded = panels->loadMixed(source, later, k.thread());
+        loaded = panels->loadMixed(source, later);
       } else {
         panels->finish(); // the round that is next
         k.barrier();
-        panels->storeMixed(loaded, source, later, k.thread());
+        panels->storeMixed(loaded, source, later);
         if (first + ofRound == rows)
           keysAhead = fetchKeys(k, tile, s, nextHead);
       }

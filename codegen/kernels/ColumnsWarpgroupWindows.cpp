@@ -32,31 +32,29 @@ bool ColumnsBuilder::hasWindowProducts() const {
 
 Expr ColumnsBuilder::startOfHalf(KernelBuilder &k, int64_t half) const {
   constexpr int64_t tokens = 64;
-  Expr start = blockStart, warp = k.warp();
-  if (warpgroups() > 1) {
-    start = start + warpgroup(k) * (halves * tokens);
-    warp = warp % 4;
-  }
-  return start + half * tokens + warp * WarpProduct::rows;
+  return blockStart + warpgroup(k) * (halves * tokens) + half * tokens +
+         k.warp() % 4 * WarpProduct::rows;
 }
 
-/// A warpgroup has four pieces, and of both halves' a pair of warps one.
-Expr ColumnsBuilder::pieceOfWindow(KernelBuilder &k) const {
-  if (warpgroups() == 1)
-    return k.warp() / 2;
-  return warpgroup(k) * 4 + k.warp() % 4 / 2;
+Values ColumnsBuilder::keysOfHalf(KernelBuilder &k, const SequenceScalars &s,
+                                  Expr kvHead, int64_t half) {
+  Expr first = startOfHalf(k, half);
+  return PanelRows::wideFragment(
+      k, sideBuffer(k, CacheSide::Key), [&](Expr row) {
+        return SmallVector<Expr>{s.sequence, kvHead,
+                                 clamp(k, first + row, s.rows)};
+      });
 }
 
 void ColumnsBuilder::copyWindow(KernelBuilder &k, LogitTile &tile,
                                 const SequenceScalars &s) {
   RowSource source = stagedQueries(k, tile, s);
   int64_t together = warpgroups() * PanelRows::rows;
-  Expr thread =
-      warpgroups() > 1 ? k.thread() % PanelRows::groupThreads : k.thread();
   for (int64_t first = 0; first < rowsOfWindow(); first += together) {
+    // One warpgroup's rounds have places that are known now.
     Expr own = warpgroups() > 1 ? warpgroup(k) * PanelRows::rows + first
                                 : k.index(first);
-    auto copy = [&] { panels->beginMixed(source, own, thread); };
+    auto copy = [&] { panels->beginMixed(source, own); };
     if (first + together <= rowsOfWindow())
       copy();
     else
@@ -75,11 +73,7 @@ Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
   Expr ownTile = tileStart;
   for (int64_t half = 0; half < halves; ++half) {
     Expr columns = startOfHalf(k, half);
-    Values keys = PanelRows::wideFragment(
-        k, sideBuffer(k, CacheSide::Key), [&](Expr row) {
-          return SmallVector<Expr>{s.sequence, point.kvHead,
-                                   clamp(k, columns + row, s.rows)};
-        });
+    Values keys = keysOfHalf(k, s, point.kvHead, half);
     tileStart = columns;
     Expr whole = allSee(tile, s, columns + (WarpProduct::rows - 1),
                         /*smaller=*/0, k.index(0), k.index(rows));

@@ -131,13 +131,23 @@ Values ColumnsBuilder::accumulateTogether(KernelBuilder &k, LogitTile &tile,
   return walk(middle, end, halves, sums);
 }
 
+/// Of all queries a half is one of the block's, and a piece that of two warps of each
+/// warpgroup; of a window a warpgroup has pieces of its own.
+std::pair<Expr, Expr> ColumnsBuilder::placeOfColumn(KernelBuilder &k,
+                                                    int64_t half,
+                                                    int64_t below) const {
+  Expr column = k.warp() % 2 * WarpProduct::rows + k.lane() / 4;
+  Expr piece = readsAll ? warpgroup(k) + half * (tokenWarps() / 2)
+                        : warpgroup(k) * 4 + k.warp() % 4 / 2 + half * halves;
+  return {piece, column + below * 8};
+}
+
 SmallVector<ColumnsBuilder::PlacedSum>
 ColumnsBuilder::placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
                               ArrayRef<Expr> sums,
                               llvm::function_ref<Expr(Expr)> rowOf) {
   int classes = classesOf(tile.paddedGroup);
   ReduceKind kind = ReduceOp(walked[walk]).getKind();
-  Expr column = k.warp() % 2 * WarpProduct::rows + k.lane() / 4;
   SmallVector<PlacedSum> result;
   for (int64_t half = 0; half < halves; ++half)
     for (int64_t below = 0; below < 2; ++below)
@@ -146,12 +156,9 @@ ColumnsBuilder::placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
         Expr sum = reduceLanesFrom(k, kind, sums[slot * classes + c],
                                    laneStep(tile.paddedGroup), 4);
         Expr row = k.lane() % 4 * 2 + (c / 2 * 8 + c % 2);
-        Expr piece = readsAll ? warpgroup(k) + half * (tokenWarps() / 2)
-                              : pieceOfWindow(k) + half * halves;
+        auto [piece, column] = placeOfColumn(k, half, below);
         result.push_back(
-            {kind,
-             sum,
-             {piece, rowOf(row % tile.paddedGroup), column + below * 8}});
+            {kind, sum, {piece, rowOf(row % tile.paddedGroup), column}});
       }
   return result;
 }

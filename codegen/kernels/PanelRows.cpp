@@ -61,11 +61,11 @@ void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
   });
 }
 
-void PanelRows::copyNumbers(const RowSource &source, Expr first, Expr thread) {
-  k.when(thread < rows, [&] {
-    Expr row = (first + thread).min(source.count - 1);
+void PanelRows::copyNumbers(const RowSource &source, Expr first) {
+  k.when(thread() < rows, [&] {
+    Expr row = (first + thread()).min(source.count - 1);
     k.copyAsync(source.numbers, source.number(row), numbers,
-                {stageOf(first) * rows + thread}, 1);
+                {stageOf(first) * rows + thread()}, 1);
   });
 }
 
@@ -74,21 +74,19 @@ void PanelRows::begin(const RowSource &source, Expr first, Behind behind) {
   k.when((first < source.count) & (first + rows > source.count),
          [&] { copySome(source, first, behind); });
   if (source.number)
-    k.when(first < source.count,
-           [&] { copyNumbers(source, first, k.thread()); });
+    k.when(first < source.count, [&] { copyNumbers(source, first); });
   k.commitCopies();
 }
 
 /// Lane q of a quad has elements 8 q to 8 q + 7 of 32: two of them go to each of four pieces,
 /// where a product of 16 asks the lane for two. A warp has four rows of one panel at a time,
 /// whose pieces are in all banks.
-PanelRows::Values PanelRows::loadMixed(const RowSource &source, Expr first,
-                                       Expr thread) {
+PanelRows::Values PanelRows::loadMixed(const RowSource &source, Expr first) {
   Values loaded;
   for (int64_t done = 0; done < rows; done += mixedRows) {
-    SmallVector<Expr> at = source.address(first + thread / ofPanel + done);
+    SmallVector<Expr> at = source.address(first + thread() / ofPanel + done);
     for (int64_t from = 0; from < k.shape.headDim; from += panel) {
-      at.push_back(thread % ofPanel * width + from);
+      at.push_back(thread() % ofPanel * width + from);
       loaded.push_back(k.loadVector(source.memory, at, width));
       at.pop_back();
     }
@@ -97,9 +95,9 @@ PanelRows::Values PanelRows::loadMixed(const RowSource &source, Expr first,
 }
 
 void PanelRows::storeMixed(ArrayRef<Expr> loaded, const RowSource &source,
-                           Expr first, Expr thread) {
+                           Expr first) {
   constexpr int64_t pair = 2, quad = 4;
-  Expr row = thread / ofPanel, own = thread % ofPanel;
+  Expr row = thread() / ofPanel, own = thread() % ofPanel;
   size_t next = 0;
   for (int64_t done = 0; done < rows; done += mixedRows)
     for (int64_t from = 0; from < k.shape.headDim; from += panel) {
@@ -112,7 +110,7 @@ void PanelRows::storeMixed(ArrayRef<Expr> loaded, const RowSource &source,
       }
     }
   if (source.number)
-    copyNumbers(source, first, thread);
+    copyNumbers(source, first);
   k.commitCopies();
 }
 

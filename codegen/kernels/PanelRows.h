@@ -44,14 +44,14 @@ public:
   /// rows.
   void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
   /// The same of a whole round whose elements are in the order of wideFragment, by the
-  /// warpgroup of the thread `thread` of it; and in two parts: what the thread loads is on
-  /// its way, and goes to its places.
-  void beginMixed(const RowSource &source, Expr first, Expr thread) {
-    storeMixed(loadMixed(source, first, thread), source, first, thread);
+  /// thread's own warpgroup; and in two parts: what the thread loads is on its way, and
+  /// goes to its places.
+  void beginMixed(const RowSource &source, Expr first) {
+    storeMixed(loadMixed(source, first), source, first);
   }
-  Values loadMixed(const RowSource &source, Expr first, Expr thread);
+  Values loadMixed(const RowSource &source, Expr first);
   void storeMixed(llvm::ArrayRef<Expr> loaded, const RowSource &source,
-                  Expr first, Expr thread);
+                  Expr first);
   /// It waits for what it has begun.
   void finish();
 
@@ -99,7 +99,9 @@ private:
   Expr placeOf(Expr first, Expr row, Expr part);
   void copyWhole(const RowSource &source, Expr first);
   void copySome(const RowSource &source, Expr first, Behind behind);
-  void copyNumbers(const RowSource &source, Expr first, Expr thread);
+  void copyNumbers(const RowSource &source, Expr first);
+  /// The thread's number in its warpgroup.
+  Expr thread() { return k.thread() % groupThreads; }
 
   KernelBuilder &k;
   int64_t rounds;
