@@ -11,6 +11,8 @@
 #include <cmath>
 
 using namespace mlir;
+using namespace kvc;
+using namespace kvc::reference;
 
 static double maximum(double a, double b) {
   return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
@@ -166,8 +168,8 @@ static bool evaluateInteger(Operation *op, ArrayRef<Number> x, Number &y) {
   return known;
 }
 
-bool kvc::reference::evaluate(Operation *op, ArrayRef<Number> numbers,
-                              Number &result) {
+static bool evaluateElement(Operation *op, ArrayRef<Number> numbers,
+                            Number &result) {
   if (isa<arith::SelectOp>(op)) {
     result = numbers[0].whole != 0 ? numbers[1] : numbers[2];
     return true;
@@ -215,4 +217,29 @@ bool kvc::reference::evaluate(Operation *op, ArrayRef<Number> numbers,
       .Default(
           [&](Operation *) { known = evaluateInteger(op, numbers, result); });
   return known;
+}
+
+LogicalResult reference::evaluate(Operation *op, ArrayRef<Number> numbers,
+                                  Number &result) {
+  if (evaluateElement(op, numbers, result))
+    return success();
+  return op->emitError("the reference has no meaning for ") << op->getName();
+}
+
+LogicalResult reference::evaluate(Operation *op, ArrayRef<Tensor> operands,
+                                  Tensor &result) {
+  result.data.clear();
+  for (size_t i = 0; i < size_t(result.heads() * result.perHead()); ++i) {
+    Number number;
+    SmallVector<Number> x;
+    for (auto [operand, tensor] : llvm::zip(op->getOperands(), operands)) {
+      bool isReal = isa<FloatType>(getElementTypeOrSelf(operand));
+      x.push_back(isReal ? Number::ofReal(tensor.data[i])
+                         : Number::ofWhole(int64_t(tensor.data[i])));
+    }
+    if (failed(evaluate(op, x, number)))
+      return failure();
+    result.data.push_back(number.real);
+  }
+  return success();
 }

@@ -1,4 +1,4 @@
-//===- Elementwise.h - arith and math on one element, in double -----------===//
+//===- Elementwise.h - arith and math by element, in double ---------------===//
 
 #ifndef KVC_DIALECT_REFERENCE_ELEMENTWISE_H
 #define KVC_DIALECT_REFERENCE_ELEMENTWISE_H
@@ -9,8 +9,12 @@
 
 namespace kvc::reference {
 
-/// One element of an op of arith or math; false if it has no meaning here.
-bool evaluate(mlir::Operation *op, llvm::ArrayRef<Number> x, Number &y);
+/// An op of arith or math on numbers. Where it has no meaning here an error is emitted at it.
+llvm::LogicalResult evaluate(mlir::Operation *op, llvm::ArrayRef<Number> x,
+                             Number &y);
+/// The same of each element of operands that have the shape of `y`, which gets its data.
+llvm::LogicalResult evaluate(mlir::Operation *op,
+                             llvm::ArrayRef<Tensor> operands, Tensor &y);
 
 } // namespace kvc::reference
 

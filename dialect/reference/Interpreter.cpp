@@ -560,7 +560,7 @@ private:
       SmallVector<Number> x;
       for (Value operand : op->getOperands())
         x.push_back({get(operand).data[0], get(operand).whole});
-      if (failed(computeElement(op, x, number)))
+      if (failed(evaluate(op, x, number)))
         return failure();
       return scalar(number);
     }
@@ -568,27 +568,9 @@ private:
     SmallVector<Tensor> operands;
     for (Value operand : op->getOperands())
       operands.push_back(broadcastLike(get(operand), result));
-    result.data.clear();
-    for (size_t i = 0; i < size_t(result.heads() * result.perHead()); ++i) {
-      Number number;
-      SmallVector<Number> x;
-      for (auto [operand, tensor] : llvm::zip(op->getOperands(), operands)) {
-        bool isReal = isa<FloatType>(getElementTypeOrSelf(operand));
-        x.push_back(isReal ? Number::ofReal(tensor.data[i])
-                           : Number::ofWhole(int64_t(tensor.data[i])));
-      }
-      if (failed(computeElement(op, x, number)))
-        return failure();
-      result.data.push_back(number.real);
-    }
+    if (failed(evaluate(op, operands, result)))
+      return failure();
     return result;
-  }
-
-  static LogicalResult computeElement(Operation *op, ArrayRef<Number> x,
-                                      Number &number) {
-    if (evaluate(op, x, number))
-      return success();
-    return op->emitError("the reference has no meaning for ") << op->getName();
   }
 };
 
