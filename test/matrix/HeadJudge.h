@@ -16,14 +16,13 @@ namespace kvc::test {
 
 class HeadJudge {
 public:
+  HeadJudge(const Problem &problem, const rt::KeptSequence &got,
+            const reference::Kept &want, Margin &margin);
   virtual ~HeadJudge() = default;
 
   Faults run();
 
 protected:
-  HeadJudge(const Problem &problem, const rt::KeptSequence &got,
-            const reference::Kept &want, Margin &margin);
-
   /// Of head `g`, whose tokens are `kept`.
   virtual void judgeHead() = 0;
 

@@ -17,9 +17,7 @@ namespace {
 
 class MergeJudge : public HeadJudge {
 public:
-  MergeJudge(const Problem &problem, const rt::KeptSequence &got,
-             const reference::Kept &want, Margin &margin)
-      : HeadJudge(problem, got, want, margin) {}
+  using HeadJudge::HeadJudge;
 
 private:
   double length(int64_t token) const {

@@ -21,9 +21,7 @@ namespace {
 
 class MergedCacheJudge : public HeadJudge {
 public:
-  MergedCacheJudge(const Problem &problem, const rt::KeptSequence &got,
-                   const reference::Kept &want, Margin &margin)
-      : HeadJudge(problem, got, want, margin) {}
+  using HeadJudge::HeadJudge;
 
 private:
   /// By token that had a row: the kept token whose row has it now, or -1.
