@@ -212,7 +212,7 @@ void Stages::place(Block &body) {
 }
 
 /// Norms behind the projection, not what bounds them, which come from a kernel of their own.
-static bool isNormOfColumns(Operation *op) {
+static bool isExactNorm(Operation *op) {
   return isa<ProjectedNormOp>(op) && !needsOf(op).prepared;
 }
 
@@ -224,11 +224,11 @@ bool Stages::normsMeetHeads() const {
   for (auto [op, stage] : stageOf) {
     if (stage != firstOfNorms)
       continue;
-    norms |= isNormOfColumns(op);
+    norms |= isExactNorm(op);
     auto reduce = dyn_cast<ReduceOp>(op);
     heads |= reduce && reduce.getAxis() == ReduceAxis::Heads;
   }
-  return firstOfNorms && norms && heads;
+  return norms && heads;
 }
 
 static bool hasMembers(Type type) {
@@ -399,7 +399,7 @@ int Stages::place(Operation *op) {
   if (kind == Segments)
     return segmentsStage(stage, op);
   // What rows carry, and bounds, are made with the rest of their kernel.
-  if (kind == Columns && isNormOfColumns(op))
+  if (kind == Columns && isExactNorm(op))
     stage = std::max(stage, firstOfNorms);
   // Its operand is at hand, and no kernel need read it.
   if (needsOf(op).joinsColumns && tokensOnce && kindOf(stage) == Columns &&
