@@ -13,7 +13,6 @@ namespace kvc::test {
 struct HeadMembers {
   std::vector<int32_t> rows, positions;
   std::vector<float> norms;
-  bool operator==(const HeadMembers &other) const = default;
 };
 
 /// Of a head with rows at these of `length` positions: each row's own token, and one in

@@ -12,7 +12,7 @@
 #include "kvc/ptx.h"
 #include "runtime/base/DType.h"
 #include "test/matrix/OpenedPolicy.h"
-#include "test/matrix/PlaceJudge.h"
+#include "test/matrix/Passages.h"
 #include "test/matrix/PolicyTests.h"
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include "executor/eviction/Metrics.h"
 #include "executor/model/RaggedCache.h"
 #include "test/matrix/HeadMembers.h"
+#include "test/runtime/SmallCache.h"
 
 #include <cmath>
 #include <cstring>
@@ -250,13 +251,7 @@ void Problem::merge(uint64_t seed) {
     append(members.positions, drawn.positions);
     append(members.norms, drawn.norms);
   }
-  for (int64_t t = 0; t < layer.tokens; ++t)
-    for (int64_t i = 0; i < layer.headDim / 2; ++i) {
-      double angle =
-          double(t) * std::pow(1e4, -2.0 * double(i) / double(layer.headDim));
-      angles.push_back(float(std::cos(angle)));
-      angles.push_back(float(std::sin(angle)));
-    }
+  angles = ropeOf(uint32_t(layer.tokens), uint32_t(layer.headDim));
   layer.angles = {angles.begin(), angles.end()};
 }
 

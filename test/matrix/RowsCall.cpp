@@ -3,8 +3,7 @@
 #include "test/matrix/RowsCall.h"
 
 #include "runtime/base/DType.h"
-
-#include <gtest/gtest.h>
+#include "runtime/base/Format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,23 +38,40 @@ static bool sameBytes(const std::vector<float> &a,
           std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-bool RowsKept::operator==(const RowsKept &other) const {
-  return indices == other.indices && positions == other.positions &&
-         k == other.k && v == other.v && members == other.members &&
-         sameBytes(scores, other.scores) &&
-         std::equal(states.begin(), states.end(), other.states.begin(),
-                    other.states.end(), sameBytes);
+static bool sameStates(const std::vector<std::vector<float>> &a,
+                       const std::vector<std::vector<float>> &b) {
+  return std::ranges::equal(a, b, sameBytes);
 }
 
-void kvc::test::expectSame(const RowsResult &a, const RowsResult &b) {
-  EXPECT_EQ(a.status, b.status);
-  EXPECT_EQ(a.keptLayers, b.keptLayers);
-  ASSERT_EQ(a.heads.size(), b.heads.size());
-  for (size_t i = 0; i < a.heads.size(); ++i) {
-    EXPECT_EQ(a.heads[i].indices, b.heads[i].indices) << "head " << i;
-    EXPECT_EQ(a.heads[i].members.rows, b.heads[i].members.rows) << "head " << i;
-    EXPECT_TRUE(a.heads[i] == b.heads[i]) << "bytes of head " << i;
+static bool sameMembers(const HeadMembers &a, const HeadMembers &b) {
+  return a.rows == b.rows && a.positions == b.positions &&
+         sameBytes(a.norms, b.norms);
+}
+
+Faults kvc::test::compareBytes(const RowsResult &a, const RowsResult &b) {
+  Faults faults;
+  if (a.status != b.status)
+    faults.add(rt::formatted("status {}, not {}", b.status, a.status));
+  if (a.keptLayers != b.keptLayers)
+    faults.add("other layers have kept a token");
+  if (a.heads.size() != b.heads.size())
+    faults.add(
+        rt::formatted("{} heads, not {}", b.heads.size(), a.heads.size()));
+  for (size_t i = 0; i < std::min(a.heads.size(), b.heads.size()); ++i) {
+    const RowsKept &own = a.heads[i], &other = b.heads[i];
+    auto says = [&](bool same, const char *what) {
+      if (!same)
+        faults.add(rt::formatted("head {}: other {}", i, what));
+    };
+    says(own.indices == other.indices, "rows");
+    says(own.positions == other.positions, "positions");
+    says(own.k == other.k, "bytes of K");
+    says(own.v == other.v, "bytes of V");
+    says(sameMembers(own.members, other.members), "members");
+    says(sameBytes(own.scores, other.scores), "scores");
+    says(sameStates(own.states, other.states), "numbers that rows carry");
   }
+  return faults;
 }
 
 Module kvc::test::openLibrary(const std::string &library, kvc_target_kind kind,
@@ -66,8 +82,7 @@ Module kvc::test::openLibrary(const std::string &library, kvc_target_kind kind,
   target.threads = 1;
   target.seed = seed;
   kvc_module *module = nullptr;
-  EXPECT_EQ(kvc_module_load(library.c_str(), &target, &module), KVC_OK)
-      << lastError();
+  check(kvc_module_load(library.c_str(), &target, &module));
   return {module, kvc_module_close};
 }
 
@@ -248,7 +263,9 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   if (raw)
     args.k_raw = {raw->view.k.data, raw->view.k.batch_stride,
                   raw->view.k.head_stride, raw->view.k.row_stride};
-  args.wo = {wo.data(), 0, row, qHeads * row};
+  bool ownWo = input.wo.size() > size_t(input.hidden) * qHeads;
+  args.wo = {wo.data(), ownWo ? input.hidden * qHeads * row : 0, row,
+             qHeads * row};
   args.hidden = input.hidden;
   args.table = input.table.data();
   // A word is the layer that counted last and the count.
@@ -279,6 +296,8 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
     angles = ropeOf(most, d);
     args.rope = angles.data();
     args.rope_positions = most;
+    if (!input.since.empty())
+      args.since = input.since.data();
   }
   LaidMembers left(batch * heads, most);
   if (info.inputs & KVC_MERGES) {

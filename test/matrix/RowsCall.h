@@ -3,6 +3,7 @@
 #ifndef KVC_TEST_MATRIX_ROWSCALL_H
 #define KVC_TEST_MATRIX_ROWSCALL_H
 
+#include "test/matrix/Judge.h"
 #include "test/matrix/RowsInput.h"
 
 #include <memory>
@@ -16,7 +17,6 @@ struct RowsKept {
   std::vector<float> scores; // of its past; empty: nothing was ranked
   std::vector<std::vector<float>> states; // [states][kept]
   HeadMembers members;                    // of policies that merge
-  bool operator==(const RowsKept &other) const;
 };
 
 /// Heads of all sequences.
@@ -37,7 +37,7 @@ struct Placement {
 };
 
 using Module = std::unique_ptr<kvc_module, void (*)(kvc_module *)>;
-/// A library on one thread. Fails the running test.
+/// A library on one thread. Throws if it cannot be opened.
 Module openLibrary(const std::string &library, kvc_target_kind kind,
                    uint64_t seed);
 
@@ -50,8 +50,8 @@ RowsResult evictRows(kvc_module *module, const Laid &cache, const Laid *raw,
                      const RowsInput &input, bool prompt = false,
                      Placement *placement = nullptr);
 
-/// The same rows with the same bytes. Faults go to gtest.
-void expectSame(const RowsResult &a, const RowsResult &b);
+/// The same rows with the same bytes.
+Faults compareBytes(const RowsResult &a, const RowsResult &b);
 
 } // namespace kvc::test
 

@@ -28,6 +28,15 @@ static void addStates(size_t states, const Cache &cache, Random &random,
     }
 }
 
+uint32_t kvc::test::queriesRead(PolicyOp policy, uint32_t most) {
+  auto queries = uint32_t(queriesFor(policy, 1 << 20));
+  policy.walk([&](AttentionOp attention) {
+    if (attention.readsAll() || attention.readsNew())
+      queries = most;
+  });
+  return queries;
+}
+
 RowsInput kvc::test::drawInput(PolicyOp policy, const Cache &cache,
                                int64_t group, int64_t layer, Random &random) {
   RowsInput input;
@@ -36,13 +45,10 @@ RowsInput kvc::test::drawInput(PolicyOp policy, const Cache &cache,
   auto qHeads = uint32_t(cache.heads * group);
   int32_t most = std::ranges::max(cache.lengths);
   input.tokens = uint32_t(most);
-  input.queries = uint32_t(queriesFor(policy, 1 << 20));
+  input.queries = queriesRead(policy, input.tokens);
   size_t states = 0;
   bool readsState = false, ofMembers = false;
   policy.walk([&](mlir::Operation *op) {
-    if (auto attention = mlir::dyn_cast<AttentionOp>(op);
-        attention && (attention.readsAll() || attention.readsNew()))
-      input.queries = uint32_t(most);
     if (auto keep = mlir::dyn_cast<KeepOp>(op))
       states = keep.getCarried().size();
     readsState |= mlir::isa<KeptLayersOp>(op);

@@ -18,8 +18,9 @@ struct RowsInput {
   uint32_t queries;
   std::vector<std::vector<float>> q; // [batch * q_heads * queries][d]
   uint32_t hidden;
-  std::vector<std::vector<float>> wo; // [hidden * q_heads][d]
-  std::vector<float> table;           // [layers, q_heads]
+  /// [hidden * q_heads][d], or that of each sequence
+  std::vector<std::vector<float>> wo;
+  std::vector<float> table; // [layers, q_heads]
   /// How many layers in front have kept a token, [batch, longest]; empty where the
   /// policy does not ask.
   std::vector<int32_t> keptLayers;
@@ -31,7 +32,13 @@ struct RowsInput {
   bool carries = true;
   /// Of a merged cache, [batch * heads]; empty: rows are not merged.
   std::vector<HeadMembers> members;
+  /// Tokens of earlier runs behind the prompt, [batch]; empty: none.
+  std::vector<int32_t> since;
 };
+
+/// How many of the last queries a call brings, whose longest sequence has `most` tokens:
+/// a window's also where there are fewer tokens.
+uint32_t queriesRead(PolicyOp policy, uint32_t most);
 
 /// What a policy reads, drawn for a cache. Rows of a merged cache represent themselves and
 /// some more tokens.

@@ -119,9 +119,10 @@ Laid::Laid(const Cache &cache, Layout layout, uint32_t pageRows, uint32_t room,
   case Layout::Flat: {
     bool flat = layout == Layout::Flat;
     view.kind = KVC_RAGGED;
-    slots = uint32_t(flat ? all : ofSequence);
+    ofSequence = std::max<int64_t>(ofSequence, 1); // no row is a cache, too
+    rows = flat ? std::max<int64_t>(all, 1) : ofSequence * batch;
+    slots = uint32_t(flat ? rows : ofSequence);
     view.k = {nullptr, flat ? 0 : ofSequence * dim, 0, dim, 0};
-    rows = flat ? all : ofSequence * batch;
     break;
   }
   case Layout::PagesHND:
