@@ -61,6 +61,10 @@ Case Case::parse(const std::string &text) {
       result.special = test::Special(find(specialNames, value));
     else if (name == "cache")
       result.cache = kvc_cache_kind(find(cacheNames, value));
+    else if (name == "into")
+      result.into = kvc_cache_kind(find(cacheNames, value));
+    else if (name == "place")
+      result.place = uint32_t(number(value));
     else if (name == "layers")
       result.layers = number(value);
     else if (name == "data")
@@ -81,13 +85,17 @@ Case Case::parse(const std::string &text) {
 std::string Case::text() const {
   std::string result = rt::formatted(
       "kv={},group={},head_dim={},dtype={},keys={},special={},layers={},"
-      "{}data={}",
+      "{}{}data={}",
       shape.kvHeads, shape.group, shape.headDim,
       dtypeNames[shape.dtype == KVC_F32   ? 0
                  : shape.dtype == KVC_F16 ? 1
                                           : 2],
       keyNames[size_t(keys)], specialNames[size_t(special)], layers,
-      cache == KVC_DENSE ? "" : "cache=" + cacheNames[cache] + ",", data);
+      cache == KVC_DENSE ? "" : "cache=" + cacheNames[cache] + ",",
+      into == KVC_DENSE
+          ? ""
+          : rt::formatted("into={},place={},", cacheNames[into], place),
+      data);
   for (auto [tokens, budget] : sequences)
     result += rt::formatted(",seq={}:{}", tokens, budget);
   return result;
@@ -140,6 +148,10 @@ Case kvc::random::makeCase(uint64_t seed) {
     c.sequences.push_back(sequence());
   if (random.chance(20))
     c.cache = random.chance(70) ? KVC_RAGGED : KVC_PAGED;
+  if (Random view(seed ^ 0x91ACE); view.chance(40)) {
+    c.into = view.chance(50) ? KVC_RAGGED : KVC_PAGED;
+    c.place = uint32_t(view.between(0, 255));
+  }
   return c;
 }
 

@@ -19,11 +19,15 @@ struct Case {
   int64_t layers = 1;
   /// A prompt, or a cache of rows.
   kvc_cache_kind cache = KVC_DENSE;
+  /// Where kept rows go, once more: KVC_RAGGED or KVC_PAGED views, or KVC_DENSE: packed
+  /// alone. `place` says which view (Placing.h).
+  kvc_cache_kind into = KVC_DENSE;
+  uint32_t place = 0;
   uint64_t data = 1;
 
   /// "kv=2,group=2,head_dim=32,dtype=f32,keys=random,special=none,layers=1,
-  /// data=1,seq=100:30,seq=20:10", "cache=ragged", "cache=paged" or "cache=merged" in front of data; what is
-  /// left out is as above.
+  /// data=1,seq=100:30,seq=20:10"; in front of data perhaps "cache=ragged",
+  /// "cache=paged" or "cache=merged" and "into=paged,place=13". What is left out is as above.
   static Case parse(const std::string &text); // throws rt::Failure
   std::string text() const;
 };

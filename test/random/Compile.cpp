@@ -37,12 +37,16 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
-kvc::Shape shapeOf(const test::Shape &shape, kvc_cache_kind cache) {
+kvc::Shape shapeOf(const CompileOptions &options) {
+  const test::Shape &shape = options.shape;
   return {shape.headDim, shape.group,
           shape.dtype == KVC_F32   ? DType::F32
           : shape.dtype == KVC_F16 ? DType::F16
                                    : DType::BF16,
-          CacheKind(cache)};
+          CacheKind(options.cache),
+          options.into == KVC_DENSE    ? Into::Packed
+          : options.into == KVC_RAGGED ? Into::Ragged
+                                       : Into::Paged};
 }
 
 /// Declarations that nobody defines.
@@ -122,8 +126,7 @@ Compiled kvc::random::compile(MLIRContext &context, const std::string &policy,
       result.bounded |= norm.getBound();
   });
   PassManager build(&context);
-  buildGPUPipeline(build, shapeOf(options.shape, options.cache),
-                   options.listsAbove);
+  buildGPUPipeline(build, shapeOf(options), options.listsAbove);
   if (failed(build.run(*module)))
     return refuse("kernels cannot be built");
 

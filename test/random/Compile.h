@@ -12,7 +12,7 @@ namespace kvc::random {
 
 struct CompileOptions {
   test::Shape shape;
-  kvc_cache_kind cache = KVC_DENSE;
+  kvc_cache_kind cache = KVC_DENSE, into = KVC_DENSE;
   bool pruneNorms = false;
   std::optional<int64_t> listsAbove; // of convert-kvc-to-gpu
   /// Where the library goes.

@@ -60,6 +60,7 @@ TEST(Case, IsReadBack) {
     EXPECT_EQ(Case::parse(makeCase(seed).text()).text(), makeCase(seed).text());
   EXPECT_EQ(Case::parse("seq=7:3").sequences.size(), 1u);
   EXPECT_EQ(Case::parse("cache=paged").cache, KVC_PAGED);
+  EXPECT_EQ(Case::parse("into=ragged,place=7").into, KVC_RAGGED);
   EXPECT_ANY_THROW(Case::parse("cache=full"));
   EXPECT_ANY_THROW(Case::parse("depth=3"));
   EXPECT_ANY_THROW(Case::parse("kv=many"));

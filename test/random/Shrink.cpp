@@ -85,6 +85,7 @@ private:
     any |= accept([](Case &c) { c.keys = test::Keys::Random; });
     any |= accept([](Case &c) { c.shape.dtype = KVC_F32; });
     any |= accept([](Case &c) { c.cache = KVC_DENSE; });
+    any |= accept([](Case &c) { c.into = KVC_DENSE; });
     any |= lower([](Case &c) -> int64_t & { return c.layers; }, {1, 2});
     any |= lower([](Case &c) -> int64_t & { return c.shape.kvHeads; }, {1, 2});
     any |= lower([](Case &c) -> int64_t & { return c.shape.group; }, {1, 2, 3});

@@ -6,6 +6,7 @@
 #include "test/matrix/Eviction.h"
 #include "test/matrix/HeldRows.h"
 #include "test/random/Noise.h"
+#include "test/random/Placing.h"
 #include "test/random/Spread.h"
 #include "tools/kvc-opt/Register.h"
 
@@ -69,6 +70,8 @@ public:
     say("compile");
     CompileOptions wanted{.shape = c.shape,
                           .cache = c.cache,
+                          .into = KVC_DENSE,
+                          .pruneNorms = false,
                           .listsAbove = {},
                           .library = libraryPath(""),
                           .ptx = options.ptx,
@@ -112,12 +115,22 @@ public:
       if (!pruned.refused.empty())
         blame("prune", "refused with pruned norms: " + pruned.refused);
     }
+    if (isPlaced()) {
+      say("compile into a view");
+      wanted.cache = planned(c);
+      wanted.into = c.into;
+      wanted.pruneNorms = wanted.ptx = false;
+      wanted.library = libraryPath("placed");
+      Compiled placed = compile(context, text, wanted);
+      if (!placed.refused.empty())
+        blame("place", "refused into a view: " + placed.refused);
+    }
     try {
       runLayers(listener);
-    } catch (const rt::Failure &failure) {
+    } catch (const std::exception &failure) {
       blame("runtime", failure.what());
     }
-    for (const char *option : {"", "pruned"})
+    for (const char *option : {"", "pruned", "placed"})
       std::filesystem::remove(libraryPath(option));
     return verdict;
   }
@@ -153,6 +166,10 @@ private:
       blame(kind, where + fault);
   }
 
+  /// What is kept is also put into a view: memory that the host can look into.
+  bool isPlaced() const {
+    return c.into != KVC_DENSE && options.target != KVC_CUDA;
+  }
   /// True for the top-k whose scores the kernels show.
   bool isRanked(Operation *op) const {
     auto where = op->getLoc()->findInstanceOf<FileLineColLoc>();
@@ -237,6 +254,10 @@ private:
     if (pruned &&
         c.data % 2) // what is made of the weights, by a call of its own
       pruned->keepPrepared();
+    test::Module placed{nullptr, kvc_module_close};
+    if (isPlaced())
+      placed = test::openLibrary(libraryPath("placed"), options.target,
+                                 1 + c.data % 64);
     std::vector<std::vector<double>> keptLayers;
     for (auto [tokens, budget] : c.sequences)
       keptLayers.emplace_back(tokens);
@@ -284,6 +305,13 @@ private:
               test::compareRows(first,
                                 test::evict(*pruned, problems, read, false)),
               where + "pruned norms: ");
+      if (placed)
+        blame("place",
+              judgePlaced(placed.get(), c, policy, problems, read,
+                          carriesState ? keptLayers
+                                       : std::vector<std::vector<double>>(),
+                          first),
+              where + placeOf(c).text() + ": ");
       verdict.runSeconds += clock();
       for (size_t s = 0; s < problems.size() && !verdict.isFault(); ++s) {
         say("reference");
