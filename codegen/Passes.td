@@ -76,6 +76,17 @@ def ExpandMath : Pass<"kvc-expand-math", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
+def SelectMemory : Pass<"kvc-select-memory", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "select between two memories in front of a loop, not in it";
+  let description = [{
+    Two loads from the same place of two arguments of a kernel, of which a condition from
+    outside the block selects one, become one load: the condition selects the argument.
+    For PTX.
+
+    Example: test/codegen/kvc-select-memory.mlir
+  }];
+}
+
 def EarlyLoads : Pass<"kvc-early-loads", "::mlir::gpu::GPUModuleOp"> {
   let summary = "load before the divisions that loads would wait behind";
   let description = [{

@@ -47,6 +47,7 @@ void kvc::buildNVVMPipeline(OpPassManager &manager, bool warpgroups,
   target.addPass(createChooseForms({warpgroups, onlyOther}));
   target.addPass(createRollStreams({/*writtenOut=*/true}));
   target.addPass(createExpandMath());
+  target.addPass(createSelectMemory());
   target.addPass(createEarlyLoads());
   target.addPass(createNarrowIndices());
   // Before convert-kernels-to-nvvm, which would send math ops to libdevice.

@@ -7,8 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Passes.h"
-
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "codegen/lower/MemoryWrites.h"
 
 namespace kvc {
 #define GEN_PASS_DEF_EARLYLOADS
@@ -40,16 +39,6 @@ static int64_t loadedRegisters(Operation *op) {
   auto vector = dyn_cast<VectorType>(type);
   int64_t bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   return ((vector ? vector.getNumElements() : 1) * bits + 31) / 32;
-}
-
-/// True where a load may not be moved over `op`, which may write what it reads.
-static bool mayWrite(Operation *op) {
-  if (op->getNumRegions())
-    return true;
-  if (isMemoryEffectFree(op))
-    return false;
-  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
-  return !effects || !effects.onlyHasEffect<MemoryEffects::Read>();
 }
 
 namespace {
