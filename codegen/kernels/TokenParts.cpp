@@ -114,26 +114,33 @@ Values TokenParts::joined(KernelBuilder &k, ArrayRef<Values> parts) const {
   return {first, fold(k, ReduceKind::Sum, sums)};
 }
 
-Expr kvc::reduceParts(KernelBuilder &k, ReduceKind kind, Expr count,
-                      int64_t together, llvm::function_ref<Expr(Expr)> make) {
+Values kvc::reduceParts(KernelBuilder &k, ReduceKind kind, Expr count,
+                        int64_t together, int64_t numbers,
+                        llvm::function_ref<Values(Expr)> make) {
   // Behind the last part stands that once more, and counts for nothing: a round of loads
   // is in flight, however few parts there are.
   Expr start = reductionStart(k, kind);
-  Expr mine = k.streamOver(
-      k.lane(), count, warpSize, {start},
-      [&](Expr i) { return Values{make(i.min(count - 1))}; },
-      [&](Expr i, ArrayRef<Expr> made, ArrayRef<Expr> sum) {
-        Expr value = (i < count).select(made[0], start);
-        return Values{reductionStep(kind, sum[0], value)};
+  Values mine = k.streamOver(
+      k.lane(), count, warpSize, Values(size_t(numbers), start),
+      [&](Expr i) { return make(i.min(count - 1)); },
+      [&](Expr i, ArrayRef<Expr> made, ArrayRef<Expr> sums) {
+        Values all;
+        for (auto [number, sum] : llvm::zip(made, sums))
+          all.push_back(
+              reductionStep(kind, sum, (i < count).select(number, start)));
+        return all;
       },
-      together)[0];
-  return reduceLanes(k, kind, mine);
+      together);
+  for (Expr &number : mine)
+    number = reduceLanes(k, kind, number);
+  return mine;
 }
 
 Values TokenParts::ofAll(KernelBuilder &k, Expr count, int64_t together,
                          llvm::function_ref<Expr(Expr, int64_t)> part) const {
   auto walk = [&](ReduceKind kind, llvm::function_ref<Expr(Expr)> make) {
-    return reduceParts(k, kind, count, together, make);
+    return reduceParts(k, kind, count, together, 1,
+                       [&](Expr i) { return Values{make(i)}; })[0];
   };
   Expr first = walk(kind, [&](Expr i) { return part(i, 0); });
   if (!isExpSum)

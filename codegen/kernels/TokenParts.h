@@ -52,9 +52,12 @@ public:
                llvm::function_ref<Expr(Expr, int64_t)> part) const;
 };
 
-/// What a warp's lanes make together of `count` parts, of which each has some; make(i).
-Expr reduceParts(KernelBuilder &k, ReduceKind kind, Expr count,
-                 int64_t together, llvm::function_ref<Expr(Expr)> make);
+/// What a warp's lanes make together of `count` parts, of which each has some; make(i)
+/// gives so many numbers of one.
+KernelBuilder::Values
+reduceParts(KernelBuilder &k, ReduceKind kind, Expr count, int64_t together,
+            int64_t numbers,
+            llvm::function_ref<KernelBuilder::Values(Expr)> make);
 /// How far x is from a mean, squared, `count` times, and what there is already.
 Expr squareFrom(Expr x, Expr mean, Expr count, Expr before);
 /// So many numbers of each member of the group, which a warp makes and the block has.
