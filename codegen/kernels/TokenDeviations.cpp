@@ -25,7 +25,6 @@ TokenDeviations::TokenDeviations(RowBlock &row, CombineDeviationsOp op,
 }
 
 Expr TokenDeviations::ofHead(Expr kvHead, Expr member) const {
-  // Registers are free here: all that a lane has of 32K tokens is in flight at once.
   constexpr int64_t tokens = splitTokens / 2, together = 8;
   SequenceScalars s = r.s;
   Expr behind = s.past;
@@ -43,9 +42,7 @@ Expr TokenDeviations::ofHead(Expr kvHead, Expr member) const {
     return overPositions ? load(0, i)
                          : (s.past - i * tokens).min(k.index(tokens)).toFloat();
   };
-  Expr parts = (behind + (tokens - 1)) / tokens;
-  // Nobody waits for this division: it is in front of all loads.
-  Expr ofOne = k.f32(1) / s.past.toFloat();
+  Expr parts = (behind + (tokens - 1)) / tokens, count = s.past.toFloat();
   using Values = KernelBuilder::Values;
   auto sums = [&](int64_t numbers, llvm::function_ref<Values(Expr)> make) {
     return reduceParts(k, ReduceKind::Sum, parts, together, numbers, make);
@@ -53,11 +50,11 @@ Expr TokenDeviations::ofHead(Expr kvHead, Expr member) const {
   // Squares about the parts' own means are read beside these, not behind them.
   Values first = sums(
       2, [&](Expr i) { return Values{countOf(i) * load(1, i), load(2, i)}; });
-  Expr mean = first[0] * ofOne;
+  Expr mean = first[0] / count;
   Expr between = sums(1, [&](Expr i) {
     return Values{squareFrom(load(1, i), mean, countOf(i), k.f32(0))};
   })[0];
-  return k.sqrt((first[1] + between) * ofOne);
+  return k.sqrt((first[1] + between) / count);
 }
 
 SmallVector<Expr> TokenDeviations::ofOwnHead() const {
