@@ -1,6 +1,7 @@
 //===- Shape.cpp - parsing of --shape and --model -------------------------===//
 
 #include "codegen/Shape.h"
+#include "support/JsonNesting.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -108,22 +109,6 @@ Expected<Shape> Shape::parse(StringRef text) {
   return shape;
 }
 
-/// True for JSON nested deeper than any config is: the parser is recursive.
-static bool isTooDeep(StringRef text) {
-  int64_t depth = 0;
-  bool inText = false;
-  for (size_t i = 0; i < text.size() && depth <= 100; ++i) {
-    char c = text[i];
-    if (inText && c == '\\')
-      ++i;
-    else if (c == '"')
-      inText = !inText;
-    else if (!inText)
-      depth += (c == '[' || c == '{') - (c == ']' || c == '}');
-  }
-  return depth > 100;
-}
-
 Expected<Shape> Shape::fromModel(StringRef dir) {
   std::string path = (dir + "/config.json").str();
   // A FIFO would wait for somebody who writes.
@@ -132,7 +117,8 @@ Expected<Shape> Shape::fromModel(StringRef dir) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
     return fail("cannot read " + path + ": " + file.getError().message());
-  if (isTooDeep((*file)->getBuffer()))
+  // The parser is recursive.
+  if (isNestedDeeper((*file)->getBuffer(), 100))
     return fail(path + ": must be JSON nested at most 100 deep");
   Expected<llvm::json::Value> json = llvm::json::parse((*file)->getBuffer());
   if (!json)

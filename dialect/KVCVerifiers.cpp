@@ -188,7 +188,8 @@ LogicalResult KernelOp::verify() {
            << stringifyKernelKind(getKind()) << " cannot be "
            << (getOfMembers() ? "of_members" : "for every_row");
   if (getOfMembers() != bool(getKeys())) // C6
-    return emitOpError("of_members goes with keys");
+    return emitOpError("of_members goes with keys, got ")
+           << (getOfMembers() ? "none" : "keys without it");
   return success();
 }
 

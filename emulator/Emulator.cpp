@@ -59,9 +59,8 @@ public:
         pool(stacksFor(launch.blockSize, stackBytes)),
         threads(launch.blockSize), warps(launch.blockSize / warpSize),
         warpOrder(warps.size()) {
-    size_t words = (launch.sharedBytes + 15) / 16 * 16;
     shared.reset(static_cast<char *>(
-        std::aligned_alloc(128, (words + 127) / 128 * 128 + 128)));
+        std::aligned_alloc(128, (launch.sharedBytes + 127) / 128 * 128 + 128)));
     for (uint32_t i = 0; i < launch.blockSize; ++i) {
       threads[i].runner = this;
       threads[i].warp = &warps[i / warpSize];

@@ -272,6 +272,14 @@ LogicalResult checkEnd(PolicyOp policy) {
   return success();
 }
 
+/// The same number in every launch: made of the same ops, in two kernels.
+bool areEqual(Value a, Value b) {
+  Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
+  return one && other && one->getName() == other->getName() &&
+         one->getAttrDictionary() == other->getAttrDictionary() &&
+         llvm::equal(one->getOperands(), other->getOperands(), areEqual);
+}
+
 /// The past is the same tokens for every kernel.
 LogicalResult checkProtected(PolicyOp policy) {
   auto text = [](Value protect) {
@@ -287,10 +295,12 @@ LogicalResult checkProtected(PolicyOp policy) {
       continue;
     if (!first)
       first = protect;
-    if (text(protect) != text(first))
-      return yield.emitOpError(
-                 "must protect what the kernels in front do, got ")
-             << text(protect) << " and " << text(first);
+    if (areEqual(protect, first))
+      continue;
+    bool alike = text(protect) == text(first);
+    return yield.emitOpError("must protect what the kernels in front do, got ")
+           << text(protect) << " and "
+           << (alike ? "one made in another way" : text(first));
   }
   return success();
 }

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 using namespace kvc::ptx;
 

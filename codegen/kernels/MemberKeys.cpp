@@ -8,7 +8,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Kernels.h"
-#include "codegen/kernels/RowStates.h"
 
 using namespace mlir;
 using namespace kvc;

@@ -21,7 +21,6 @@
 
 #include "codegen/kernels/IntoRows.h"
 #include "codegen/kernels/Kernels.h"
-#include "codegen/kernels/RowStates.h"
 #include "codegen/kernels/SharedPages.h"
 #include "kvc/artifact.h"
 

@@ -2,8 +2,8 @@
 //
 // 512 threads. Kernels of kind rows: grid (1, Hkv, batch), one block per KV head
 // and sequence, for what is known only of a whole row. Of kind spans: grid
-// (ceildiv(T, L), Hkv, batch), a block for L tokens of the past, 2048 or a multiple
-// (RowBlock.h).
+// (min(ceildiv(T, 512), 16), Hkv, batch), a block for a span of the past: 512 tokens or a
+// multiple (RowBlock.h).
 //
 // Walks the body in order; stored values, statistics and the steps of a selection
 // are loops of the whole block with barriers between them, everything else is

@@ -72,9 +72,9 @@ bool isPlanned(PolicyOp policy) {
       if (auto scratch = dyn_cast<ScratchOpInterface>(op))
         note(scratch.getBufferAttr());
   }
-  return known && plan.getBuffers().size() == buffers &&
-         plan.getLse().value_or(0) <= buffers &&
-         plan.getScores().value_or(0) <= buffers;
+  auto isOne = [&](auto buffer) { return !buffer || *buffer < buffers; };
+  return known && plan.getBuffers().size() == buffers && isOne(plan.getLse()) &&
+         isOne(plan.getScores());
 }
 
 /// The element type of each buffer.

@@ -6,10 +6,8 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 using namespace kvc::rt;
 
@@ -75,13 +73,15 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must be F32, F16 or BF16, got {}", path(), full,
                tensor.describe());
-  for (uint64_t extent : tensor.shape)
+  for (size_t i = 0; i < rank; ++i) {
     // A layer of a cache may have no row at all.
-    if ((extent == 0 && !ofRows) || extent > INT32_MAX)
+    bool mayBeNone = ofRows && i == 0;
+    if ((tensor.shape[i] == 0 && !mayBeNone) || tensor.shape[i] > INT32_MAX)
       throw fail(KVC_BAD_ARGUMENT,
                  "{}: tensor '{}' must have 1 to 2^31 - 1 rows in every "
                  "dimension, got {}",
                  path(), full, tensor.describe());
+  }
   if (int64_t at = findNaN(tensor, *type); at >= 0)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must not hold NaN, got NaN at element {}",

@@ -80,6 +80,10 @@ void CacheView::checkPointers(bool hasRows) const {
   present(table->positions, "members.positions");
   present(table->norms, "members.norms");
   present(table->counts, "members.counts");
+  checkAligned(table->rows, sizeof(int32_t), "members.rows");
+  checkAligned(table->positions, sizeof(int32_t), "members.positions");
+  checkAligned(table->norms, sizeof(float), "members.norms");
+  checkAligned(table->counts, sizeof(int32_t), "members.counts");
   if (!table->capacity || table->capacity > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
                "cache.members.capacity must be 1 to {}, got {}", INT32_MAX,

@@ -49,6 +49,8 @@ void CacheView::visitEntries(std::optional<uint32_t> newRows,
       const int32_t *list = placeOf(pages, s, g);
       int64_t first = offset(s, g), written = first + count(s, g);
       int64_t end = written + newRows.value_or(0);
+      if (end == first) // wherever its row 0 would be
+        continue;
       for (int64_t i = first / view.page_rows; i * view.page_rows < end; ++i)
         visit(Entry{list + i, s, g, !newRows || i >= written / view.page_rows});
     }

@@ -233,12 +233,15 @@ bool KernelSpec::has(Argument argument) const {
   return false;
 }
 
+bool Variant::reads(Argument argument) const {
+  return std::ranges::any_of(
+      kernels, [&](const KernelSpec &kernel) { return kernel.has(argument); });
+}
+
 bool Manifest::reads(Argument argument) const {
-  for (const Variant &variant : variants)
-    for (const KernelSpec &kernel : variant.kernels)
-      if (kernel.has(argument))
-        return true;
-  return false;
+  return std::ranges::any_of(variants, [&](const Variant &variant) {
+    return variant.reads(argument);
+  });
 }
 
 std::vector<std::string> Manifest::kernelNames() const {

@@ -62,6 +62,8 @@ struct Variant {
   /// Bytes to which the host's kernels want rows aligned; 0: those of `vector`, as the
   /// GPU's do.
   uint32_t hostAlignment = 0;
+  /// True where one of the kernels reads the argument.
+  bool reads(Argument argument) const;
 };
 
 struct ScoresSpec {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 
 using namespace kvc::rt;
@@ -56,7 +55,7 @@ kvc_plan::kvc_plan(kvc_module &module, const kvc_plan_options &options)
                                {Argument::k_raw, KVC_READS_RAW_KEYS},
                                {Argument::rope, KVC_READS_ANGLES},
                                {Argument::member_rows, KVC_MERGES}})
-    inputs |= module.manifest.reads(argument) ? unsigned(bit) : 0;
+    inputs |= variant->reads(argument) ? unsigned(bit) : 0;
   if (module.manifest.leastQueries)
     inputs |= KVC_READS_NEW_QUERIES;
   for (const KernelSpec &kernel : variant->kernels) {

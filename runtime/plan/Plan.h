@@ -26,7 +26,7 @@ struct kvc_plan {
   /// Enqueues what depends on the layer's weights alone, into args.prepared.
   void prepare(const kvc_layer_args &args, void *stream) const;
 
-  /// Bytes to which q, k, v, wo and what kept rows are written to must be aligned.
+  /// Bytes to which q, k, v, k_raw, wo and what kept rows are written to must be aligned.
   uint64_t rowAlignment() const;
 
   /// Of the workspace and of each buffer in it.

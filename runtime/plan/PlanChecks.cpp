@@ -40,7 +40,12 @@ void kvc_plan::checkWords(const kvc_layer_args &args) const {
            {args.member_positions, "member_positions"},
            {args.member_norms, "member_norms"},
            {args.member_counts, "member_counts"},
-           {args.freed_pages, "freed_pages"}})
+           {args.freed_pages, "freed_pages"},
+           {args.row_states.data, "row_states"},
+           {args.row_states_out, "row_states_out"},
+           {args.into_states.data, "into_states"},
+           {args.rope, "rope"},
+           {args.since, "since"}})
     aligned(data, sizeof(int32_t), name);
 }
 

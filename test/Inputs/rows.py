@@ -61,6 +61,10 @@ def spoil(tensors, metadata, what):
     elif what == "keys":
         dtype, shape, raw = tensors["layers.1.v"]
         tensors["layers.1.v"] = (dtype, [shape[0] // 2, shape[1] * 2], raw)
+    elif what == "nothing":
+        for side in "kv":
+            dtype, shape, _ = tensors[f"layers.0.{side}"]
+            tensors[f"layers.0.{side}"] = (dtype, [shape[0], 0], b"")
 
 
 def spoil_state(tensors, metadata, what):

@@ -161,7 +161,7 @@ kvc.policy @kernel_of_members {
 
 // KernelOp C6: without keys there is nothing to attend to.
 kvc.policy @kernel_without_keys {
-  // expected-error @+1 {{of_members goes with keys}}
+  // expected-error @+1 {{of_members goes with keys, got none}}
   kvc.kernel columns of_members "members"() : () -> () {
     kvc.yield
   }

@@ -81,8 +81,12 @@ private:
         randomCache(random, batch, heads, dim, KVC_F32, i % 2 ? 20 : 60);
     RowsInput input = drawInput(policy, cache, 2, 0, random);
     Laid laid(cache, layout, pageRows, 2), hosts(cache, layout, pageRows, 2);
-    prepare(laid);
-    prepare(hosts);
+    for (Laid *one : {&laid, &hosts}) {
+      prepare(*one);
+      // Heads without a row begin in the middle of a page, too.
+      for (size_t head = 0; head < one->offsets.size(); ++head)
+        one->offsets[head] += one->counts[head] ? 0 : int32_t(i % 3);
+    }
     bool values = !laid.vTable.empty() && i % 4 > 1;
     std::vector<int32_t> Laid::*table = values ? &Laid::vTable : &Laid::table;
     for (uint32_t change = 0; change < 3 * (i % 5); ++change) {

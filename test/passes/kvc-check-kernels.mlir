@@ -633,6 +633,35 @@ kvc.policy @two_pasts {
 
 // -----
 
+!score = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+kvc.policy @two_pasts_of_a_budget {
+  %0 = kvc.kernel columns "a"() : () -> !score {
+    %b = kvc.budget
+    %two = arith.constant 2 : index
+    %w = arith.divui %b, %two : index
+    %n = kvc.norm l2 key : !score
+    kvc.yield protect_last(%w) %n : !score
+  }
+  %1 = kvc.kernel columns "b"() : () -> !score {
+    %two = arith.constant 2 : index
+    %b = kvc.budget
+    %w = arith.divui %b, %two : index
+    %n = kvc.norm l1 key : !score
+    kvc.yield protect_last(%w) %n : !score
+  }
+  %2 = kvc.kernel columns "c"() : () -> !score {
+    %b = kvc.budget
+    %five = arith.constant 5 : index
+    %w = arith.divui %b, %five : index
+    %n = kvc.norm l2 value : !score
+    // expected-error @+1 {{must protect what the kernels in front do, got a value that is known at launch only and one made in another way}}
+    kvc.yield protect_last(%w) %n : !score
+  }
+  kvc.done
+}
+
+// -----
+
 // What heads have in common is made by a walk over all of them, whatever it is made of.
 !rows = tensor<?x?xi32, #kvc.axes<kv_heads, past>>
 !floats = tensor<?x?xf32, #kvc.axes<kv_heads, past>>

@@ -11,6 +11,8 @@
 
 // Whoever builds kernels of a stale plan, or of none, is told.
 // RUN: not kvc-opt %t.stale.mlir --convert-kvc-to-gpu="shapes=head_dim=64,group=2,dtype=f32" 2>&1 | FileCheck %s --check-prefix=STALE
+// RUN: sed 's/plan<queries = 32, protect_last = 32, lse = 1/plan<queries = 32, protect_last = 32, lse = 11/' %t.mlir > %t.behind.mlir
+// RUN: not kvc-opt %t.behind.mlir --convert-kvc-to-gpu="shapes=head_dim=64,group=2,dtype=f32" 2>&1 | FileCheck %s --check-prefix=STALE
 // RUN: sed 's/buffers = \[#kvc.buffer<2[^]]*\]//' %t.mlir > %t.unnumbered.mlir
 // RUN: not kvc-opt %t.unnumbered.mlir --pass-pipeline="builtin.module(kvc.policy(kvc-write-plan))" 2>&1 | FileCheck %s --check-prefix=UNNUMBERED
 // STALE: error: the plan must be written first (kvc-write-plan)

@@ -163,6 +163,21 @@ TEST(PlanCache, Alignment) {
       KVC_PAGED, [](Call &call) { call.cache.v.page_stride = 130; },
       KVC_MISALIGNED,
       "strides of cache.v must be multiples of 4 elements, got 130");
+  auto odd = [](auto field, const char *name) {
+    refuses(
+        KVC_MERGED,
+        [=](Call &call) {
+          auto at = reinterpret_cast<uintptr_t>(call.members.*field) + 1;
+          call.members.*field =
+              reinterpret_cast<std::decay_t<decltype(call.members.*field)>>(at);
+        },
+        KVC_MISALIGNED,
+        std::string("cache.members.") + name + " must be aligned to 4 bytes");
+  };
+  odd(&kvc_member_table::rows, "rows");
+  odd(&kvc_member_table::positions, "positions");
+  odd(&kvc_member_table::norms, "norms");
+  odd(&kvc_member_table::counts, "counts");
 }
 
 // What kernels take for 32 bits, and for numbers of which three can be added in them.

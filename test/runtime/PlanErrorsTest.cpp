@@ -86,6 +86,21 @@ TEST(PlanErrors, ValuesThatAKernelReads) {
   EXPECT_EQ(unread.evict(), KVC_OK) << Opened::error();
 }
 
+/// What another variant of the policy reads nobody brings.
+TEST(PlanErrors, InputsAreThoseOfTheVariant) {
+  std::string ours = manifestOf(), theirs = manifestOf("\"k_raw\", \"wo\"");
+  size_t at = ours.find("{\"head_dim\"");
+  std::string other = theirs.substr(at, theirs.rfind("]}") - at);
+  other.replace(other.find("\"group\": 2"), 10, "\"group\": 4");
+  ours.insert(at, other + ", ");
+  Opened two(ours);
+  EXPECT_EQ(two.evict(), KVC_OK) << Opened::error();
+  kvc_plan_info info = {};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(kvc_plan_query(two.plan, &info), KVC_OK);
+  EXPECT_EQ(info.inputs, 0u);
+}
+
 TEST(PlanErrors, Grid) {
   Opened overflow(manifestOf("\"k\"", "ceildiv(tokens,0)"));
   EXPECT_EQ(overflow.create(), KVC_EXCEEDS_LIMITS);
@@ -154,13 +169,26 @@ TEST(PlanErrors, GivenIndicesAscendInsideThePrompt) {
 }
 
 TEST(PlanErrors, NumbersAreAligned) {
-  Opened odd(manifestOf());
-  alignas(4) char memory[16] = {};
-  odd.layer.budgets = reinterpret_cast<int32_t *>(memory + 2);
-  EXPECT_EQ(odd.evict(), KVC_MISALIGNED);
-  EXPECT_EQ(Opened::error().find("budgets must be aligned to 4 bytes, got "),
-            0u)
-      << Opened::error();
+  auto refuses = [](auto &&change, const std::string &name) {
+    Opened odd(manifestOf());
+    alignas(4) char memory[16] = {};
+    change(odd.layer, memory + 2);
+    EXPECT_EQ(odd.evict(), KVC_MISALIGNED) << name;
+    EXPECT_EQ(Opened::error().find(name + " must be aligned to 4 bytes, got "),
+              0u)
+        << Opened::error();
+  };
+  auto words = [](char *at) { return reinterpret_cast<int32_t *>(at); };
+  auto floats = [](char *at) { return reinterpret_cast<float *>(at); };
+  refuses([&](auto &layer, char *at) { layer.budgets = words(at); }, "budgets");
+  refuses([&](auto &layer, char *at) { layer.since = words(at); }, "since");
+  refuses([&](auto &layer, char *at) { layer.rope = floats(at); }, "rope");
+  refuses([&](auto &layer, char *at) { layer.row_states.data = floats(at); },
+          "row_states");
+  refuses([&](auto &layer, char *at) { layer.row_states_out = floats(at); },
+          "row_states_out");
+  refuses([&](auto &layer, char *at) { layer.into_states.data = floats(at); },
+          "into_states");
 }
 
 TEST(PlanErrors, RowsArePackedElsewhere) {

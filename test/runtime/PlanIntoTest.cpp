@@ -264,4 +264,10 @@ TEST(PlanInto, Arrays) {
       [](Call &call) { call.table[2] = 3; },
       "page 3 must be one sequence's and occur once where rows are moved, got "
       "it for sequence 0, head 0 and for sequence 0, head 1");
+  // A head without a row has none, wherever in a page its first one would be.
+  Call none(KVC_PAGED, KVC_PAGED);
+  none.table[2] = 3;
+  none.counts[1] = 0;
+  none.offsets[1] = 5;
+  EXPECT_EQ(none.evict(), KVC_OK) << Call::error();
 }
