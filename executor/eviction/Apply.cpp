@@ -227,8 +227,6 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
                : options.page    ? KVC_PAGED
                : files[0].ofRows ? KVC_RAGGED
                                  : KVC_DENSE;
-  if (files[0].merged && manifest.reads(Argument::rope))
-    evictor.setAngles(anglesOf(files[0], plan.max_tokens));
   if (options.inPlace) {
     if (plan.cache == KVC_DENSE)
       throw fail(KVC_BAD_ARGUMENT,
@@ -240,6 +238,8 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
   evictor.setTail(options.tail);
   evictor.setPage(options.page);
   evictor.plan(plan);
+  if (files[0].merged && manifest.reads(Argument::rope))
+    evictor.setAngles(anglesOf(files[0], plan.max_tokens));
 
   std::vector<Tensors> outputs(files.size());
   std::vector<SequenceMetrics> metrics;

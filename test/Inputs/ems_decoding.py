@@ -8,6 +8,7 @@ definition, worked out here row by row: docs/caches.md, "EMS while decoding". St
   generate  the same while a model generates: runs of `kvc-run generate`, POLICY every `every` tokens
             behind PROMPT_POLICY; no head ever has more than B + N rows, gamma * B + N members
   refused   files that are no merged cache, each in one line
+  large     writes WORK/large, a merged cache that says it is of 2^28 tokens
   reference the steps again, by `kvc-opt --interpret` of the policy's text in the place of a library
   batch     two caches in one call, of other lengths, are what they are alone, to the byte
 
@@ -522,6 +523,7 @@ def refused():
     changed = lambda name, i, value: ints([value if j == i else x for j, x in enumerate(numbers_of(good, name))])
     wrong("metadata 'rope_theta' must say how members' keys are turned", metadata={"length": str(tokens), "new": "1"})
     wrong("metadata 'since' must be a whole number of 0 to 2147483647, got '-1'", metadata={**metadata, "since": "-1"})
+    wrong("max_tokens * kv_heads below 2^31, got 1, 2 and 2147483647 tokens", metadata={**metadata, "length": str(2**31 - 1)})
     wrong("tensor 'layers.0.members.counts' must have a number for each of 2 KV heads", {"members.counts": ints([count])})
     wrong("layers.0.members.counts must be 0 or more, got -1", {"members.counts": ints([-1, count + 1])})
     wrong(f"tensor 'layers.0.members.norm' must be F32 [{count - 1}], one for each member, got", {"members.counts": ints([0, count - 1])})
@@ -563,6 +565,8 @@ elif check == "batch":
 elif check == "refused":
     refused()
     print("refused, all of them")
+elif check == "large":
+    write(work + "/large", start(), [[vector()] for _ in range(heads * group)], 2**28, 0)
 elif check == "generate":
     print("generated: {} merges, {} members out".format(*generate()))
 else:

@@ -73,6 +73,8 @@ static int guardedMain(int argc, char **argv) {
     std::cout.exceptions(std::ios::goodbit); // it is flushed once more
     return sayError(
         std::string("cannot write standard output: ") + std::strerror(code), 1);
+  } catch (const std::bad_alloc &) {
+    return sayError("there is not enough memory for this input", 1);
   } catch (const std::exception &error) {
     return sayError(error.what(), 1);
   }
