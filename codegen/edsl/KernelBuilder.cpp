@@ -223,9 +223,17 @@ void KernelBuilder::startLate() {
   func->setAttr("passthrough", b.getStrArrayAttr({startsLate}));
 }
 
+/// One element of 16 bits, which rows of an odd number of them are accessed by. Vectors are
+/// whole words; it is none.
+static bool isHalfWord(Type element, int64_t width) {
+  return width == 1 && element.getIntOrFloatBitWidth() < 32;
+}
+
 Expr KernelBuilder::loadVector(const Buffer &buffer, ArrayRef<Expr> at,
                                int64_t width) {
   Type element = cast<MemRefType>(buffer.memref.getType()).getElementType();
+  if (isHalfWord(element, width))
+    return load(buffer, at);
   auto type = VectorType::get({width}, element);
   return {b, vector::LoadOp::create(b, type, buffer.memref, address(buffer, at),
                                     /*nontemporal=*/false, alignmentOf(type))};
@@ -233,6 +241,8 @@ Expr KernelBuilder::loadVector(const Buffer &buffer, ArrayRef<Expr> at,
 
 void KernelBuilder::storeVector(Expr value, const Buffer &buffer,
                                 ArrayRef<Expr> at) {
+  if (!isa<VectorType>(value.type()))
+    return store(value, buffer, at);
   vector::StoreOp::create(b, value, buffer.memref, address(buffer, at),
                           /*nontemporal=*/false,
                           alignmentOf(cast<VectorType>(value.type())));
@@ -251,10 +261,14 @@ Expr KernelBuilder::narrow(Expr x) {
 }
 
 Expr KernelBuilder::element(Expr vector, int64_t i) {
+  if (!isa<VectorType>(vector.type()))
+    return vector;
   return {b, vector::ExtractOp::create(b, vector, i)};
 }
 
 Expr KernelBuilder::vectorOf(ArrayRef<Expr> elements) {
+  if (isHalfWord(elements.front().type(), int64_t(elements.size())))
+    return elements.front();
   auto type =
       VectorType::get({int64_t(elements.size())}, elements.front().type());
   SmallVector<Value> values(elements.begin(), elements.end());

@@ -109,6 +109,7 @@ void kvc_plan::checkCache(const kvc_layer_args &args,
   for (auto [ours, theirs, name] :
        {std::tuple{args.counts, cache.counts.data, "counts"},
         {args.offsets, cache.offsets.data, "offsets"},
+        {args.indices, static_cast<int32_t *>(cache.positions.data), "indices"},
         {args.positions_out, static_cast<int32_t *>(cache.positions.data),
          "positions_out"}})
     if (ours && ours == theirs)
@@ -149,6 +150,11 @@ void kvc_plan::checkIndices(const kvc_layer_args &args) const {
   for (uint32_t head = 0; head < heads; ++head) {
     const int32_t *kept = args.indices + size_t(head) * args.index_capacity;
     int32_t tokens = args.lengths[head / options.kv_heads], before = -1;
+    if (args.counts[head] < 0)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "sequence {}, head {}: counts must be 0 or more, got {}",
+                 head / options.kv_heads, head % options.kv_heads,
+                 args.counts[head]);
     // What finds no place in the list is counted all the same.
     int64_t count = std::min<int64_t>(args.counts[head], args.index_capacity);
     for (int64_t i = 0; i < count; before = kept[i++])
@@ -164,8 +170,11 @@ void kvc_plan::checkIndices(const kvc_layer_args &args) const {
 void kvc_plan::checkMembers(const kvc_layer_args &args,
                             const CacheView &view) const {
   const kvc_member_table &table = *view.members();
-  if (inputs & KVC_READS_ANGLES)
+  if (inputs & KVC_READS_ANGLES) {
     notNull(args.rope, "rope");
+    if (!args.rope_positions)
+      throw fail(KVC_BAD_ARGUMENT, "rope_positions must be 1 or more, got 0");
+  }
   auto apart = [](const void *ours, const void *theirs, const char *name) {
     if (ours && ours == theirs)
       throw fail(KVC_BAD_ARGUMENT,

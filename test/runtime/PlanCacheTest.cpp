@@ -106,6 +106,10 @@ TEST(PlanCache, TwoPlacesForOneThing) {
   refuses(
       KVC_RAGGED, [](Call &call) { call.layer.positions_out = nullptr; },
       KVC_BAD_ARGUMENT, "positions_out must not be null");
+  refuses(
+      KVC_RAGGED, [](Call &call) { call.layer.indices = call.positions; },
+      KVC_BAD_ARGUMENT,
+      "indices must not be the cache's, which kernels read to the end");
 }
 
 TEST(PlanCache, MergedRows) {
@@ -132,6 +136,8 @@ TEST(PlanCache, PlansOfMergedRows) {
   bad([](Call &call) { call.cache.members = nullptr; },
       "cache.members must not be null: the plan is for merged rows");
   bad([](Call &call) { call.layer.rope = nullptr; }, "rope must not be null");
+  bad([](Call &call) { call.layer.rope_positions = 0; },
+      "rope_positions must be 1 or more, got 0");
   auto own = [&](auto field, auto theirs, const char *name) {
     bad([=](Call &call) { call.layer.*field = call.members.*theirs; },
         std::string(name) +

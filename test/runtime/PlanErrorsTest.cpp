@@ -162,6 +162,11 @@ TEST(PlanErrors, GivenIndicesAscendInsideThePrompt) {
               "sequence 0, head 1: indices must ascend below T "
               "(100), got " +
                   std::string(said));
+    counts[0] = -2;
+    EXPECT_EQ(kvc_compact(given.plan, &given.layer, nullptr), KVC_BAD_ARGUMENT);
+    EXPECT_EQ(Opened::error(),
+              "sequence 0, head 0: counts must be 0 or more, got -2");
+    counts[0] = 1;
     // What a list has no place for is nobody's.
     given.layer.index_capacity = 1;
     EXPECT_EQ(kvc_compact(given.plan, &given.layer, nullptr), KVC_OK);

@@ -77,9 +77,9 @@ int main(int argc, char **argv) {
       cl::init(Level::None), cl::cat(category));
   cl::list<std::string> shapes(
       "shape",
-      cl::desc(
-          "head_dim=N,group=N,dtype=f32|f16|bf16[,cache=dense|ragged|paged]"
-          "[,into=packed|ragged|paged] (repeat for several variants)"),
+      cl::desc("head_dim=N,group=N,dtype=f32|f16|bf16[,cache=dense|ragged|"
+               "paged|merged|merged_paged]"
+               "[,into=packed|ragged|paged] (repeat for several variants)"),
       cl::cat(category));
   cl::list<std::string> models("model",
                                cl::desc("Read the shape from DIR/config.json"),

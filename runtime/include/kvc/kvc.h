@@ -152,7 +152,8 @@ typedef struct kvc_plan_info {
   uint32_t inputs;       /* what else kvc_layer_args must bring, KVC_READS_* */
   uint32_t vector;       /* strides are multiples of it */
   int64_t scores_offset; /* f32 in the workspace after select, -1 if none */
-  uint32_t scores_heads; /* rows per sequence: kv_heads or 1 */
+  uint32_t scores_heads; /* rows per sequence, of the call's `tokens` each: kv_heads or
+                          * 1 */
   uint32_t scores_by_position; /* 1: of a cache of rows, one score of a token for all
                                 * heads, by its true position; 0: by row */
   uint32_t least_queries; /* KVC_READS_NEW_QUERIES: last queries that are read at
@@ -251,7 +252,8 @@ typedef struct kvc_layer_args {
    * (docs/caches.md). On the host the arrays are checked as kvc_append does. */
   const struct kvc_cache_view *cache;
   int32_t *positions_out; /* device [batch, out_rows]: true position of each row of
-                           * k_out; needed with a cache, and not the cache's own */
+                           * k_out; needed with a cache, and not the cache's own. Of a
+                           * prompt these are `indices`, and nothing is written */
   /* Policies whose rows carry numbers (kvc_plan_info.row_states). new_queries: device
    * [batch], how many of the last queries no earlier run of this layer has had, 0 to T
    * and at most q_rows; null: T. row_states: what rows have carried so far; data null:
@@ -315,7 +317,8 @@ typedef struct kvc_layer_args {
 kvc_status kvc_layer_prepare(const kvc_plan *, const kvc_layer_args *,
                              void *stream);
 /* Score and select fill indices, counts, past; compact gathers; evict is all three, and
- * takes a launch less where the kernel that lists kept rows can move them, too. */
+ * takes a launch less where the kernel that lists kept rows can move them, too. Between
+ * these calls of a layer the arguments stay, and nobody else writes to the workspace. */
 kvc_status kvc_layer_score(const kvc_plan *, const kvc_layer_args *,
                            void *stream);
 kvc_status kvc_layer_select(const kvc_plan *, const kvc_layer_args *,
