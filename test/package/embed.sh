@@ -15,5 +15,17 @@ echo "$output"
 grep -q 'head 0 keeps 96 of 512 tokens, from row 0:' <<<"$output"
 grep -q 'head 1 keeps 96 of 512 tokens, from row 104:.* 511$' <<<"$output"
 grep -q 'token 512 sees 97 and 97 rows, the last of token 512; 513 tokens now' <<<"$output"
+# A policy of the engine's own, beside its CMakeLists.txt.
+mkdir "$work/own"
+sed 's/@knorm/@mine/' "$source/policies/knorm.mlir" >"$work/own/mine.mlir"
+cat >"$work/own/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(own LANGUAGES C CXX)
+find_package(kvc REQUIRED)
+kvc_add_policy(mine mine.mlir SHAPES head_dim=64,group=4,dtype=f32)
+END
+cmake -S "$work/own" -B "$work/own/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_C_COMPILER="$3" -DCMAKE_CXX_COMPILER="$4" >/dev/null
+cmake --build "$work/own/build" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
 KVC_HOME=$work/prefix CC=$3 CXX=$4 python3 "$source/test/docs/run_blocks.py" \
   "$source/docs/caches.md" "$source" "$work/docs"

@@ -100,7 +100,8 @@ typedef struct kvc_target {
  * module. */
 kvc_status kvc_module_open(const kvc_artifact *artifact,
                            const kvc_target *target, kvc_module **module);
-/* Opens a policy from a library that `kvc-opt --emit=library` made. */
+/* Opens a policy from a library that `kvc-opt --emit=library` made. As long as a library
+ * is open, its path names that one, whatever file is there by then. */
 kvc_status kvc_module_load(const char *path, const kvc_target *target,
                            kvc_module **module);
 /* Its plans are destroyed first. */
@@ -222,8 +223,8 @@ typedef struct kvc_layer_args {
   int lse_base_2;    /* nonzero: base 2, else natural */
   float scale;       /* of the logits; 0 means 1 / sqrt(d) */
   int32_t *indices;  /* device [batch, kv_heads, index_capacity], ascending; those that
-                      * kvc_compact is given of a prompt are checked on the host, on a
-                      * GPU by nobody */
+                      * kvc_compact is given of a prompt are checked on the host, those of
+                      * a cache, and on a GPU any, by nobody */
   uint32_t index_capacity;
   int32_t *counts;     /* device [batch, kv_heads] */
   int32_t *past;       /* device [batch]: tokens ranked, 0 if none were; with a
