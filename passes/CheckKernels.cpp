@@ -274,10 +274,22 @@ LogicalResult checkEnd(PolicyOp policy) {
 
 /// The same number in every launch: made of the same ops, in two kernels.
 bool areEqual(Value a, Value b) {
-  Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
-  return one && other && one->getName() == other->getName() &&
-         one->getAttrDictionary() == other->getAttrDictionary() &&
-         llvm::equal(one->getOperands(), other->getOperands(), areEqual);
+  SmallVector<std::pair<Value, Value>> left{{a, b}};
+  DenseSet<std::pair<Value, Value>> seen; // a value may have many users
+  while (!left.empty()) {
+    auto pair = left.pop_back_val();
+    if (!seen.insert(pair).second)
+      continue;
+    Operation *one = pair.first.getDefiningOp(),
+              *other = pair.second.getDefiningOp();
+    if (!one || !other || one->getName() != other->getName() ||
+        one->getAttrDictionary() != other->getAttrDictionary() ||
+        one->getNumOperands() != other->getNumOperands())
+      return false;
+    for (auto [x, y] : llvm::zip(one->getOperands(), other->getOperands()))
+      left.push_back({x, y});
+  }
+  return true;
 }
 
 /// The past is the same tokens for every kernel.
