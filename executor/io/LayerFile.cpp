@@ -60,8 +60,8 @@ LayerFile::LayerFile(const std::string &path) : file(path) {
   readMetadata();
 }
 
-const TensorView &LayerFile::tensor(size_t layer, const char *name,
-                                    size_t rank) {
+const TensorView &LayerFile::tensor(size_t layer, const char *name, size_t rank,
+                                    uint64_t leastRows) {
   std::string full = formatted("layers.{}.{}", layer, name);
   const TensorView &tensor = file.at(full);
   if (tensor.shape.size() != rank)
@@ -73,15 +73,12 @@ const TensorView &LayerFile::tensor(size_t layer, const char *name,
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must be F32, F16 or BF16, got {}", path(), full,
                tensor.describe());
-  for (size_t i = 0; i < rank; ++i) {
-    // A layer of a cache may have no row at all.
-    bool mayBeNone = ofRows && i == 0;
-    if ((tensor.shape[i] == 0 && !mayBeNone) || tensor.shape[i] > INT32_MAX)
+  for (size_t i = 0; i < rank; ++i)
+    if (tensor.shape[i] < (i ? 1 : leastRows) || tensor.shape[i] > INT32_MAX)
       throw fail(KVC_BAD_ARGUMENT,
                  "{}: tensor '{}' must have 1 to 2^31 - 1 rows in every "
                  "dimension, got {}",
                  path(), full, tensor.describe());
-  }
   if (int64_t at = findNaN(tensor, *type); at >= 0)
     throw fail(KVC_BAD_ARGUMENT,
                "{}: tensor '{}' must not hold NaN, got NaN at element {}",
@@ -115,8 +112,11 @@ void LayerFile::readLayer(size_t index) {
                  name, rule, tensor.describe());
   };
   LayerTensors &layer = layers[index];
-  size_t rank = ofRows ? 2 : 3;
-  layer.k = &tensor(index, "k", rank);
+  auto ofCache = [&](const char *name) -> const TensorView & {
+    // A layer of a cache may have no row at all.
+    return ofRows ? tensor(index, name, 2, 0) : tensor(index, name, 3);
+  };
+  layer.k = &ofCache("k");
   if (index == 0) {
     dtype = *layer.k->kvcDtype();
     if (!ofRows) {
@@ -136,13 +136,13 @@ void LayerFile::readLayer(size_t index) {
   }
   require(layer.k->shape == cache && layer.k->dtype == type, "k", *layer.k,
           rule);
-  layer.v = &tensor(index, "v", rank);
+  layer.v = &ofCache("v");
   require(layer.v->shape == cache && layer.v->dtype == type, "v", *layer.v,
           rule);
 
   std::string prefix = formatted("layers.{}.", index);
   if (file.find(prefix + "k_raw")) {
-    layer.kRaw = &tensor(index, "k_raw", rank);
+    layer.kRaw = &ofCache("k_raw");
     require(layer.kRaw->shape == cache && layer.kRaw->dtype == type, "k_raw",
             *layer.kRaw, rule);
   }

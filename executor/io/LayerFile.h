@@ -71,7 +71,9 @@ private:
   void readStates(size_t index);
   void readMetadata();
   std::optional<double> readNumber(const char *name) const;
-  const TensorView &tensor(size_t layer, const char *name, size_t rank);
+  /// Of the model's types, without NaN, and with so many rows at least.
+  const TensorView &tensor(size_t layer, const char *name, size_t rank,
+                           uint64_t leastRows = 1);
 
   SafetensorsFile file;
 };

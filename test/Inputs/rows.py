@@ -61,6 +61,9 @@ def spoil(tensors, metadata, what):
     elif what == "keys":
         dtype, shape, raw = tensors["layers.1.v"]
         tensors["layers.1.v"] = (dtype, [shape[0] // 2, shape[1] * 2], raw)
+    elif what in ("no-q", "no-wo"):
+        dtype, shape, _ = tensors[f"layers.0.{what[3:]}"]
+        tensors[f"layers.0.{what[3:]}"] = (dtype, [0] + shape[1:], b"")
     elif what == "nothing":
         for side in "kv":
             dtype, shape, _ = tensors[f"layers.0.{side}"]
