@@ -12,7 +12,7 @@
 
 #include "runtime/base/DType.h"
 #include "test/matrix/Eviction.h"
-#include "test/matrix/ExpectNone.h"
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/GuardedDevice.h"
 #include "test/matrix/HeldRows.h"
 #include "test/matrix/OpenedPolicy.h"

@@ -12,7 +12,7 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "test/matrix/Eviction.h"
-#include "test/matrix/ExpectNone.h"
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
 

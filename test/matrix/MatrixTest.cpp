@@ -14,7 +14,7 @@
 #include "executor/io/MappedFile.h"
 #include "runtime/base/DType.h"
 #include "test/matrix/Eviction.h"
-#include "test/matrix/ExpectNone.h"
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/OpenedPolicy.h"
 #include "test/matrix/PolicyTests.h"
 #include "test/matrix/Tolerance.h"

@@ -3,7 +3,7 @@
 #include "test/matrix/Passages.h"
 
 #include "kvc/artifact.h"
-#include "test/matrix/ExpectNone.h"
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/GuardedMemory.h"
 
 #include <gtest/gtest.h>

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/HeldRows.h"
 #include "test/random/MergingPolicy.h"
 #include "test/random/Noise.h"
@@ -147,11 +148,7 @@ protected:
     Spread margin(want, [&](uint64_t seed, double amplitude) {
       return run(made, seed, amplitude);
     });
-    test::Faults found = test::judge(made, got, want, margin);
-    std::string all;
-    for (const std::string &line : found.get())
-      all += line + "\n";
-    return all;
+    return test::textOf(test::judge(made, got, want, margin));
   }
 };
 

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/HeldRows.h"
 #include "test/matrix/Tolerance.h"
 #include "test/random/MergingPolicy.h"
@@ -90,17 +91,11 @@ protected:
     rt::KeptSequence got = right;
     damage(got);
     test::Tolerance margin(want, 1e-5, /*swap=*/0);
-    test::Faults found = test::judge(problem, got, want, margin);
-    std::string all;
-    for (const std::string &line : found.get())
-      all += line + "\n";
-    return all;
+    return test::textOf(test::judge(problem, got, want, margin));
   }
   void sees(const std::string &fault,
             llvm::function_ref<void(rt::KeptSequence &)> damage) {
-    std::string text = faults(damage);
-    EXPECT_NE(text.find(fault), std::string::npos)
-        << "not '" << fault << "' but '" << text << "'";
+    test::expectFault(faults(damage), fault);
   }
 
   static void remove(rt::MemberTable &table, long member) {

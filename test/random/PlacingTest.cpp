@@ -9,6 +9,7 @@
 
 #include "kvc/host.h"
 #include "test/matrix/Eviction.h"
+#include "test/matrix/ExpectFaults.h"
 #include "test/matrix/HeldRows.h"
 #include "test/random/Compile.h"
 #include "test/random/MergingPolicy.h"
@@ -69,20 +70,14 @@ protected:
   }
 
   std::string faults(const rt::KeptLayer &kept) {
-    test::Faults found =
-        judgePlaced(placed.get(), c, policy, problems, nullptr, {}, kept);
-    std::string all;
-    for (const std::string &line : found.get())
-      all += line + "\n";
-    return all;
+    return test::textOf(
+        judgePlaced(placed.get(), c, policy, problems, nullptr, {}, kept));
   }
   void sees(const std::string &fault,
             llvm::function_ref<void(rt::KeptSequence &)> damage) {
     rt::KeptLayer kept = packed;
     damage(kept.sequences[1]);
-    std::string text = faults(kept);
-    EXPECT_NE(text.find(fault), std::string::npos)
-        << "not '" << fault << "' but '" << text << "'";
+    test::expectFault(faults(kept), fault);
   }
 
 private:
