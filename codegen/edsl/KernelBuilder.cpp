@@ -223,8 +223,7 @@ void KernelBuilder::startLate() {
   func->setAttr("passthrough", b.getStrArrayAttr({startsLate}));
 }
 
-/// One element of 16 bits, which rows of an odd number of them are accessed by. Vectors are
-/// whole words; it is none.
+/// One element of 16 bits, which rows of an odd number of them are accessed by.
 static bool isHalfWord(Type element, int64_t width) {
   return width == 1 && element.getIntOrFloatBitWidth() < 32;
 }

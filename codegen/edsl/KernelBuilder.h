@@ -107,7 +107,8 @@ public:
   //===--- memory ---------------------------------------------------------===//
   Expr load(const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void store(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
-  /// `width` consecutive elements, aligned to their size.
+  /// `width` consecutive elements, aligned to their size. Vectors are whole words: one
+  /// element of 16 bits is a number here, and no vector.
   Expr loadVector(const Buffer &buffer, llvm::ArrayRef<Expr> at, int64_t width);
   void storeVector(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   /// Has the line of an element brought near, for the host's form of a walk. It may lie

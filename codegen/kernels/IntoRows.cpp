@@ -145,10 +145,7 @@ void IntoRows::store(int side, const Place &place, Expr dim, Expr value) {
   std::string name = side == 0 ? "k" : "v";
   Buffer memory = k.buffer("into_" + name, {});
   Expr at = slots.place(name, "_token", name, sequence, head, place.slot, dim);
-  if (isa<VectorType>(value.type()))
-    k.storeVector(value, memory, {at});
-  else
-    k.store(value, memory, {at});
+  k.storeVector(value, memory, {at});
 }
 
 Expr IntoRows::placeOfNumber(const std::string &name,

@@ -59,8 +59,5 @@ void Ragged::storePosition(Expr row, Expr position) {
 }
 
 void Ragged::store(int side, Expr row, Expr dim, Expr value) {
-  if (isa<VectorType>(value.type()))
-    k.storeVector(value, out[side], {sequence, offset + row, dim});
-  else
-    k.store(value, out[side], {sequence, offset + row, dim});
+  k.storeVector(value, out[side], {sequence, offset + row, dim});
 }

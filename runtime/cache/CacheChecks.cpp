@@ -76,14 +76,14 @@ void CacheView::checkPointers(bool hasRows) const {
                "members, or heads counts of their own");
   if (!table)
     return;
-  present(table->rows, "members.rows");
-  present(table->positions, "members.positions");
-  present(table->norms, "members.norms");
-  present(table->counts, "members.counts");
-  checkAligned(table->rows, sizeof(int32_t), "members.rows");
-  checkAligned(table->positions, sizeof(int32_t), "members.positions");
-  checkAligned(table->norms, sizeof(float), "members.norms");
-  checkAligned(table->counts, sizeof(int32_t), "members.counts");
+  for (auto [data, field] :
+       {std::pair<const void *, const char *>{table->rows, "members.rows"},
+        {table->positions, "members.positions"},
+        {table->norms, "members.norms"},
+        {table->counts, "members.counts"}}) {
+    present(data, field);
+    checkAligned(data, sizeof(int32_t), field);
+  }
   if (!table->capacity || table->capacity > INT32_MAX)
     throw fail(KVC_EXCEEDS_LIMITS,
                "cache.members.capacity must be 1 to {}, got {}", INT32_MAX,

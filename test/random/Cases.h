@@ -20,7 +20,8 @@ struct Case {
   /// A prompt, or a cache of rows.
   kvc_cache_kind cache = KVC_DENSE;
   /// Where kept rows go, once more: KVC_RAGGED or KVC_PAGED views, or KVC_DENSE: packed
-  /// alone. `place` says which view (Placing.h).
+  /// alone. Bit 0 of `place`: in place, where rows can be; bit 1: at the tail; what is above
+  /// chooses the layouts.
   kvc_cache_kind into = KVC_DENSE;
   uint32_t place = 0;
   uint64_t data = 1;

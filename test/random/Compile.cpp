@@ -43,10 +43,7 @@ kvc::Shape shapeOf(const CompileOptions &options) {
           shape.dtype == KVC_F32   ? DType::F32
           : shape.dtype == KVC_F16 ? DType::F16
                                    : DType::BF16,
-          CacheKind(options.cache),
-          options.into == KVC_DENSE    ? Into::Packed
-          : options.into == KVC_RAGGED ? Into::Ragged
-                                       : Into::Paged};
+          CacheKind(options.cache), Into(options.into)};
 }
 
 /// Declarations that nobody defines.
