@@ -45,8 +45,11 @@ def KVC_AllocateHeadsOp : KVC_TensorOp<"allocate_heads",
     `f[g]` is the number of KV head `g`'s entries among the `sum(base)` largest of
     all scores of the layer (ties to the smaller token, then to the smaller head;
     NaN below everything). Head `g` gets `(1 - s) * f[g] + s * base[g]`, `s` the
-    safeguard, rounded by largest remainder (ties to the smaller head): the total
-    stays `sum(base)`, unless that is more than all heads' past. Exact: integers over a common denominator (Feng et al. 2024).
+    safeguard, and no more than its past: what is over goes to the others in proportion.
+    Rounded once by largest remainder (ties to the smaller head): the total stays
+    `sum(base)`, or all heads' past where that is less. A head whose window takes the
+    whole budget takes no part. Exact: integers over a common denominator (Feng et al.
+    2024).
 
     At level `fused` what `kvc.list_candidates` makes in another kernel, and the first
     digits that it reads, are operands.

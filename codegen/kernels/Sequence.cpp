@@ -52,12 +52,15 @@ public:
 
   void build() {
     if (has<AllocateHeadsOp>(kernel)) {
-      // Budgets of heads that have rows of their own take a part of the memory.
+      // Where heads can have less past than base, their shares take a part of the memory.
+      bool cuts = k.shape.hasRows() ||
+                  llvm::any_of(kernel.getBody().getOps<AllocateHeadsOp>(),
+                               mayExceedPast);
       radix.emplace(k, block, /*tallies=*/0,
-                    k.shape.hasRows() ? 1024 : RadixSelect::usualRoom);
+                    cuts ? 1024 : RadixSelect::usualRoom);
       // The runtime refuses plans with more KV heads.
       chosen = k.shared(k.b.getI32Type(), KVC_MAX_KV_HEADS);
-      if (k.shape.hasRows()) {
+      if (cuts) {
         shares.emplace(k, block);
         division.emplace(k, block);
       } else {
@@ -99,14 +102,21 @@ private:
   ThreadBlock block;
   std::optional<RadixSelect> radix;
   Buffer chosen, floors, remainders;
-  /// Of a cache of rows, in place of floors and remainders.
+  /// Where a head's base may exceed its past, in place of floors and remainders.
   std::optional<HeadShares> shares;
   std::optional<HeadDivision> division;
   Expr heads;
 
+  /// Of a prompt, whose heads have equal pasts: shares of a budget fit, computed bases
+  /// need not.
+  static bool mayExceedPast(AllocateHeadsOp op) {
+    return !isa_and_nonnull<AllocateOp, AllocateLayersOp>(
+        op.getBase().getDefiningOp());
+  }
+
   void allocate(AllocateHeadsOp op, const std::string &out) {
     Expr thread = k.thread(), step = k.index(threads);
-    bool hasRows = k.shape.hasRows();
+    bool cuts = shares.has_value();
     auto baseOf = [&](const SequenceScalars &s, Expr head) {
       PointEval eval(
           k, s, [this](Value v, const Point &p) { return input(v, p); },
@@ -114,12 +124,11 @@ private:
       return atLeastNone(k, eval(op.getBase()).toIndex(), op.getBase());
     };
     auto base = [&](Expr head) {
-      return hasRows ? shares->base(head)
-                     : k.load(remainders, {head}).toIndex();
+      return cuts ? shares->base(head) : k.load(remainders, {head}).toIndex();
     };
     k.barrier(); // another allocation may still be read
     Expr total;
-    if (hasRows) {
+    if (cuts) {
       shares->open(s, yield, baseOf);
       total = shares->total();
     } else {
@@ -131,11 +140,11 @@ private:
         return sum + own;
       });
     }
-    Expr items = hasRows ? shares->items() : s.past * heads;
-    Expr positions = hasRows ? s.length : s.past;
+    Expr items = cuts ? shares->items() : s.past * heads;
+    Expr positions = k.shape.hasRows() ? s.length : s.past;
     // All heads' past may be less than what is shared.
     k.loop(thread, heads, step, [&](Expr head) {
-      Expr past = hasRows ? shares->past(head) : s.past;
+      Expr past = cuts ? shares->past(head) : s.past;
       k.store((total < items).select(k.index(0), past).toI32(), chosen, {head});
     });
     k.barrier(); // the counts are set
@@ -156,7 +165,7 @@ private:
     auto store = [&](Expr head, Expr count) {
       k.store(count, result, {s.sequence, head});
     };
-    if (hasRows)
+    if (cuts)
       division->divide(*shares, value, denominator, store);
     else
       round(value, denominator, total, store);

@@ -217,10 +217,7 @@ private:
 
   std::vector<int64_t> allocateHeads(AllocateHeadsOp op) {
     auto [numerator, denominator] = ratio(op.getSafeguard());
-    const Tensor &score = get(op.getScore());
     std::vector<int64_t> base = wholes(op.getBase());
-    if (layer.rows.empty())
-      return reference::allocateHeads(score, base, numerator, denominator);
     // A head whose window takes the whole budget takes no part.
     std::vector<std::vector<bool>> ranked = window.isPast;
     for (int64_t g = 0; g < layer.kvHeads; ++g)

@@ -146,14 +146,10 @@ Tensor broadcastLike(const Tensor &value, const Tensor &like);
 /// gets share * denominator / numerator; largest remainder over the layers.
 int64_t allocateLayers(int64_t share, int64_t past, int64_t layer,
                        int64_t layers, int64_t numerator, int64_t denominator);
-/// (1 - s) * f + s * base by largest remainder, f the heads' entries among the
-/// sum(base) best scores, s = numerator / denominator.
-std::vector<int64_t> allocateHeads(const Tensor &score,
-                                   const std::vector<int64_t> &base,
-                                   int64_t numerator, int64_t denominator);
-/// The same among the tokens that `marks` marks, [Hkv][past]: a head gets no more
-/// than it has there, and what is over goes to the others in proportion, rounded
-/// once.
+/// (1 - s) * f + s * base, s = numerator / denominator, f the heads' entries among the
+/// sum(base) best scores that `marks` marks, [Hkv][past]. A head gets no more than it
+/// has there, and what is over goes to the others in proportion; rounded once by largest
+/// remainder.
 std::vector<int64_t> allocateHeads(const Tensor &score,
                                    const std::vector<int64_t> &base,
                                    int64_t numerator, int64_t denominator,

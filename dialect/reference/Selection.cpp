@@ -75,8 +75,7 @@ static std::vector<int64_t> largestRemainder(const std::vector<int64_t> &values,
     int64_t ra = values[a] % denominator, rb = values[b] % denominator;
     return ra != rb ? ra > rb : a < b;
   });
-  // More than one each is left only where the past of all heads is too short.
-  for (int64_t i = 0; i < std::min<int64_t>(total, order.size()); ++i)
+  for (int64_t i = 0; i < total; ++i)
     ++result[order[i]];
   return result;
 }
@@ -97,28 +96,6 @@ int64_t reference::allocateLayers(int64_t share, int64_t past, int64_t layer,
     values.push_back(high * (layers - 1 - l) + low * l);
   return largestRemainder(values, numerator * (layers - 1),
                           layers * share)[layer];
-}
-
-std::vector<int64_t> reference::allocateHeads(const Tensor &score,
-                                              const std::vector<int64_t> &base,
-                                              int64_t numerator,
-                                              int64_t denominator) {
-  int64_t past = score.shape[1], heads = score.heads();
-  int64_t total = std::accumulate(base.begin(), base.end(), int64_t(0));
-  // One row of all heads, token first, is a top-k with the wanted tie order.
-  Tensor all{{Axis::KVHeads, Axis::Past}, {1, past * heads}, {}};
-  for (int64_t t = 0; t < past; ++t)
-    for (int64_t g = 0; g < heads; ++g)
-      all.data.push_back(score.data[g * past + t]);
-  Tensor best = topk(all, {total});
-  std::vector<int64_t> values;
-  for (int64_t g = 0; g < heads; ++g) {
-    int64_t chosen = 0;
-    for (int64_t t = 0; t < past; ++t)
-      chosen += best.data[t * heads + g] != 0;
-    values.push_back((denominator - numerator) * chosen + numerator * base[g]);
-  }
-  return largestRemainder(values, denominator, total);
 }
 
 /// Shares of `total`, none above its capacity: those above are set to it, the
@@ -187,9 +164,10 @@ reference::allocateHeads(const Tensor &score, const std::vector<int64_t> &base,
         items.emplace_back(t, g);
   for (const std::vector<bool> &marked : marks)
     capacities.push_back(std::count(marked.begin(), marked.end(), true));
-  int64_t total =
-      std::min(std::accumulate(base.begin(), base.end(), int64_t(0)),
-               int64_t(items.size()));
+  int64_t total = 0; // a base may be any number
+  for (int64_t own : base)
+    total = std::min(total + std::min<int64_t>(own, items.size()),
+                     int64_t(items.size()));
   auto scoreOf = [&](std::pair<int64_t, int64_t> item) {
     return score.data[item.second * past + item.first];
   };
@@ -204,9 +182,9 @@ reference::allocateHeads(const Tensor &score, const std::vector<int64_t> &base,
     ++chosen[items[i].second];
   std::vector<Rational> shares;
   for (int64_t g = 0; g < heads; ++g)
-    shares.push_back(
-        Rational((denominator - numerator) * chosen[g] + numerator * base[g],
-                 denominator));
+    shares.push_back(Rational(Whole(denominator - numerator) * chosen[g] +
+                                  Whole(numerator) * base[g],
+                              denominator));
   return roundShares(shareOut(shares, capacities, total), total,
                      std::less<size_t>());
 }

@@ -53,7 +53,7 @@ Value Generator::counts(int spend) {
 
 Value Generator::makeCounts(Type type, int spend) {
   auto within = [&](Value count) {
-    if (count.withinPast || random.chance(3))
+    if (count.withinPast || random.chance(50))
       return count;
     Value share = uniform();
     Value result = binary("arith.minui", count, share, countType);
