@@ -75,15 +75,24 @@ void MemberTable::addArgs(std::vector<std::string> &args) {
            {"_rows", "_positions", "_norms", "_counts", "_capacity"});
 }
 
+Expr MemberTable::given() const {
+  return k
+      .load(k.buffer("cache_member_counts", {k.arg("kv_heads")}),
+            {sequence, head})
+      .toIndex();
+}
+
+Expr MemberTable::most() const {
+  return k.arg("cache_member_capacity").min(k.arg("max_tokens"));
+}
+
 Expr MemberTable::count() const {
-  return k.once("members", {sequence, head}, [&] {
-    return k
-        .load(k.buffer("cache_member_counts", {k.arg("kv_heads")}),
-              {sequence, head})
-        .toIndex()
-        .max(k.index(0))
-        .min(k.arg("cache_member_capacity").min(k.arg("max_tokens")));
-  });
+  return k.once("members", {sequence, head},
+                [&] { return given().max(k.index(0)).min(most()); });
+}
+
+Expr MemberTable::isRight() const {
+  return (given() >= k.index(0)) & (given() <= most());
 }
 
 Expr MemberTable::load(StringRef name, Expr member) const {

@@ -36,6 +36,8 @@ public:
 
   /// Whatever the caller says, at most its capacity and max_tokens.
   Expr count() const;
+  /// True where the caller says as many.
+  Expr isRight() const;
   /// Of a member that exists: the number of its row and its true position, index, and
   /// the norm of its key.
   Expr row(Expr member) const;
@@ -46,6 +48,8 @@ private:
   KernelBuilder &k;
   Expr sequence, head;
 
+  Expr given() const;
+  Expr most() const;
   Expr load(llvm::StringRef name, Expr member) const;
 };
 

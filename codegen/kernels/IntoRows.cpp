@@ -133,6 +133,14 @@ void IntoRows::storeOffset() {
   k.store(first.toI32(), k.buffer("offsets", {k.arg("kv_heads")}),
           {sequence, head});
   k.when(first + kept > end, [&] { k.setStatus(KVC_DATA_CAPACITY); });
+  Expr said = slots.given(sequence, head);
+  Expr wrong = (said < k.index(0)) | (said > k.arg("into_slots"));
+  if (k.shape.hasRows()) {
+    // Rows that move must not be another head's, which writes over them.
+    Expr rows = rowsOf(head);
+    wrong = wrong | (isCache() & (rows > 0) & (said + rows > end));
+  }
+  k.when(wrong, [&] { k.setStatus(KVC_DATA_CACHE); });
   if (paged)
     k.when(k.arg("freed_pages_kind") > 0, [&] { storeFreedPages(); });
 }

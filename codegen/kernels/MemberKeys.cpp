@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Kernels.h"
+#include "kvc/artifact.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -17,7 +18,8 @@ void kvc::buildMemberKeys(KernelOp kernel, const KernelSite &site) {
   std::string out = outputBuffers(kernel).front();
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
-  addArg(spec.args, "carries");
+  for (const char *name : {"carries", "status"})
+    addArg(spec.args, name);
   spec.blockSize = warps * warpSize;
   spec.grid = {"ceildiv(tokens," + std::to_string(warps) + ")", "kv_heads",
                "batch"};
@@ -36,7 +38,10 @@ void kvc::buildMemberKeys(KernelOp kernel, const KernelSite &site) {
       return i.max(k.index(0)).min(count - 1);
     };
     Expr row = inside(members.row(member), s.rows);
-    Expr angle = inside(members.position(member), k.arg("rope_positions"));
+    Expr position = members.position(member);
+    Expr angle = inside(position, k.arg("rope_positions"));
+    k.when((k.lane() == 0) & (position >= k.arg("rope_positions")),
+           [&] { k.setStatus(KVC_DATA_CACHE); });
     Expr norm = members.norm(member);
     k.loop(k.lane(), half, warpSize, [&](Expr i) {
       auto unit = [&](Expr dim) {

@@ -66,6 +66,8 @@ void RowMembers::list(ListMembersOp op) {
 }
 
 void RowMembers::tellMembers(const MemberTable &table, Expr count) {
+  k.when((k.thread() == 0) & (table.isRight() == k.boolean(false)),
+         [&] { k.setStatus(KVC_DATA_CACHE); });
   k.loop(k.thread(), count, RowBlock::threads, [&](Expr member) {
     Expr row = table.row(member), own = table.position(member);
     Expr before =

@@ -35,8 +35,8 @@ private:
 
   void write(ListMembersOp op, Expr entry, Expr token, Expr row, Expr to);
   void writeCount(Expr count);
-  /// Sets KVC_DATA_CACHE where a member of the table that a merged cache came with has
-  /// no row, or positions do not ascend below T.
+  /// Sets KVC_DATA_CACHE where the table that a merged cache came with is longer than
+  /// its capacity or max_tokens, a member has no row, or positions do not ascend below T.
   void tellMembers(const MemberTable &table, Expr count);
   /// Of a merged cache: notes the row that each row goes to, or -1, then lists what is
   /// left of the table that it came with.

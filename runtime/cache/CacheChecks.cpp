@@ -250,6 +250,21 @@ void CacheView::checkWritable() const {
   checkSharedPositions();
 }
 
+void CacheView::checkOwnRows() const {
+  for (uint32_t s = 0; s < view.batch; ++s)
+    for (uint32_t g = 0; g < view.kv_heads; ++g) {
+      int64_t first = offset(s, g), rows = count(s, g), end = endOfSlots(s, g);
+      if (rows > 0 && first + rows > end)
+        throw fail(
+            KVC_EXCEEDS_LIMITS,
+            "sequence {}, head {}: rows that are moved must end in front "
+            "of slot {}, got offset {} and count {}",
+            s, g, end, first, rows);
+    }
+  if (paged())
+    checkOwnPages();
+}
+
 void CacheView::checkRoom(uint32_t rows) const {
   checkWritable();
   for (uint32_t s = 0; s < view.batch; ++s)

@@ -109,9 +109,9 @@ public:
   void checkApart() const;
   /// That heads begin in one of the slots, or behind the last.
   void checkStarts() const;
-  /// As far as writing over the rows that are there needs them: a page of theirs is
-  /// nobody else's. The arrays have been checked.
-  void checkOwnPages() const;
+  /// As far as writing over the rows that are there needs them: a slot or a page of
+  /// theirs is nobody else's. The arrays have been checked.
+  void checkOwnRows() const;
 
 private:
   kvc_cache_view view;
@@ -146,6 +146,7 @@ private:
   void checkRoom(uint32_t sequence, uint32_t head, uint32_t rows) const;
 
   // WrittenPages.cpp
+  void checkOwnPages() const;
   void checkWrittenPages(uint32_t newRows) const;
   using Tables = std::initializer_list<const kvc_numbers *>;
   /// Calls check(tables) for each pool of pages, with the tables whose entries are

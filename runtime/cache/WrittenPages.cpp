@@ -150,8 +150,6 @@ void CacheView::checkListOnce(const kvc_numbers &pages, const char *field,
 }
 
 void CacheView::checkOwnPages() const {
-  if (!paged())
-    return;
   eachPool([&](Tables tables) {
     if (view.k.head_stride == 0)
       return checkOnce(tables, [](const Entry &) { return true; });

@@ -157,5 +157,5 @@ void kvc_plan::openInto(const kvc_layer_args &args, const kvc_cache_view &cache,
     return;
   view.checkStarts();
   if (inPlace && options.cache)
-    CacheView(args.cache).checkOwnPages();
+    CacheView(args.cache).checkOwnRows();
 }

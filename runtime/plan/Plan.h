@@ -90,6 +90,7 @@ private:
   void checkPrepared(const kvc_layer_args &args) const;
   void checkRows(const kvc_rows &rows, const char *name) const;
   void checkNewQueries(const kvc_layer_args &args) const;
+  void checkSince(const kvc_layer_args &args) const;
   /// Lengths and budgets, where the host can read them.
   void checkSequences(const kvc_layer_args &args) const;
   /// Of a prompt on the host, whose rows are gathered by what the caller says.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 using namespace kvc::rt;
 
@@ -144,26 +145,28 @@ void kvc_plan::checkSequences(const kvc_layer_args &args) const {
 }
 
 void kvc_plan::checkIndices(const kvc_layer_args &args) const {
-  if (!module.device->onHost() || options.cache)
+  if (!module.device->onHost())
     return;
+  std::optional<CacheView> cache;
+  if (options.cache)
+    cache.emplace(args.cache);
   uint32_t heads = args.batch * options.kv_heads;
   for (uint32_t head = 0; head < heads; ++head) {
+    uint32_t s = head / options.kv_heads, g = head % options.kv_heads;
     const int32_t *kept = args.indices + size_t(head) * args.index_capacity;
-    int32_t tokens = args.lengths[head / options.kv_heads], before = -1;
+    int32_t end = cache ? cache->count(s, g) : args.lengths[s], before = -1;
     if (args.counts[head] < 0)
       throw fail(KVC_BAD_ARGUMENT,
-                 "sequence {}, head {}: counts must be 0 or more, got {}",
-                 head / options.kv_heads, head % options.kv_heads,
+                 "sequence {}, head {}: counts must be 0 or more, got {}", s, g,
                  args.counts[head]);
     // What finds no place in the list is counted all the same.
     int64_t count = std::min<int64_t>(args.counts[head], args.index_capacity);
     for (int64_t i = 0; i < count; before = kept[i++])
-      if (kept[i] <= before || kept[i] >= tokens)
+      if (kept[i] <= before || kept[i] >= end)
         throw fail(KVC_BAD_ARGUMENT,
-                   "sequence {}, head {}: indices must ascend below T ({}), "
+                   "sequence {}, head {}: indices must ascend below {} ({}), "
                    "got {} behind {}",
-                   head / options.kv_heads, head % options.kv_heads, tokens,
-                   kept[i], before);
+                   s, g, cache ? "the head's rows" : "T", end, kept[i], before);
   }
 }
 
@@ -198,6 +201,17 @@ void kvc_plan::checkNewQueries(const kvc_layer_args &args) const {
                  args.lengths[s], args.new_queries[s]);
 }
 
+void kvc_plan::checkSince(const kvc_layer_args &args) const {
+  if (!args.since || !variant->reads(Argument::since) ||
+      !module.device->onHost())
+    return;
+  for (uint32_t s = 0; s < args.batch; ++s)
+    if (args.since[s] < 0 || args.since[s] > args.lengths[s])
+      throw fail(KVC_BAD_ARGUMENT,
+                 "sequence {}: since must be 0 to T ({}), got {}", s,
+                 args.lengths[s], args.since[s]);
+}
+
 void kvc_plan::check(const kvc_layer_args &args, Phase first,
                      Phase last) const {
   auto atMost = [](uint64_t value, uint64_t most, const char *name,
@@ -215,6 +229,7 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   notNull(args.budgets, "budgets");
   checkWords(args);
   checkSequences(args);
+  checkSince(args);
   checkRows(args.k, "k");
   for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
     if (readsValues[phase])

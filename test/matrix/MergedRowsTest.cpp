@@ -130,6 +130,26 @@ private:
     judge(ptx.get());
     for (const Passage &passage : passages())
       judgeWrongInto(ptx.get(), passage, cache, rawKeys, input);
+    if (ofMerged)
+      judgeWrongMembers(ptx.get(), cache, input);
+  }
+
+  /// Where the host cannot look, kernels tell.
+  static void judgeWrongMembers(kvc_module *module, const Cache &cache,
+                                const RowsInput &input) {
+    auto tells = [&](const char *what, auto change) {
+      SCOPED_TRACE(what);
+      RowsInput wrong = input;
+      change(wrong);
+      Laid laid(cache, Layout::Compacted);
+      RowsResult got = evictRows(module, laid, nullptr, wrong);
+      EXPECT_TRUE(got.status & KVC_DATA_CACHE) << "status " << got.status;
+    };
+    tells("angles of one position",
+          [](RowsInput &wrong) { wrong.wrongAngles = 1; });
+    tells("members below 0", [](RowsInput &wrong) { wrong.wrongMembers = -1; });
+    tells("members above their capacity",
+          [](RowsInput &wrong) { wrong.wrongMembers = 1 << 20; });
   }
 
   /// Rows whose cosines are large enough for them to merge.

@@ -68,6 +68,29 @@ void kvc::test::judgeWrongInto(kvc_module *module, const Passage &passage,
     call([](Laid &into) { into.view.slots = into.view.table_entries = 1; }, 1,
          KVC_DATA_CAPACITY);
   }
+  {
+    SCOPED_TRACE("offset below 0");
+    call(
+        [](Laid &into) {
+          into.offsets.assign(into.view.batch * into.view.kv_heads, 0);
+          into.offsets.front() = -2;
+          into.view.offsets = {into.offsets.data(), into.view.kv_heads, 1};
+        },
+        input.tokens, KVC_DATA_CACHE);
+  }
+  if (passage.cache == KVC_RAGGED && !paged) {
+    SCOPED_TRACE("heads that overlap, in place");
+    Laid laid(cache, Layout::Flat, 4);
+    std::unique_ptr<Laid> rawLaid =
+        raw ? std::make_unique<Laid>(*raw, Layout::Flat, 4) : nullptr;
+    for (size_t i = 0; i + 1 < laid.offsets.size(); ++i)
+      if (laid.counts[i])
+        laid.offsets[i + 1] = laid.offsets[i] + laid.counts[i] - 1;
+    Placement placement = {&laid, false, {}};
+    RowsResult got =
+        evictRows(module, laid, rawLaid.get(), input, false, &placement);
+    EXPECT_TRUE(got.status & KVC_DATA_CACHE) << "status " << got.status;
+  }
   if (paged) {
     SCOPED_TRACE("page behind the pool");
     call(

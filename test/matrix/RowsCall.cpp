@@ -197,6 +197,8 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   LaidMembers members(input.members.size(), input.tokens);
   for (size_t i = 0; i < input.members.size(); ++i)
     members.put(i, input.members[i]);
+  if (input.wrongMembers && merged)
+    members.table.counts[0] = *input.wrongMembers;
   if (merged)
     view.members = &members.table;
   uint32_t batch = view.batch, heads = view.kv_heads, d = view.head_dim;
@@ -295,7 +297,7 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   if (merged) {
     angles = ropeOf(most, d);
     args.rope = angles.data();
-    args.rope_positions = most;
+    args.rope_positions = input.wrongAngles.value_or(most);
     if (!input.since.empty())
       args.since = input.since.data();
   }

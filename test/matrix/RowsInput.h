@@ -7,6 +7,8 @@
 #include "test/matrix/HeadMembers.h"
 #include "test/runtime/SmallCache.h"
 
+#include <optional>
+
 namespace kvc::test {
 
 /// What a layer brings beside its cache.
@@ -32,6 +34,9 @@ struct RowsInput {
   bool carries = true;
   /// Of a merged cache, [batch * heads]; empty: rows are not merged.
   std::vector<HeadMembers> members;
+  /// What a call says that is wrong: angles, and members of the first head.
+  std::optional<uint32_t> wrongAngles;
+  std::optional<int32_t> wrongMembers;
   /// Tokens of earlier runs behind the prompt, [batch]; empty: none.
   std::vector<int32_t> since;
 };

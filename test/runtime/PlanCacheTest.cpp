@@ -112,6 +112,45 @@ TEST(PlanCache, TwoPlacesForOneThing) {
       "indices must not be the cache's, which kernels read to the end");
 }
 
+TEST(PlanCache, GivenIndicesAscendInsideTheHead) {
+  int32_t indices[6] = {0, 2, 3, 0, 1, 2}, counts[2] = {2, 2};
+  auto compact = [&] {
+    Call call(KVC_RAGGED);
+    EXPECT_EQ(call.create(), KVC_OK) << Call::error();
+    call.layer.indices = indices;
+    call.layer.index_capacity = 3;
+    call.layer.counts = counts;
+    return kvc_compact(call.plan, &call.layer, nullptr);
+  };
+  EXPECT_EQ(compact(), KVC_OK) << Call::error();
+  indices[4] = 2; // head 1 has two rows
+  EXPECT_EQ(compact(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Call::error(), "sequence 0, head 1: indices must ascend below the "
+                           "head's rows (2), got 2 behind 0");
+  counts[0] = -1;
+  EXPECT_EQ(compact(), KVC_BAD_ARGUMENT);
+  EXPECT_EQ(Call::error(),
+            "sequence 0, head 0: counts must be 0 or more, got -1");
+}
+
+TEST(PlanCache, Since) {
+  int32_t since = 100;
+  auto evict = [&](kvc_cache_kind kind) {
+    Call call(kind);
+    call.layer.since = &since;
+    return call.evict();
+  };
+  EXPECT_EQ(evict(KVC_MERGED), KVC_OK) << Call::error();
+  for (auto [wrong, text] : {std::pair{-1, "-1"}, {101, "101"}}) {
+    since = wrong;
+    EXPECT_EQ(evict(KVC_MERGED), KVC_BAD_ARGUMENT);
+    EXPECT_EQ(Call::error(),
+              std::string("sequence 0: since must be 0 to T (100), got ") +
+                  text);
+    EXPECT_EQ(evict(KVC_RAGGED), KVC_OK) << "which does not read it";
+  }
+}
+
 TEST(PlanCache, MergedRows) {
   refuses(
       KVC_RAGGED,

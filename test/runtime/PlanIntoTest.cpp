@@ -106,6 +106,24 @@ TEST(PlanInto, Packed) {
           "pack_to_tail must be 0: the plan is for packed rows, got 1");
 }
 
+TEST(PlanInto, HeadsMoveWithinTheirOwnSlots) {
+  for (kvc_cache_kind kind : {KVC_RAGGED, KVC_PAGED}) {
+    refuses(
+        kind, [](Call &call) { call.offsets[1] = 2; }, KVC_EXCEEDS_LIMITS,
+        "sequence 0, head 0: rows that are moved must end in front of slot 2, "
+        "got offset 0 and count 3");
+    // Rows that are read alone may be several heads'.
+    Call apart(kind, kind);
+    apart.offsets[1] = 2;
+    apart.into.k.data = apart.third, apart.into.v.data = apart.third + 8 * 256;
+    EXPECT_EQ(apart.evict(), KVC_OK) << Call::error();
+    // A head without rows moves none.
+    Call none(kind, kind);
+    none.counts[0] = 0, none.offsets[0] = 6;
+    EXPECT_EQ(none.evict(), KVC_OK) << Call::error();
+  }
+}
+
 TEST(PlanInto, RoomOfPackedRows) {
   refuses([](Call &call) { call.layer.out_rows = 5; },
           "out_rows must be 0: the plan writes into a view, got 5");

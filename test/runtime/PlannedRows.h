@@ -26,7 +26,7 @@ inline std::string manifestOfRows(kvc_cache_kind cache, kvc_cache_kind into) {
          R"("vector": 4, "kernels": [{"name": "score", "kind": "columns",
     "phase": "score", "block": 32, "grid": ["1", "1", "1"], "args": [)" +
          (rt::plansMembers(cache)
-              ? R"("k", "rope", "member_rows")"
+              ? R"("k", "rope", "member_rows", "since")"
               : R"("k", "k_batch", "k_token", "k_page", "slots")") +
          R"(],
     "skipped_with_lse": false}]}]})";

@@ -223,8 +223,7 @@ typedef struct kvc_layer_args {
   int lse_base_2;    /* nonzero: base 2, else natural */
   float scale;       /* of the logits; 0 means 1 / sqrt(d) */
   int32_t *indices;  /* device [batch, kv_heads, index_capacity], ascending; those that
-                      * kvc_compact is given of a prompt are checked on the host, those of
-                      * a cache, and on a GPU any, by nobody */
+                      * kvc_compact is given are checked on the host, on a GPU not */
   uint32_t index_capacity;
   int32_t *counts;     /* device [batch, kv_heads] */
   int32_t *past;       /* device [batch]: tokens ranked, 0 if none were; with a
@@ -276,9 +275,9 @@ typedef struct kvc_layer_args {
    * In place: K and V are those of the cache (or of the prompt), laid out alike. Until
    * the compaction begins nothing has changed; it is one launch, behind which the
    * old counts mean nothing. Rows that lie where they belong are not touched; all
-   * others are written over, so no page may be another sequence's, too, or occur
-   * twice: such a call is refused on the host, on a GPU it sets KVC_DATA_CACHE
-   * when rows have moved. Else no slot that is written may be one that is read. Of
+   * others are written over, so heads' slots must not overlap, and no page may be
+   * another sequence's, too, or occur twice: such a call is refused on the host, on a
+   * GPU it sets KVC_DATA_CACHE when rows have moved. Else no slot that is written may be one that is read. Of
    * policies that merge it is two launches: between them what kept rows represent
    * is where they lay. Their `into` holds keys before RoPE, of a prompt in the
    * place of `k`; with the tables member_* as its members it is the next call's
@@ -298,8 +297,8 @@ typedef struct kvc_layer_args {
    * order of position, one member for a position; those that go out must lie elsewhere.
    * rope: device f32 [rope_positions, head_dim / 2, 2], cosine and sine of every angle of
    * a position, as kvc_attend has them. since: device [batch], how many tokens earlier
-   * runs of this layer have had behind the prompt, for policies that ask (kvc.since);
-   * null: 0. */
+   * runs of this layer have had behind the prompt, for policies that ask (kvc.since),
+   * 0 to T; null: 0. */
   const float *rope;
   uint32_t rope_positions;
   const int32_t *since;
