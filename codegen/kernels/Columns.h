@@ -242,10 +242,11 @@ private:
   llvm::SmallVector<ReduceOp> rowHeads, columnHeads;
   llvm::SmallVector<ProjectedNormOp> projectedNorms;
   Buffer normSums;
-  /// Norms of the lane's token in each tile, [warp][tile][member][32]; none where all
-  /// are bounds.
+  /// Norms of each tile's columns, [warp][tile][member][32]; none where all are bounds,
+  /// and each of the lane's own column.
   Buffer normsOfTiles;
   bool computesNorms() const;
+  bool storesNorms() const;
   llvm::DenseMap<mlir::Operation *, Buffer> rowHeadSums;
   using Finished = llvm::DenseMap<std::pair<mlir::Operation *, int>, Expr>;
   /// What a lane has at its tokens, by tile; of the tile whose columns are computed.
@@ -477,6 +478,7 @@ private:
   /// The same of a warpgroup.
   void storeNormsTogether(KernelBuilder &k, ProjectedNormOp op,
                           const SequenceScalars &s, const Point &point);
+  void storeBounds(KernelBuilder &k, llvm::ArrayRef<Expr> bounds);
   KernelBuilder::Values boundNorms(KernelBuilder &k, ProjectedNormOp op,
                                    const SequenceScalars &s, const Point &own,
                                    WarpProduct &product,

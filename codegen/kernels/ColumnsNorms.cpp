@@ -26,11 +26,13 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
     bounds = boundNorms(k, op, s, own, product, tokenOf);
     if (!op.getBound())
       storeNorms(k, op, s, point, product);
+    else if (hasRow.valid())
+      storeBounds(k, bounds);
   }
   for (int j = 0; j < k.shape.group; ++j)
     forTiles(k, s, point, [&](int64_t number, const Point &at) {
       Expr norm =
-          op.getBound()
+          op.getBound() && !hasRow.valid()
               ? bounds[j]
               : k.load(normsOfTiles,
                        {k.warp(), k.index(number * k.shape.group + j),
@@ -46,6 +48,15 @@ void ColumnsBuilder::projectNorm(KernelBuilder &k, ProjectedNormOp op,
       }
       finishedTiles[number][{op, j}] = norm;
     });
+}
+
+/// Where a lane's token is in another's column.
+void ColumnsBuilder::storeBounds(KernelBuilder &k,
+                                 llvm::ArrayRef<Expr> bounds) {
+  k.syncWarp(); // earlier ones have been read
+  for (auto [member, bound] : llvm::enumerate(bounds))
+    k.store(bound, normsOfTiles, {k.warp(), k.index(member), k.lane()});
+  k.syncWarp();
 }
 
 /// Of all members, in a loop: norms that wait for those of the next would take registers

@@ -42,12 +42,18 @@ bool ColumnsBuilder::computesNorms() const {
                       [](ProjectedNormOp norm) { return !norm.getBound(); });
 }
 
+bool ColumnsBuilder::storesNorms() const {
+  // Of rows at the same position a lane's is in another lane's column.
+  bool apart = walksHeads() && site.shape.hasRows();
+  return computesNorms() || (apart && !projectedNorms.empty());
+}
+
 int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)
     bytes += inRegisters ? 0 : steps * LogitTile::bytesPerWarp;
   bytes += projectedNorms.empty() ? 0 : WarpProduct::columns * 4;
-  bytes += computesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
+  bytes += storesNorms() ? tiles * site.shape.group * warpSize * 4 : 0;
   return bytes;
 }
 

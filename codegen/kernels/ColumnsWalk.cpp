@@ -40,7 +40,7 @@ void ColumnsBuilder::run(KernelBuilder &k) {
   if (!projectedNorms.empty() && !panels)
     normSums = k.shared(k.b.getF32Type(), warps * WarpProduct::columns,
                         {k.index(WarpProduct::columns)});
-  if (computesNorms()) {
+  if (storesNorms()) {
     int64_t rows = tiles * k.shape.group;
     normsOfTiles = k.shared(k.b.getF32Type(), warps * rows * warpSize,
                             {k.index(rows * warpSize), k.index(warpSize)});
