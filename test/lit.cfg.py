@@ -34,6 +34,8 @@ config.substitutions += [
 ]
 if shutil.which("apt-get") and os.geteuid() == 0:
     config.available_features.add("apt")
+if "avx2" in open("/proc/cpuinfo").read().split():
+    config.available_features.add("avx2")
 if config.chromium:
     config.available_features.add("chromium")
     config.substitutions.append(("%chromium", config.chromium))

@@ -1,4 +1,4 @@
-//===- Blas.cpp - memory and threads of OpenBLAS --------------------------===//
+//===- Blas.cpp - kernels, memory and threads of OpenBLAS -----------------===//
 
 #include "executor/model/Blas.h"
 
@@ -6,12 +6,43 @@
 
 #include <cblas.h>
 
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 using namespace kvc::rt;
+
+/// Kernels that the processor has all instructions for; null: no better ones than SSE3.
+static const char *kernelsOfProcessor() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return "Haswell";
+#endif
+  return nullptr;
+}
+
+void kvc::rt::useProcessorInBlas(char **argv) {
+  constexpr const char *variable = "OPENBLAS_CORETYPE";
+  // What it takes for a processor that it does not know.
+  if (std::getenv(variable) ||
+      openblas_get_corename() != std::string_view("Prescott"))
+    return;
+  // Who runs the loader by name has that as the process's program, with no loader below.
+  if (getauxval(AT_BASE) == 0)
+    return;
+  // It chooses while it is loaded, and no more.
+  if (const char *kernels = kernelsOfProcessor();
+      kernels && setenv(variable, kernels, 1) == 0)
+    execv("/proc/self/exe", argv); // else it goes on with what it has
+}
 
 bool kvc::rt::isAddressSpaceLimited() {
   rlimit limit;

@@ -62,6 +62,8 @@ int main(int argc, char **argv) {
   kvc::reserveStandardDescriptors();
   llvm::InitLLVM init(argc, argv);
   kvc::ignoreFileSizeSignal();
+  cl::AddExtraVersionPrinter(
+      [](llvm::raw_ostream &out) { out << "kvc " KVC_VERSION "\n"; });
   cl::OptionCategory category("kvc-opt as a compiler");
   cl::opt<Level> level(
       "emit", cl::desc("Compile the policy to this level"),

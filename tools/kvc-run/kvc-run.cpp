@@ -7,6 +7,7 @@
 #include "support/OneLine.h"
 #include "support/OutputFiles.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +31,7 @@ static bool isStray(const CLI::App &command, const char *before,
 
 static int runCommand(int argc, char **argv) {
   CLI::App app("kvc-run: run compiled eviction policies");
+  app.set_version_flag("--version", "kvc " KVC_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
   kvc::rt::addApply(app, run);
@@ -41,8 +43,20 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addMeasureAttention(app, run);
   kvc::rt::addMeasureCard(app, run);
   kvc::rt::addReport(app, run);
-  for (const CLI::App *command :
-       app.get_subcommands([](CLI::App *) { return true; }))
+  std::vector<CLI::App *> commands =
+      app.get_subcommands([](CLI::App *) { return true; });
+  auto isNamed = [&](const CLI::App *command) {
+    return command->check_name(argv[1]);
+  };
+  if (argc > 1 && *argv[1] && *argv[1] != '-' &&
+      std::ranges::none_of(commands, isNamed)) {
+    std::string names;
+    for (const CLI::App *command : commands)
+      names += (names.empty() ? "" : ", ") + command->get_name();
+    return sayError(
+        "the command must be one of " + names + ", got '" + argv[1] + "'", 2);
+  }
+  for (const CLI::App *command : commands)
     for (int i = 2; i < argc && command->check_name(argv[1]); ++i)
       if (isStray(*command, argv[i - 1], argv[i]))
         return sayError("The following argument was not expected: ''", 2);
@@ -58,6 +72,7 @@ static int runCommand(int argc, char **argv) {
 }
 
 static int guardedMain(int argc, char **argv) {
+  kvc::rt::useProcessorInBlas(argv);
   kvc::reserveStandardDescriptors();
   kvc::ignoreFileSizeSignal();
   kvc::rt::restBlasThreads();
