@@ -36,11 +36,14 @@ LogicalResult checkRange(Operation *op, StringRef what, Value value,
 /// A fraction between two whole numbers. Parameters are bound, and no op but
 /// kvc.fraction makes one.
 LogicalResult checkFraction(Operation *op, StringRef what, Value value,
-                            int64_t least, int64_t most) {
+                            int64_t least, std::optional<int64_t> most) {
   auto [numerator, denominator] = value.getDefiningOp<FractionOp>().getRatio();
-  if (numerator >= least * denominator && numerator <= most * denominator)
+  if (numerator >= least * denominator &&
+      (!most || numerator <= *most * denominator))
     return success();
-  return op->emitOpError() << what << " must be " << least << " to " << most
+  return op->emitOpError() << what << " must be " << least
+                           << (most ? " to " + std::to_string(*most)
+                                    : std::string(" or more"))
                            << " after parameters are bound, got "
                            << value.getDefiningOp<FractionOp>().getText();
 }
@@ -77,7 +80,7 @@ LogicalResult PoolOp::verifyBound() {
 }
 
 LogicalResult AllocateLayersOp::verifyBound() {
-  return checkFraction(*this, "ratio", getRatio(), 1, 1000000); // C1
+  return checkFraction(*this, "ratio", getRatio(), 1, std::nullopt); // C1
 }
 
 LogicalResult AllocateHeadsOp::verifyBound() {

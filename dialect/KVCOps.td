@@ -86,6 +86,7 @@ def KVC_ParamOp : KVC_Op<"param", [Pure, HasParent<"PolicyOp">]> {
       decimal text of type `!kvc.fraction`.
     - C2: a float is finite: the manifest has it as JSON.
     - C3: a policy reads a name once (checked by `kvc-bind-params`).
+    - C4: the name is not empty and has no `=`: `--param` could not say it.
 
     Examples:
     ```mlir

@@ -55,6 +55,9 @@ LogicalResult PolicyOp::verifyRegions() {
 }
 
 LogicalResult ParamOp::verify() {
+  if (getName().empty() || getName().contains('=')) // C4
+    return emitOpError("name must not be empty nor have '=' in it, got '")
+           << getName() << "'";
   if (getValue().getType() != getType() ||
       !isa<IntegerAttr, FloatAttr, StringAttr>(getValue())) // C1
     return emitOpError("value must be a number of the result's type, got ")

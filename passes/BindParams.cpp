@@ -37,6 +37,15 @@ TypedAttr parseValue(StringRef text, TypedAttr like) {
   return number.getValue().isFinite() && !lost ? number : FloatAttr();
 }
 
+std::string ruleOf(Type type) {
+  if (isa<FractionType>(type))
+    return "a decimal of at most 4 places, 0 or more and below 1024";
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return (isa<FloatType>(type) ? "a finite" : "a non-negative") +
+         (" number of type '" + name + "'");
+}
+
 struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
   using BindParamsBase::BindParamsBase;
 
@@ -67,10 +76,8 @@ struct BindParamsPass : public kvc::impl::BindParamsBase<BindParamsPass> {
         value = parseValue(it->second, value);
         if (!value) {
           param.emitError("parameter '")
-              << param.getName() << "' must be a "
-              << (isa<FloatType>(param.getType()) ? "finite" : "non-negative")
-              << " number of type " << param.getType() << ", got '"
-              << it->second << "'";
+              << param.getName() << "' must be " << ruleOf(param.getType())
+              << ", got '" << it->second << "'";
           return WalkResult::interrupt();
         }
       }

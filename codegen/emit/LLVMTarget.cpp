@@ -31,6 +31,12 @@ kvc::makeTargetMachine(const Triple &triple, StringRef cpu) {
   if (!any->isCPUStringValid(cpu))
     return createStringError("unknown processor '" + cpu + "' for " +
                              triple.str());
+  if (triple.getArch() == Triple::x86_64) {
+    std::unique_ptr<MCSubtargetInfo> own(
+        target->createMCSubtargetInfo(triple, cpu, ""));
+    if (!own->checkFeatures("+64bit"))
+      return createStringError("processor '" + cpu + "' has no 64-bit code");
+  }
   TargetOptions options;
   CodeGenOptLevel level =
       triple.isNVPTX() ? CodeGenOptLevel::Aggressive : CodeGenOptLevel::Default;

@@ -78,7 +78,7 @@ private:
 static bool readNumber(const json::Value &value, double &number) {
   if (std::optional<double> plain = value.getAsNumber()) {
     number = *plain;
-    return true;
+    return std::isfinite(number); // as 1e400 is not
   }
   std::optional<StringRef> text = value.getAsString();
   number = !text ? 0
@@ -149,8 +149,8 @@ Error Reader::readScale() {
   if (!value)
     return Error::success();
   std::optional<double> scale = value->getAsNumber();
-  if (!scale)
-    return fail("scale must be a number, got " + quote(*value));
+  if (!scale || !std::isfinite(*scale))
+    return fail("scale must be a finite number, got " + quote(*value));
   layer.scale = *scale;
   return Error::success();
 }

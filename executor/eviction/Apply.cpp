@@ -202,6 +202,13 @@ std::vector<std::string> kvc::rt::apply(const ApplyOptions &options) {
     throw fail(KVC_BAD_ARGUMENT,
                "--metrics needs a prompt, got a cache of rows in {}",
                files[0].path());
+  for (const LayerFile &file : files)
+    if (!options.metrics.empty() && file.queries &&
+        options.metricsQueries > file.queries)
+      throw fail(KVC_BAD_ARGUMENT,
+                 "--metrics-queries must be at most the queries of {} ({}), "
+                 "got {}",
+                 file.path(), file.queries, options.metricsQueries);
 
   kvc_plan_options plan = {};
   plan.struct_size = sizeof plan;

@@ -105,6 +105,17 @@ kvc.policy @param_type {
 
 // -----
 
+// ParamOp C4
+kvc.policy @nameless {
+  // expected-error @+1 {{name must not be empty nor have '=' in it, got ''}}
+  %w = kvc.param "" = 3 : index
+  %true = arith.constant true
+  %all = kvc.broadcast %true : i1 to tensor<?x?xi1>
+  kvc.keep %all : tensor<?x?xi1>
+}
+
+// -----
+
 // FractionOp C1
 kvc.policy @fraction {
   // expected-error @+1 {{must be a decimal of at most 4 places, 0 or more and below 1024, got '1/3'}}

@@ -3,6 +3,7 @@
 // RUN: not kvc-opt %s --emit=policy --param nope=1 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not kvc-opt %s --emit=policy --param sinks=many 2>&1 | FileCheck %s --check-prefix=TYPE
 // RUN: not kvc-opt %s --emit=policy --param sinks 2>&1 | FileCheck %s --check-prefix=FORM
+// RUN: not kvc-opt %S/../../policies/adakv.mlir --emit=policy --param safeguard=0.77777 2>&1 | FileCheck %s --check-prefix=PLACES
 // ParamOp C3: the manifest has one value for a name.
 // RUN: sed 's/^kvc.policy @sinks {/&\n%%again = kvc.param "sinks" = 5 : index/' %s > %t.twice.mlir
 // RUN: not kvc-opt %t.twice.mlir --emit=policy 2>&1 | FileCheck %s --check-prefix=TWICE
@@ -16,6 +17,7 @@
 // CHECK-NOT: kvc.param
 // UNKNOWN: error: policy 'sinks' has no parameter 'nope'
 // TYPE: error: parameter 'sinks' must be a non-negative number of type 'index', got 'many'
+// PLACES: error: parameter 'safeguard' must be a decimal of at most 4 places, 0 or more and below 1024, got '0.77777'
 // FORM: error: a parameter is given as NAME=VALUE, got 'sinks'
 kvc.policy @sinks {
   %sinks = kvc.param "sinks" = 4 : index

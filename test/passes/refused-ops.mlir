@@ -57,7 +57,7 @@ kvc.policy @far_rows {
 kvc.policy @steep_layers {
   %n = kvc.norm l2 key : tensor<?x?xf32>
   %ratio = kvc.fraction "0.5"
-  // expected-error @+1 {{ratio must be 1 to 1000000 after parameters are bound, got 0.5}}
+  // expected-error @+1 {{ratio must be 1 or more after parameters are bound, got 0.5}}
   %b = kvc.allocate_layers ratio(%ratio) : tensor<?xi32>
   %c = kvc.allocate uniform : tensor<?xi32>
   %k = kvc.topk %n, %b : tensor<?x?xf32>, tensor<?xi32> -> tensor<?x?xi1>
