@@ -432,7 +432,7 @@ def check_eval():
     # One chunk, a cache that is whole until it is compressed, room for all.
     same(evaluate("one", "--budgets", "25%,100%", "--chunk", 1000, "--rerank"), once)
     same(evaluate("plain", "--budgets", "25%,100%", "--chunk", 50), once)
-    roomy = evaluate("roomy", "--budgets", "25%,100%", "--chunk", 50, "--rerank", "--every", 3)
+    roomy = evaluate("roomy", "--budgets", "25%,100%", "--chunk", 50, "--rerank", "--every", 9)
     keep = lambda samples: [(task, [c for c in cells if c[1] == "100%"]) for task, cells in samples]
     same(keep(roomy), keep(once))
     between = evaluate("between", "--budgets", "25%,100%", "--chunk", 50, "--evict-between")
