@@ -68,7 +68,8 @@ Expr PointEval::compute(Value value, int member) {
     if (!inner.type().isIndex())
       return inner;
     Type wanted = cast<RankedTensorType>(value.getType()).getElementType();
-    return wanted.isF32() ? inner.toFloat() : inner.toI32();
+    Expr word = lowestWord(k, inner, broadcast.getValue());
+    return wanted.isF32() ? word.toFloat() : word;
   }
   if (auto reduce = dyn_cast<ReduceOp>(op))
     switch (reduce.getAxis()) {

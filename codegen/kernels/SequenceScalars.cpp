@@ -3,9 +3,8 @@
 #include "codegen/kernels/SequenceScalars.h"
 
 #include "codegen/kernels/Allocation.h"
+#include "codegen/kernels/CountRanges.h"
 #include "codegen/kernels/ScalarOps.h"
-#include "dialect/Behind.h"
-
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -15,23 +14,17 @@ using Values = KernelBuilder::Values;
 
 /// True for counts that no arithmetic can have brought below 0.
 static bool isNeverNegative(Value value) {
-  bool never = true;
-  walkBehind(value, [&](Value behind) {
-    Operation *op = behind.getDefiningOp(); // null: of another kernel
-    if (isa_and_nonnull<BudgetOp, LengthOp, NewQueriesOp, SinceOp, LayerOp,
-                        LayersOp, AllocateOp, AllocateLayersOp, AllocateHeadsOp,
-                        AllocateTableOp, CountMassOp, CountRowsOp,
-                        ScaleCountOp>(op))
-      return false;
-    bool constant = isa_and_nonnull<arith::ConstantOp>(op);
-    bool keeps =
-        isa_and_nonnull<arith::AddIOp, arith::MulIOp, arith::DivUIOp,
-                        arith::CeilDivUIOp, arith::RemUIOp, arith::MinSIOp,
-                        arith::IndexCastOp, BroadcastOp>(op);
-    never &= keeps || (constant && constantOf(behind) >= 0);
-    return keeps;
-  });
-  return never;
+  std::optional<CountRange> range = CountRanges().of(value);
+  return range && !range->signs;
+}
+
+Expr kvc::lowestWord(KernelBuilder &k, Expr index, Value source) {
+  std::optional<CountRange> range = CountRanges().of(source);
+  if (range && range->bits <= 31)
+    return index.toI32();
+  // MLIR takes an index that is cast there and back for the index.
+  Value wide = arith::IndexCastOp::create(k.b, k.b.getI64Type(), index);
+  return k.expr(arith::TruncIOp::create(k.b, k.b.getI32Type(), wide));
 }
 
 Expr kvc::atLeastNone(KernelBuilder &k, Expr count, Value source) {
@@ -73,6 +66,9 @@ static Expr computeScalar(KernelBuilder &k, const SequenceScalars &s,
                              scale.getCount());
     return count * numerator / denominator;
   }
+  if (isa<arith::IndexCastOp>(op) && op->getResult(0).getType().isInteger(32))
+    return lowestWord(k, evalScalar(k, s, op->getOperand(0), known),
+                      op->getOperand(0));
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, evalScalar(k, s, operand, known));

@@ -56,6 +56,9 @@ SequenceScalars openHead(KernelBuilder &k, Expr sequence, YieldOp yield = {});
 /// what may be below 0 counts as 0.
 Expr atLeastNone(KernelBuilder &k, Expr count, mlir::Value source);
 
+/// `index`, which `source` stands for, as i32: its lowest bits where it needs more.
+Expr lowestWord(KernelBuilder &k, Expr index, mlir::Value source);
+
 /// True where the block's head keeps all its rows, whatever they score: where what
 /// it has is within the budget; where heads share the budget, what all have
 /// together; where layers do, T; where both do, T or what a layer without a share has
