@@ -109,6 +109,7 @@ private:
   Value makeCounts(Type type, int spend);
   Value uniform();
   Value tableCounts();
+  Value wrappedCount();
   Value topk(Value score, Value count);
   Value protectedTokens();
   Value forced(Value mask, Value score);

@@ -36,7 +36,32 @@ Value Generator::tableCounts() {
                  {.type = countType, .most = 300, .withinPast = true});
 }
 
+/// One for all heads that needs more than 31 bits: 32 of it are left, and it is below 0.
+Value Generator::wrappedCount() {
+  // Nobody else may have it: a window of so many is refused.
+  const Type ofIt{Element::Index, Dims::Heads};
+  Value result{.type = countType.with(Axis::OneHead)};
+  auto repeated = [&](int64_t number) {
+    Value scalar = out.add(rt::formatted("arith.constant {} : index", number),
+                           {.type = ofIt});
+    result.least = result.most = int32_t(number);
+    return rt::formatted("kvc.broadcast {} : index to {}", scalar.name,
+                         countType.text());
+  };
+  bool isIndex = random.chance(50);
+  std::string body = repeated(isIndex ? 3000000000 : 50000);
+  if (isIndex)
+    return out.add(body, result);
+  Value root = out.add(body, result);
+  result.least = result.most = int32_t(50000 * 50000u);
+  return out.add(rt::formatted("arith.muli {}, {} : {}", root.name, root.name,
+                               countType.text()),
+                 result);
+}
+
 Value Generator::counts(int spend) {
+  if (random.chance(2))
+    return wrappedCount();
   if (random.chance(15))
     if (std::optional<Value> value = out.earlier(random, countType);
         value && value->least >= 0)
