@@ -390,8 +390,9 @@ def KVC_BroadcastOp : KVC_TensorOp<"broadcast"> {
 
     Constraints:
     - C1: the element types are equal.
-    - C2: the operand's rank is at most the result's; a scalar of type `index`
-      is repeated as `i32` or `f32`, which a count is exactly up to 2^24.
+    - C2: the operand's rank is at most the result's; of a scalar of type
+      `index` the lowest 32 bits are repeated, as `i32` or as that number in `f32`,
+      which a count is exactly up to 2^24.
 
     Example: `%eps = kvc.broadcast %c : f32 to tensor<?x?xf32>`
   }];

@@ -5,6 +5,7 @@
 #include "codegen/kernels/Allocation.h"
 #include "codegen/kernels/CountRanges.h"
 #include "codegen/kernels/ScalarOps.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;

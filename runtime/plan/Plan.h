@@ -89,11 +89,12 @@ private:
   /// Memory for what prepare kernels leave.
   void checkPrepared(const kvc_layer_args &args) const;
   void checkRows(const kvc_rows &rows, const char *name) const;
-  void checkNewQueries(const kvc_layer_args &args) const;
-  void checkSince(const kvc_layer_args &args) const;
+  /// One for each sequence, 0 to its T; null: none.
+  void checkUpToLength(const kvc_layer_args &args, const int32_t *numbers,
+                       const char *name) const;
   /// Lengths and budgets, where the host can read them.
   void checkSequences(const kvc_layer_args &args) const;
-  /// Of a prompt on the host, whose rows are gathered by what the caller says.
+  /// Rows are gathered by what the caller says: on the host that is looked at.
   void checkIndices(const kvc_layer_args &args) const;
   /// That arrays of 32-bit numbers are aligned.
   void checkWords(const kvc_layer_args &args) const;

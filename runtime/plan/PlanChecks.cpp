@@ -190,26 +190,15 @@ void kvc_plan::checkMembers(const kvc_layer_args &args,
   apart(args.member_counts, table.counts, "member_counts");
 }
 
-void kvc_plan::checkNewQueries(const kvc_layer_args &args) const {
-  if (!args.new_queries || !(inputs & KVC_READS_NEW_QUERIES) ||
-      !module.device->onHost())
+void kvc_plan::checkUpToLength(const kvc_layer_args &args,
+                               const int32_t *numbers, const char *name) const {
+  if (!numbers || !module.device->onHost())
     return;
   for (uint32_t s = 0; s < args.batch; ++s)
-    if (args.new_queries[s] < 0 || args.new_queries[s] > args.lengths[s])
+    if (numbers[s] < 0 || numbers[s] > args.lengths[s])
       throw fail(KVC_BAD_ARGUMENT,
-                 "sequence {}: new_queries must be 0 to T ({}), got {}", s,
-                 args.lengths[s], args.new_queries[s]);
-}
-
-void kvc_plan::checkSince(const kvc_layer_args &args) const {
-  if (!args.since || !variant->reads(Argument::since) ||
-      !module.device->onHost())
-    return;
-  for (uint32_t s = 0; s < args.batch; ++s)
-    if (args.since[s] < 0 || args.since[s] > args.lengths[s])
-      throw fail(KVC_BAD_ARGUMENT,
-                 "sequence {}: since must be 0 to T ({}), got {}", s,
-                 args.lengths[s], args.since[s]);
+                 "sequence {}: {} must be 0 to T ({}), got {}", s, name,
+                 args.lengths[s], numbers[s]);
 }
 
 void kvc_plan::check(const kvc_layer_args &args, Phase first,
@@ -229,7 +218,8 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   notNull(args.budgets, "budgets");
   checkWords(args);
   checkSequences(args);
-  checkSince(args);
+  if (variant->reads(Argument::since))
+    checkUpToLength(args, args.since, "since");
   checkRows(args.k, "k");
   for (size_t phase = size_t(first); phase <= size_t(last); ++phase)
     if (readsValues[phase])
@@ -245,7 +235,8 @@ void kvc_plan::check(const kvc_layer_args &args, Phase first,
   }
   if (first == Phase::Score && module.manifest.queries) {
     checkRows(args.q, "q");
-    checkNewQueries(args);
+    if (inputs & KVC_READS_NEW_QUERIES)
+      checkUpToLength(args, args.new_queries, "new_queries");
     uint32_t queries = queriesOf(args);
     if (args.q_rows < queries)
       throw fail(KVC_BAD_ARGUMENT,

@@ -27,5 +27,32 @@ END
 cmake -S "$work/own" -B "$work/own/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
   -DCMAKE_C_COMPILER="$3" -DCMAKE_CXX_COMPILER="$4" >/dev/null
 cmake --build "$work/own/build" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+# A project without C++ links the shared runtime.
+mkdir "$work/c"
+cat >"$work/c/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(c LANGUAGES C)
+find_package(kvc REQUIRED)
+add_executable(c c.c)
+target_link_libraries(c PRIVATE kvc::shared)
+END
+cat >"$work/c/c.c" <<'END'
+#include "kvc/kvc.h"
+
+#include <string.h>
+
+int main(void) {
+  kvc_target target = {sizeof target, KVC_HOST, 0, 1, 0};
+  kvc_module *module;
+  char error[200];
+  kvc_status status = kvc_module_load("nothing.so", &target, &module);
+  kvc_last_error(error, sizeof error);
+  return status == KVC_OK || !strstr(error, "nothing.so");
+}
+END
+cmake -S "$work/c" -B "$work/c/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_C_COMPILER="$3" >/dev/null
+cmake --build "$work/c/build" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+"$work/c/build/c"
 KVC_HOME=$work/prefix CC=$3 CXX=$4 python3 "$source/test/docs/run_blocks.py" \
   "$source/docs/caches.md" "$source" "$work/docs"
