@@ -60,24 +60,28 @@ Tensor reference::topk(const Tensor &score,
   return result;
 }
 
-/// Floors of numerators / denominator, and what is left of `total` one by one
-/// to the largest remainders, ties to the smaller index.
-static std::vector<int64_t> largestRemainder(const std::vector<int64_t> &values,
-                                             int64_t denominator,
-                                             int64_t total) {
-  std::vector<int64_t> result, order(values.size());
-  for (int64_t value : values) {
-    result.push_back(value / denominator);
-    total -= result.back();
+/// Rounds shares to `total`: what their floors leave goes one by one to the largest
+/// remainders, then to who `comesFirst`.
+static std::vector<int64_t>
+roundShares(const std::vector<Rational> &shares, int64_t total,
+            llvm::function_ref<bool(size_t, size_t)> comesFirst) {
+  std::vector<int64_t> counts, order(shares.size());
+  std::vector<Rational> remainders;
+  for (const Rational &share : shares) {
+    Whole whole = numerator(share) / denominator(share);
+    counts.push_back(whole.convert_to<int64_t>());
+    remainders.push_back(share - Rational(whole));
+    total -= counts.back();
   }
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    int64_t ra = values[a] % denominator, rb = values[b] % denominator;
-    return ra != rb ? ra > rb : a < b;
+    if (remainders[a] != remainders[b])
+      return remainders[a] > remainders[b];
+    return comesFirst(size_t(a), size_t(b));
   });
   for (int64_t i = 0; i < total; ++i)
-    ++result[order[i]];
-  return result;
+    ++counts[order[i]];
+  return counts;
 }
 
 int64_t reference::allocateLayers(int64_t share, int64_t past, int64_t layer,
@@ -91,11 +95,11 @@ int64_t reference::allocateLayers(int64_t share, int64_t past, int64_t layer,
     high = past * numerator;
     low = 2 * share * numerator - high;
   }
-  std::vector<int64_t> values;
+  std::vector<Rational> shares;
   for (int64_t l = 0; l < layers; ++l)
-    values.push_back(high * (layers - 1 - l) + low * l);
-  return largestRemainder(values, numerator * (layers - 1),
-                          layers * share)[layer];
+    shares.push_back(
+        Rational(high * (layers - 1 - l) + low * l, numerator * (layers - 1)));
+  return roundShares(shares, layers * share, std::less<size_t>())[layer];
 }
 
 /// Shares of `total`, none above its capacity: those above are set to it, the
@@ -124,30 +128,6 @@ static std::vector<Rational> shareOut(std::vector<Rational> shares,
       }
   }
   return shares;
-}
-
-/// Rounds shares to `total`: what their floors leave goes one by one to the largest
-/// remainders, then to who `comesFirst`.
-static std::vector<int64_t>
-roundShares(const std::vector<Rational> &shares, int64_t total,
-            llvm::function_ref<bool(size_t, size_t)> comesFirst) {
-  std::vector<int64_t> counts, order(shares.size());
-  std::vector<Rational> remainders;
-  for (const Rational &share : shares) {
-    Whole whole = numerator(share) / denominator(share);
-    counts.push_back(whole.convert_to<int64_t>());
-    remainders.push_back(share - Rational(whole));
-    total -= counts.back();
-  }
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    if (remainders[a] != remainders[b])
-      return remainders[a] > remainders[b];
-    return comesFirst(size_t(a), size_t(b));
-  });
-  for (int64_t i = 0; i < total; ++i)
-    ++counts[order[i]];
-  return counts;
 }
 
 std::vector<int64_t>

@@ -197,7 +197,7 @@ RowsResult kvc::test::evictRows(kvc_module *module, const Laid &cache,
   LaidMembers members(input.members.size(), input.tokens);
   for (size_t i = 0; i < input.members.size(); ++i)
     members.put(i, input.members[i]);
-  if (input.wrongMembers && merged)
+  if (input.wrongMembers)
     members.table.counts[0] = *input.wrongMembers;
   if (merged)
     view.members = &members.table;

@@ -45,21 +45,21 @@ static int runCommand(int argc, char **argv) {
   kvc::rt::addReport(app, run);
   std::vector<CLI::App *> commands =
       app.get_subcommands([](CLI::App *) { return true; });
-  auto isNamed = [&](const CLI::App *command) {
-    return command->check_name(argv[1]);
-  };
-  if (argc > 1 && *argv[1] && *argv[1] != '-' &&
-      std::ranges::none_of(commands, isNamed)) {
+  std::string first = argc > 1 ? argv[1] : "";
+  auto named = std::ranges::find_if(commands, [&](const CLI::App *command) {
+    return command->check_name(first);
+  });
+  if (named != commands.end()) {
+    for (int i = 2; i < argc; ++i)
+      if (isStray(**named, argv[i - 1], argv[i]))
+        return sayError("The following argument was not expected: ''", 2);
+  } else if (!first.empty() && first[0] != '-') {
     std::string names;
     for (const CLI::App *command : commands)
       names += (names.empty() ? "" : ", ") + command->get_name();
     return sayError(
-        "the command must be one of " + names + ", got '" + argv[1] + "'", 2);
+        "the command must be one of " + names + ", got '" + first + "'", 2);
   }
-  for (const CLI::App *command : commands)
-    for (int i = 2; i < argc && command->check_name(argv[1]); ++i)
-      if (isStray(*command, argv[i - 1], argv[i]))
-        return sayError("The following argument was not expected: ''", 2);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

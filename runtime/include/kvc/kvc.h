@@ -277,9 +277,9 @@ typedef struct kvc_layer_args {
    * old counts mean nothing. Rows that lie where they belong are not touched; all
    * others are written over, so heads' slots must not overlap, and no page may be
    * another sequence's, too, or occur twice: such a call is refused on the host, on a
-   * GPU it sets KVC_DATA_CACHE when rows have moved. Else no slot that is written may be one that is read. Of
-   * policies that merge it is two launches: between them what kept rows represent
-   * is where they lay. Their `into` holds keys before RoPE, of a prompt in the
+   * GPU it sets KVC_DATA_CACHE when rows have moved. Else no slot that is written may
+   * be one that is read. Of policies that merge it is two launches: between them what
+   * kept rows represent is where they lay. Their `into` holds keys before RoPE, of a prompt in the
    * place of `k`; with the tables member_* as its members it is the next call's
    * cache, and into.members is null.
    *

@@ -1,5 +1,4 @@
 // random_policies --file base-above-past.mlir --case kv=2,group=1,head_dim=64,seq=42:22
-// random_policies --file base-above-past.mlir --case kv=2,group=1,head_dim=64,seq=42:22,cache=ragged
 // A head of a prompt lost what its base had above its past; in a cache of rows the others got it.
 kvc.policy @above {
   %window = arith.constant 2 : index
