@@ -16,16 +16,16 @@ if not os.path.exists(ptxas):
     sys.exit(77)
 os.makedirs(work, exist_ok=True)
 name = os.path.splitext(os.path.basename(policy))[0]
-# The chips have the same registers; the older one, on the usual shape and for what ships,
-# shows what its PTX lacks. The newer one has one of the others, and for what ships the one
-# that needs the most registers: in turn, so that all policies together see each.
-# KVC_ALL_SHAPES=1: all of them.
+# The chips have the same registers; the older one, on the usual shape, shows what its PTX
+# lacks, and has half of what ships. The newer one has one of the others, in turn, so that
+# all policies together see each. KVC_ALL_SHAPES=1: all of them.
 ships = os.path.basename(os.path.dirname(os.path.abspath(policy))) == "policies"
-shapes = [in_turn(name, others[:3]), others[-1]] if ships else [in_turn(name, others)]
+older = ships and in_turn(name, [True, False])
+shapes = [in_turn(name, others)]
 if os.environ.get("KVC_ALL_SHAPES"):
     shapes = [usual, *others]
 runs = [("sm_90", shapes, [])]
-if ships or os.environ.get("KVC_ALL_SHAPES"):
+if older or os.environ.get("KVC_ALL_SHAPES"):
     runs.append(("sm_80", [usual], []))
 # Caches of rows: of what ships, one kind each in turn.
 here = os.path.dirname(os.path.abspath(__file__))

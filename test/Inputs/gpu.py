@@ -292,11 +292,11 @@ def check_over_time():
         # Longer prompts take no more memory, but for lists of a number for each token: its whole cache
         # would be 2048 bytes.
         peaks = []
-        for tokens in (256, 768):
+        for tokens in (256, 640):
             ids = ",".join(str((37 * i + 5) % 1400) for i in range(tokens))
             generate("cuda", "--tokens", ids, *policy, "--budget", "64", "--chunk", "64", "--rerank", tokens=1)
             peaks.append(counts()["peak_bytes"])
-        assert (peaks[1] - peaks[0]) / 512 <= 128, (path, peaks)
+        assert (peaks[1] - peaks[0]) / 384 <= 128, (path, peaks)
     print("policies over time agree")
 
 

@@ -80,19 +80,21 @@ public:
     std::string name = stemOf(file);
     bool all = std::getenv("KVC_ALL_CASES");
     for (const Batches &batches : cases) {
-      // Every other shape, the even or the odd ones by the policy's name, so
-      // that all policies together see each; KVC_ALL_CASES=1: all of them, but
-      // for norms behind the output projection, whose reference is slow.
-      size_t turn = ranksByNorm ? 1 : name.size() % 2,
+      // One shape in three, by the policy's name, so that all policies
+      // together see each; KVC_ALL_CASES=1: all of them, but for norms behind
+      // the output projection, whose reference is slow.
+      constexpr size_t turns = 3;
+      size_t turn = ranksByNorm ? 1 : name.size() % turns,
              number = &batches - cases;
-      if ((ranksByNorm || !all) && number % 2 != turn)
+      if ((ranksByNorm || !all) && number % turns != turn)
         continue;
-      // The machine that runs PTX is slow: one batch of one shape in four.
-      bool onPTX = all || (number / 2 + name.size() / 2) % 4 == 0;
+      // The machine that runs PTX is slow: one batch of one of them.
+      size_t own = (std::size(cases) - turn + turns - 1) / turns;
+      bool onPTX = all || number / turns == name.size() / turns % own;
       const Shape &shape = batches.shape;
       // Compiling for warps takes longer than running so little: one shape of some
       // policies.
-      bool warps = all || (number < 2 && name.size() % 8 == 0);
+      bool warps = all || (number < turns && name.size() % 8 == 0);
       std::string together = forWarpgroups(shape);
       // Of the host it has the same.
       std::string path = onPTX || warps || together.empty()

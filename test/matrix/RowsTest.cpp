@@ -74,7 +74,7 @@ public:
     for (const Case &one : cases) {
       if (&one != &cases[turn] && !std::getenv("KVC_ALL_CASES"))
         continue;
-      library = compile(one.shape);
+      compile(one.shape);
       for (auto [layer, layers] : places)
         for (uint32_t seed = 0; seed < (slow ? 2 : 4); ++seed) {
           SCOPED_TRACE(testing::Message()
@@ -86,7 +86,7 @@ public:
   }
 
 private:
-  std::string library;
+  std::string library, onPTX; // the second for one kind of cache
   bool readsRaw = false, readsState = false, rounded = false, slow = false;
   int swap = 0;
   size_t states = 0; // numbers that each row carries
@@ -103,28 +103,42 @@ private:
            own == (stemOf(file).size() - 3) % (4 * std::size(passages));
   }
 
-  /// For prompts and for both kinds of cache.
-  std::string compile(const Shape &shape) {
+  /// For prompts and for both kinds of cache; PTX, which takes longer to compile and to
+  /// run, for one kind each, by the policy's name. KVC_ALL_CASES=1: for both.
+  bool onPTXIs(kvc_cache_kind cache) const {
+    bool paged = !readsRaw && stemOf(file).size() / std::size(cases) % 2;
+    return std::getenv("KVC_ALL_CASES") ||
+           cache == (paged ? KVC_PAGED : KVC_RAGGED);
+  }
+
+  void compile(const Shape &shape) {
     std::string shapeText = "head_dim=" + std::to_string(shape.headDim) +
                             ",group=" + std::to_string(shape.group) +
                             ",dtype=" + rt::dtypeName(shape.dtype);
-    std::string path = workDir + "/" + stemOf(file) + "_" +
-                       std::to_string(shape.headDim) + ".so";
-    std::string command =
-        compiler + " " + file + " --emit=library --host-forms=threads --chip=" +
-        (runsPTX(shape) ? "sm_90" : "none") + " -o " + path + " --shape " +
-        shapeText + " --shape " + shapeText + ",cache=ragged";
-    if (!readsRaw)
-      command += " --shape " + shapeText + ",cache=paged";
-    constexpr const char *caches[] = {"dense", "ragged", "paged"};
-    for (const Passage &passage : passages)
-      if (takes(passage))
-        command += " --shape " + shapeText + ",cache=" + caches[passage.cache] +
-                   ",into=" + caches[passage.into];
-    if (shape.dtype == KVC_F16) // as of prompts (MatrixTest.cpp)
-      command += " --lists-above=0";
-    EXPECT_EQ(std::system(command.c_str()), 0) << command;
-    return path;
+    auto make = [&](const char *suffix, const char *chip, auto has) {
+      std::string path = workDir + "/" + stemOf(file) + "_" +
+                         std::to_string(shape.headDim) + suffix;
+      std::string command =
+          compiler + " " + file +
+          " --emit=library --host-forms=threads --chip=" + chip + " -o " + path;
+      constexpr const char *caches[] = {"dense", "ragged", "paged"};
+      for (kvc_cache_kind cache : {KVC_DENSE, KVC_RAGGED, KVC_PAGED})
+        if (has(cache) && !(cache == KVC_PAGED && readsRaw))
+          command += " --shape " + shapeText + ",cache=" + caches[cache];
+      for (const Passage &passage : passages)
+        if (takes(passage) && has(passage.cache))
+          command += " --shape " + shapeText +
+                     ",cache=" + caches[passage.cache] +
+                     ",into=" + caches[passage.into];
+      if (shape.dtype == KVC_F16) // as of prompts (MatrixTest.cpp)
+        command += " --lists-above=0";
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
+      return path;
+    };
+    library = make(".so", "none", [](kvc_cache_kind) { return true; });
+    if (runsPTX(shape))
+      onPTX = make(".ptx.so", "sm_90",
+                   [&](kvc_cache_kind cache) { return onPTXIs(cache); });
   }
 
   void runCase(const Case &one, int64_t layer, int64_t layers, uint32_t seed) {
@@ -204,17 +218,20 @@ private:
     // The machine that runs PTX is slow.
     if (seed == 1 && runsPTX(shape)) {
       SCOPED_TRACE("PTX");
-      Module ptx = openLibrary(library, KVC_PTX, 1);
+      Module ptx = openLibrary(onPTX, KVC_PTX, 1);
       for (Layout layout : {Layout::Compacted, Layout::PagesNHD})
-        if (!isPaged(layout) || !readsRaw)
+        if (onPTXIs(isPaged(layout) ? KVC_PAGED : KVC_RAGGED) &&
+            !(isPaged(layout) && readsRaw))
           expectSame(first, evict(ptx.get(), cache, raw, layout, 4, input));
       for (const Passage &passage : passages)
-        if (takes(passage) && passage.cache != KVC_DENSE)
+        if (takes(passage) && passage.cache != KVC_DENSE &&
+            onPTXIs(passage.cache))
           judgePassage(ptx.get(), passage, cache, rawOf(raw), input, first,
                        seed);
       runWrongViews(ptx.get(), cache, raw, input);
       for (const Passage &passage : passages)
-        if (takes(passage) && passage.cache != KVC_DENSE)
+        if (takes(passage) && passage.cache != KVC_DENSE &&
+            onPTXIs(passage.cache))
           judgeWrongInto(ptx.get(), passage, cache, rawOf(raw), input);
     }
   }
@@ -233,11 +250,15 @@ private:
   /// and is told. One of them each, by the policy's name; KVC_ALL_CASES=1: all.
   void runWrongViews(kvc_module *module, const Cache &cache, const Cache &raw,
                      const RowsInput &input) {
-    size_t turn = stemOf(file).size() / 3 % std::size(wrongViews);
-    for (const WrongView &wrong : wrongViews) {
-      if ((&wrong != &wrongViews[turn] && !std::getenv("KVC_ALL_CASES")) ||
-          (isPaged(wrong.layout) && readsRaw))
-        continue;
+    std::vector<const WrongView *> views;
+    for (const WrongView &wrong : wrongViews)
+      if (onPTXIs(isPaged(wrong.layout) ? KVC_PAGED : KVC_RAGGED) &&
+          !(isPaged(wrong.layout) && readsRaw))
+        views.push_back(&wrong);
+    if (!std::getenv("KVC_ALL_CASES"))
+      views = {views[stemOf(file).size() / 3 % views.size()]};
+    for (const WrongView *one : views) {
+      const WrongView &wrong = *one;
       SCOPED_TRACE(wrong.name);
       Laid laid(cache, wrong.layout, 4), laidRaw(raw, wrong.layout, 4);
       wrong.change(laid);

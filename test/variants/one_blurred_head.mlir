@@ -2,6 +2,8 @@
 // attention; all by how far a token's best score of any head is above the worst such
 // score. Which head it is and the worst score, all heads say together: in a cache of
 // rows also those that keep everything, and those that lack the token.
+// Where all keys are equal, rounding decides which head it is:
+// matrix: no equal keys
 !r = tensor<?x?x?xf32>
 !s = tensor<?x?xf32>
 !h = tensor<?xf32>

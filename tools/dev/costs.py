@@ -39,8 +39,8 @@ more_in_pages = {"kvec": 1.8}
 # Those that take seconds: all blocks run, also at 128K.
 quick = policies[:8]
 # What --check runs of them, one of each kind of score, and in pages.
-compared = ["snapkv", "adakv", "kvec", "expected_attention", "lagkv", "keydiff"]
-compared_in_pages = ["adakv", "kvec", "lagkv"]
+compared = ["adakv", "kvec", "lagkv", "keydiff"]
+compared_in_pages = ["adakv", "kvec"]
 # Norms of most tokens, which all blocks compute.
 longest = "criticalkv --prune-norms"
 
