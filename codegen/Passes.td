@@ -18,7 +18,7 @@ def ConvertKVCToGPU : Pass<"convert-kvc-to-gpu", "::mlir::ModuleOp"> {
   let options = [
     Option<"shapes", "shapes", "std::string", "\"\"",
            "head_dim=N,group=N,dtype=T[,cache=C][,into=C], several separated by ';'">,
-    Option<"listsAbove", "lists-above", "int64_t", "16384",
+    Option<"listsAbove", "lists-above", "int64_t", "32768",
            "longest sequence, in tokens, whose heads select without lists of candidates">
   ];
   let dependentDialects = [

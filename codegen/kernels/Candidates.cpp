@@ -127,7 +127,7 @@ Candidates::Places Candidates::noteLists(RowBlock &row, RadixSelect &radix,
         k.when(one.among(place.isBelow(one.key)),
                [&] { radix.tally(splits.of(one.item)); });
     }
-    radix.note(has, [&](size_t i) { return seen[i]; });
+    radix.note(has, seen);
   };
   auto oneByOne = [&] {
     k.loop(k.thread(), count, RowBlock::threads,
@@ -249,7 +249,7 @@ void Candidates::countChosen(RadixSelect &radix, ThreadBlock &block,
       count = count + one.among(place.isBelow(one.key)).toI32();
     }
     k.when(count > 0, [&] { k.atomicAdd(count, chosen, {walked}); });
-    radix.note(has, [&](size_t i) { return seen[i]; });
+    radix.note(has, seen);
   });
   k.barrier(); // all are noted
   Expr areNoted = place.sharing <= k.i32(radix.room);

@@ -82,9 +82,6 @@ private:
   /// Of a short past, by scores (ShortPasts.cpp).
   Places noteScores(RowBlock &row, RadixSelect &radix, Expr wanted,
                     bool counts) const;
-  void walkScores(RowBlock &row, RadixSelect &radix,
-                  const RadixSelect::Place &place, Expr areNoted,
-                  bool counts) const;
   Expr keyAt(RowBlock &row, Expr token) const {
     return orderedKey(k, row.at(token)(score));
   }

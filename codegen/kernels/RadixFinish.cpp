@@ -65,14 +65,33 @@ static void storeItem(KernelBuilder &k, const Buffer &keys, const Buffer &items,
   k.store(one.item.toI32(), items, {slot.toIndex()});
 }
 
-void RadixSelect::note(ArrayRef<Expr> has, SeenAt seen, const Place *place) {
+void RadixSelect::note(ArrayRef<Expr> has, ArrayRef<Seen> seen) {
   put(0, has, [&](size_t i, Expr slot) {
-    Seen one = seen(i);
-    if (place)
-      add(*place, one.key);
     k.when(slot < room,
-           [&] { storeItem(k, noted.keys, noted.items, one, slot); });
+           [&] { storeItem(k, noted.keys, noted.items, seen[i], slot); });
   });
+}
+
+Expr RadixSelect::takeSlots(Expr count) {
+  return k.atomicAdd(count, places, {k.index(0)});
+}
+
+void RadixSelect::noteAt(Expr slot, Expr item) {
+  k.when(slot < room,
+         [&] { k.store(item.toI32(), noted.items, {slot.toIndex()}); });
+}
+
+void RadixSelect::makeKeys(const Place &place,
+                           llvm::function_ref<Expr(Expr)> keyOf) {
+  k.stream(
+      k.thread(), countNoted(), block.threads, {},
+      [&](Expr i) { return Values{keyOf(k.load(noted.items, {i}).toIndex())}; },
+      [&](Expr i, ArrayRef<Expr> key, ArrayRef<Expr>) {
+        k.store(key[0], noted.keys, {i});
+        add(place, key[0]);
+        return Values();
+      },
+      2);
 }
 
 Expr RadixSelect::countNoted() const {

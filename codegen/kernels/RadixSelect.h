@@ -75,11 +75,13 @@ public:
   /// In front of notes: nothing is noted, no bin is counted, and each tally is what `tally`
   /// says of its number (null: 0). Needs a barrier behind it.
   void begin(llvm::function_ref<Expr(Expr number)> tally = nullptr);
-  /// Notes those of a thread's items that `has` marks, as long as there is room: seen(i)
-  /// says what item i is. With `place` they are counted by their next digit as well.
-  using SeenAt = llvm::function_ref<Seen(size_t i)>;
-  void note(llvm::ArrayRef<Expr> has, SeenAt seen,
-            const Place *place = nullptr);
+  /// Notes those of a thread's items that `has` marks, as long as there is room.
+  void note(llvm::ArrayRef<Expr> has, llvm::ArrayRef<Seen> seen);
+  /// The same without keys: a thread takes slots for so many, and notes one in each. Behind a
+  /// barrier all have their keys made, and are counted by their next digit.
+  Expr takeSlots(Expr count);
+  void noteAt(Expr slot, Expr item);
+  void makeKeys(const Place &place, llvm::function_ref<Expr(Expr item)> keyOf);
   /// How many are noted and which, by number, behind a barrier.
   Expr countNoted() const;
   Seen notedAt(Expr number) const;

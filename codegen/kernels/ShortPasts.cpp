@@ -4,7 +4,9 @@
 // its scores: those that have the threshold's first digit it notes in shared memory, counts
 // their second digits there, and of each split how many are above them. That is what
 // kvc.list_candidates does for all blocks together where the past is long: each of them
-// reads 4 bytes a token here, of the L2 cache, and a launch is saved.
+// reads 4 bytes a token here, of the L2 cache, and a launch is saved. What all blocks do for
+// all tokens is 10 instructions a token; the rest is for the few that are noted, once the walk
+// is over.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,9 +17,153 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
-/// Splits that a warp has at a time.
-static constexpr int64_t splits = 2, ofSplit = splitTokens / warpSize,
-                         ofWarp = splits * splitTokens;
+static_assert(longestWithoutLists == RowSplits::most * splitTokens,
+              "no split is longer");
+
+namespace {
+/// One walk of a block over all scores of its head. Those with the digits of `place` are
+/// noted, or where they are not, counted by their next one; if `counts`, those with larger
+/// digits are tallied by split.
+class ScoreWalk {
+public:
+  ScoreWalk(KernelBuilder &k, RowBlock &row, RadixSelect &radix,
+            const RadixSelect::Place &place, Value score, Expr areNoted,
+            bool counts)
+      : k(k), row(row), radix(radix), place(place), range(place.scores(k)),
+        score(score), areNoted(areNoted), past(row.s.past), counts(counts) {}
+
+  void run() {
+    k.eitherForm([&] { return oneByOne(k.index(0)); },
+                 [&] {
+                   Expr whole = past / ofWarp * ofWarp;
+                   writtenOut(whole);
+                   return oneByOne(whole);
+                 });
+  }
+
+private:
+  /// Splits that a warp looks at together, their tokens, those that a lane has of one and of
+  /// all, and how many times a word has bits for these.
+  static constexpr int64_t splits = 2, ofWarp = splits * splitTokens,
+                           ofSplit = splitTokens / warpSize,
+                           ofLane = splits * ofSplit, ofWord = 32 / ofLane,
+                           step = RowBlock::threads / warpSize * ofWarp;
+
+  Expr scoreOf(Expr token) { return row.at(token)(score); }
+  void add(Expr own) {
+    Expr key = orderedKey(k, own);
+    k.when(place.has(key), [&] { radix.add(place, key); });
+  }
+  Values oneByOne(Expr from);
+  void writtenOut(Expr whole);
+  Values scoresOfLane(Expr first);
+  void tally(Expr first, Expr above);
+  void noteBits(Expr first, Expr bits);
+
+  KernelBuilder &k;
+  RowBlock &row;
+  RadixSelect &radix;
+  const RadixSelect::Place &place;
+  const ScoreRange range;
+  const Value score;
+  const Expr areNoted, past;
+  const bool counts;
+};
+} // namespace
+
+Values ScoreWalk::oneByOne(Expr from) {
+  k.loop(from + k.thread(), past, RowBlock::threads, [&](Expr token) {
+    Expr own = scoreOf(token);
+    if (counts)
+      k.when(range.isBelow(own), [&] { radix.tally(token / splitTokens); });
+    auto note = [&] {
+      k.when(range.has(own),
+             [&] { radix.noteAt(radix.takeSlots(k.i32(1)), token); });
+      return Values();
+    };
+    k.choose(areNoted, note, [&] {
+      add(own);
+      return Values();
+    });
+  });
+  return Values();
+}
+
+Values ScoreWalk::scoresOfLane(Expr first) {
+  Values scores;
+  for (int64_t i = 0; i < ofLane; ++i)
+    scores.push_back(scoreOf(first + k.lane() + i * warpSize));
+  return scores;
+}
+
+/// A warp has whole splits at a time, and a lane a bit for each of its tokens that is to be
+/// noted: few are, so it walks them once a word of bits is full.
+void ScoreWalk::writtenOut(Expr whole) {
+  Expr own = k.warp() * ofWarp;
+  auto look = [&](Expr first, ArrayRef<Expr> carried) {
+    // The next scores are on their way while these are looked at.
+    Expr next = first + step;
+    Values ahead = scoresOfLane((next < whole).select(next, first));
+    // One token behind the other: their conditions are not kept beside each other.
+    Expr above = k.i32(0), bits = carried.back() << ofLane;
+    for (auto [i, score] : llvm::enumerate(carried.drop_back())) {
+      Expr one = k.i32(1 << (int64_t(i) / ofSplit * 16));
+      above = above + range.isBelow(score).select(one, k.i32(0));
+      bits = bits | range.has(score).select(k.i32(1 << i), k.i32(0));
+    }
+    if (counts)
+      tally(first, above);
+    bits = k.choose(
+        areNoted, [&] { return Values{bits}; },
+        [&] {
+          for (Expr score : carried.drop_back())
+            add(score);
+          return Values{k.i32(0)};
+        })[0];
+    Expr isFull = (first / step) % ofWord == ofWord - 1;
+    ahead.push_back(k.choose(
+        isFull | (next >= whole),
+        [&] {
+          noteBits(first, bits);
+          return Values{k.i32(0)};
+        },
+        [&] { return Values{bits}; })[0]);
+    return ahead;
+  };
+  k.when(own < whole, [&] {
+    Values start = scoresOfLane(own);
+    start.push_back(k.i32(0));
+    k.loop(own, whole, step, start, look);
+  });
+}
+
+/// `above`: how many of a lane's tokens have larger digits, of each split in 16 bits.
+void ScoreWalk::tally(Expr first, Expr above) {
+  static_assert(splits * 16 <= 32 && splitTokens < 1 << 16);
+  Expr sums = k.sumOfLanes(above);
+  k.when(k.lane() < splits, [&] {
+    Expr own = (sums >> (k.lane() * 16).toI32()) & 0xffff;
+    radix.setTally(first / splitTokens + k.lane(), own);
+  });
+}
+
+/// `first`: of the tokens that the lowest bits stand for.
+void ScoreWalk::noteBits(Expr first, Expr bits) {
+  Expr count = k.popcount(bits);
+  k.when(count > 0, [&] {
+    Expr slot = radix.takeSlots(count);
+    k.loop(k.index(0), count.toIndex(), 1, {bits},
+           [&](Expr i, ArrayRef<Expr> left) {
+             Expr others = left[0] & (left[0] - 1);
+             Expr bit = k.popcount((left[0] ^ others) - 1);
+             Expr token = first + k.lane() +
+                          (bit % ofLane * warpSize).toIndex() -
+                          (bit / ofLane).toIndex() * step;
+             radix.noteAt(slot + i.toI32(), token);
+             return Values{others};
+           });
+  });
+}
 
 Candidates::Places Candidates::noteScores(RowBlock &row, RadixSelect &radix,
                                           Expr wanted, bool counts) const {
@@ -45,74 +191,16 @@ Candidates::Places Candidates::noteScores(RowBlock &row, RadixSelect &radix,
       k.barrier(); // nothing is noted
     });
     Expr areNoted = fits(at);
-    walkScores(row, radix, at, areNoted, counts);
+    ScoreWalk(k, row, radix, at, score, areNoted, counts).run();
     k.barrier(); // all are noted
+    k.when(areNoted, [&] {
+      radix.makeKeys(at, [&](Expr token) { return keyAt(row, token); });
+    });
+    k.barrier(); // all are counted
     Values next = valuesOf(at);
     next.append(valuesOf(radix.descend(at, radix.readShared())));
     return next;
   });
   place = placeOf(known);
   return {place, placeOf(ArrayRef<Expr>(known).take_back(4)), fits(place)};
-}
-
-void Candidates::walkScores(RowBlock &row, RadixSelect &radix,
-                            const RadixSelect::Place &place, Expr areNoted,
-                            bool counts) const {
-  static_assert(longestWithoutLists == RowSplits::most * splitTokens,
-                "no split is longer");
-  Expr past = row.s.past;
-  ScoreRange range = place.scores(k);
-  auto scoreOf = [&](Expr token) { return row.at(token)(score); };
-  // A thread's tokens, beside those of others, that have the digits of `place`.
-  auto note = [&](Expr first, ArrayRef<Expr> scores) {
-    auto seenAt = [&](size_t i) {
-      return RadixSelect::Seen{
-          orderedKey(k, scores[i]), first + int64_t(i) * warpSize, {}};
-    };
-    k.choose(
-        areNoted,
-        [&] {
-          SmallVector<Expr> has;
-          for (Expr own : scores)
-            has.push_back(range.has(own));
-          radix.note(has, seenAt, &place);
-          return Values();
-        },
-        [&] {
-          for (size_t i = 0; i < scores.size(); ++i) {
-            Expr key = seenAt(i).key;
-            k.when(place.has(key), [&] { radix.add(place, key); });
-          }
-          return Values();
-        });
-  };
-  auto oneByOne = [&](Expr from) {
-    k.loop(from + k.thread(), past, RowBlock::threads, [&](Expr token) {
-      Expr own = scoreOf(token);
-      if (counts)
-        k.when(range.isBelow(own), [&] { radix.tally(token / splitTokens); });
-      note(token, own);
-    });
-    return Values();
-  };
-  auto writtenOut = [&] {
-    Expr whole = past / ofWarp * ofWarp;
-    int64_t step = RowBlock::threads / warpSize * ofWarp;
-    k.loop(k.warp() * ofWarp, whole, step, [&](Expr first) {
-      SmallVector<Expr> scores;
-      for (int64_t i = 0; i < splits * ofSplit; ++i)
-        scores.push_back(scoreOf(first + k.lane() + i * warpSize));
-      for (int64_t i = 0; counts && i < splits; ++i) {
-        Expr above = k.i32(0);
-        for (Expr own : ArrayRef<Expr>(scores).slice(i * ofSplit, ofSplit))
-          above = above + range.isBelow(own).toI32();
-        above = k.sumOfLanes(above);
-        k.when((k.lane() == 0) & (above > 0),
-               [&] { radix.setTally(first / splitTokens + i, above); });
-      }
-      note(first + k.lane(), scores);
-    });
-    return oneByOne(whole);
-  };
-  k.eitherForm([&] { return oneByOne(k.index(0)); }, writtenOut);
 }
