@@ -43,15 +43,22 @@ public:
     policy.walk([&](mlir::Operation *op) {
       ofMerged |= llvm::is_contained(needsOf(op).inputs, EngineInput::Members);
     });
+    // What runs by PTX, and one of the others by the policy's name; KVC_ALL_CASES=1: all.
+    size_t turn = stemOf(file).size() % (std::size(cases) - 1);
+    int runs = 0;
     for (const Case &one : cases) {
+      if (!runsPTX(one) && &one != &cases[turn] &&
+          !std::getenv("KVC_ALL_CASES"))
+        continue;
       compile(one);
       for (uint32_t seed = 0; seed < 4; ++seed) {
         SCOPED_TRACE(testing::Message()
                      << "head_dim " << one.dim << " seed " << seed);
-        runCase(one, seed);
+        ASSERT_NO_FATAL_FAILURE(runCase(one, seed));
+        ++runs;
       }
     }
-    EXPECT_GE(joined, 8) << "of 12 runs too few merge anything";
+    EXPECT_GE(joined * 3, runs * 2) << "too few of the runs merge anything";
   }
 
 private:

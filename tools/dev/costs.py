@@ -39,8 +39,8 @@ more_in_pages = {"kvec": 1.8}
 # Those that take seconds: all blocks run, also at 128K.
 quick = policies[:8]
 # What --check runs of them, one of each kind of score, and in pages.
-compared = ["adakv", "kvec", "lagkv", "keydiff"]
-compared_in_pages = ["adakv", "kvec"]
+compared = ["adakv", "kvec", "keydiff"]
+compared_in_pages = ["kvec"]
 # Norms of most tokens, which all blocks compute.
 longest = "criticalkv --prune-norms"
 
