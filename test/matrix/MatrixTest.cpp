@@ -80,10 +80,11 @@ public:
     std::string name = stemOf(file);
     bool all = std::getenv("KVC_ALL_CASES");
     for (const Batches &batches : cases) {
-      // One shape in three, by the policy's name, so that all policies
-      // together see each; KVC_ALL_CASES=1: all of them, but for norms behind
-      // the output projection, whose reference is slow.
-      constexpr size_t turns = 3;
+      // One shape in three, of held-out variants in four, by the policy's
+      // name, so that all policies together see each; KVC_ALL_CASES=1: all of
+      // them, but for norms behind the output projection, whose reference is
+      // slow.
+      size_t turns = file.find("/variants/") == std::string::npos ? 3 : 4;
       size_t turn = ranksByNorm ? 1 : name.size() % turns,
              number = &batches - cases;
       if ((ranksByNorm || !all) && number % turns != turn)
