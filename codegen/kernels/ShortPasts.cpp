@@ -4,9 +4,8 @@
 // its scores: those that have the threshold's first digit it notes in shared memory, counts
 // their second digits there, and of each split how many are above them. That is what
 // kvc.list_candidates does for all blocks together where the past is long: each of them
-// reads 4 bytes a token here, of the L2 cache, and a launch is saved. What all blocks do for
-// all tokens is 10 instructions a token; the rest is for the few that are noted, once the walk
-// is over.
+// reads 4 bytes a token here, of the L2 cache, and a launch is saved. All blocks look at all
+// tokens, so that is little; keys and second digits are made for the few that are noted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,11 +32,15 @@ public:
         score(score), areNoted(areNoted), past(row.s.past), counts(counts) {}
 
   void run() {
-    k.eitherForm([&] { return oneByOne(k.index(0)); },
+    auto walked = [&](Expr whole) {
+      oneByOne(whole);
+      return Values();
+    };
+    k.eitherForm([&] { return walked(k.index(0)); },
                  [&] {
                    Expr whole = past / ofWarp * ofWarp;
                    writtenOut(whole);
-                   return oneByOne(whole);
+                   return walked(whole);
                  });
   }
 
@@ -54,7 +57,7 @@ private:
     Expr key = orderedKey(k, own);
     k.when(place.has(key), [&] { radix.add(place, key); });
   }
-  Values oneByOne(Expr from);
+  void oneByOne(Expr from);
   void writtenOut(Expr whole);
   Values scoresOfLane(Expr first);
   void tally(Expr first, Expr above);
@@ -71,7 +74,7 @@ private:
 };
 } // namespace
 
-Values ScoreWalk::oneByOne(Expr from) {
+void ScoreWalk::oneByOne(Expr from) {
   k.loop(from + k.thread(), past, RowBlock::threads, [&](Expr token) {
     Expr own = scoreOf(token);
     if (counts)
@@ -86,7 +89,6 @@ Values ScoreWalk::oneByOne(Expr from) {
       return Values();
     });
   });
-  return Values();
 }
 
 Values ScoreWalk::scoresOfLane(Expr first) {
