@@ -1,6 +1,6 @@
 """every_policy.py POLICIES MODELS WORK [LENGTH]: every policy runs inside the model
-at 5 and 20 % of the cache, or at 10 and 40 % in turn, and the rows that it keeps are what was asked for
-in total, but for the policies whose sources drift."""
+at 5 and 20 % of the cache or at 10 and 40 %, in turn, and the rows that it keeps are
+what was asked for in total, but for the policies whose sources drift."""
 import glob
 import json
 import os

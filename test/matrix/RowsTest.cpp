@@ -103,14 +103,21 @@ private:
            own == (stemOf(file).size() - 3) % (4 * std::size(passages));
   }
 
-  /// For prompts and for both kinds of cache; PTX, which takes longer to compile and to
-  /// run, for one kind each, by the policy's name. KVC_ALL_CASES=1: for both.
-  bool onPTXIs(kvc_cache_kind cache) const {
+  static kvc_cache_kind kindOf(Layout layout) {
+    return isPaged(layout) ? KVC_PAGED : KVC_RAGGED;
+  }
+
+  /// PTX takes longer to compile and to run: one kind of cache of rows each, by the
+  /// policy's name; KVC_ALL_CASES=1: both.
+  bool isOnPTX(kvc_cache_kind cache) const {
+    if (cache == KVC_DENSE || (cache == KVC_PAGED && readsRaw))
+      return false;
     bool paged = !readsRaw && stemOf(file).size() / std::size(cases) % 2;
     return std::getenv("KVC_ALL_CASES") ||
            cache == (paged ? KVC_PAGED : KVC_RAGGED);
   }
 
+  /// For prompts and for both kinds of cache, and PTX for its own.
   void compile(const Shape &shape) {
     std::string shapeText = "head_dim=" + std::to_string(shape.headDim) +
                             ",group=" + std::to_string(shape.group) +
@@ -138,7 +145,7 @@ private:
     library = make(".so", "none", [](kvc_cache_kind) { return true; });
     if (runsPTX(shape))
       onPTX = make(".ptx.so", "sm_90",
-                   [&](kvc_cache_kind cache) { return onPTXIs(cache); });
+                   [&](kvc_cache_kind cache) { return isOnPTX(cache); });
   }
 
   void runCase(const Case &one, int64_t layer, int64_t layers, uint32_t seed) {
@@ -220,18 +227,15 @@ private:
       SCOPED_TRACE("PTX");
       Module ptx = openLibrary(onPTX, KVC_PTX, 1);
       for (Layout layout : {Layout::Compacted, Layout::PagesNHD})
-        if (onPTXIs(isPaged(layout) ? KVC_PAGED : KVC_RAGGED) &&
-            !(isPaged(layout) && readsRaw))
+        if (isOnPTX(kindOf(layout)))
           expectSame(first, evict(ptx.get(), cache, raw, layout, 4, input));
       for (const Passage &passage : passages)
-        if (takes(passage) && passage.cache != KVC_DENSE &&
-            onPTXIs(passage.cache))
+        if (takes(passage) && isOnPTX(passage.cache))
           judgePassage(ptx.get(), passage, cache, rawOf(raw), input, first,
                        seed);
       runWrongViews(ptx.get(), cache, raw, input);
       for (const Passage &passage : passages)
-        if (takes(passage) && passage.cache != KVC_DENSE &&
-            onPTXIs(passage.cache))
+        if (takes(passage) && isOnPTX(passage.cache))
           judgeWrongInto(ptx.get(), passage, cache, rawOf(raw), input);
     }
   }
@@ -252,17 +256,15 @@ private:
                      const RowsInput &input) {
     std::vector<const WrongView *> views;
     for (const WrongView &wrong : wrongViews)
-      if (onPTXIs(isPaged(wrong.layout) ? KVC_PAGED : KVC_RAGGED) &&
-          !(isPaged(wrong.layout) && readsRaw))
+      if (isOnPTX(kindOf(wrong.layout)))
         views.push_back(&wrong);
     if (!std::getenv("KVC_ALL_CASES"))
       views = {views[stemOf(file).size() / 3 % views.size()]};
-    for (const WrongView *one : views) {
-      const WrongView &wrong = *one;
-      SCOPED_TRACE(wrong.name);
-      Laid laid(cache, wrong.layout, 4), laidRaw(raw, wrong.layout, 4);
-      wrong.change(laid);
-      GuardedMemory memory(laid.memory, wrong.edge);
+    for (const WrongView *wrong : views) {
+      SCOPED_TRACE(wrong->name);
+      Laid laid(cache, wrong->layout, 4), laidRaw(raw, wrong->layout, 4);
+      wrong->change(laid);
+      GuardedMemory memory(laid.memory, wrong->edge);
       for (kvc_plane *plane : {&laid.view.k, &laid.view.v})
         plane->data = memory.data + (static_cast<std::byte *>(plane->data) -
                                      laid.memory.data());

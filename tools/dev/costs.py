@@ -38,7 +38,7 @@ most_in_pages = 1.25
 more_in_pages = {"kvec": 1.8}
 # Those that take seconds: all blocks run, also at 128K.
 quick = policies[:8]
-# What --check runs of them, in pages too: it has most kinds of kernels.
+# What --check runs of them, in pages too: it walks all heads, and selects twice.
 compared = ["kvec"]
 # Norms of most tokens, which all blocks compute.
 longest = "criticalkv --prune-norms"
