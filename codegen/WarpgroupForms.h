@@ -1,8 +1,9 @@
 //===- WarpgroupForms.h - kernels that GPUs with warpgroups have ----------===//
 //
 // A kernel may have a second form, which multiplies by warpgroups (sm_90a): a gpu.func
-// beside its own, launched the same way, that reads and writes the same. The manifest
-// knows of one kernel; kvc-choose-forms keeps one of the two.
+// beside its own, launched with the same grid, that reads and writes the same. The manifest
+// knows of one kernel, and where the form's blocks have other threads how many
+// (`warpgroup_block`); kvc-choose-forms keeps one of the two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +16,10 @@ namespace kvc {
 
 /// On a gpu.func: the name of the kernel that it is the second form of.
 inline constexpr const char *warpgroupsOfAttr = "kvc.warpgroups_of";
+
+/// On the gpu.func that it is the second form of: threads of a block of that one, i64, where
+/// they are others.
+inline constexpr const char *warpgroupBlockAttr = "kvc.warpgroup_block";
 
 /// The one chip that has them: no later one runs its PTX.
 inline bool multipliesByWarpgroups(llvm::StringRef chip) {

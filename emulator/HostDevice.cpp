@@ -68,6 +68,7 @@ public:
   }
   void synchronize() override {}
   bool onHost() const override { return true; }
+  bool multipliesByWarpgroups(uint32_t) const override { return false; }
 
 private:
   std::vector<const kvc_host_entry *> kernels;

@@ -30,7 +30,7 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
     loaded.push_back({image.chip, {image.ptx, image.size}, {}});
   for (const std::string &name : names) {
     kernels.push_back(find(name, [](const Image &) { return true; }));
-    if (kernels.back())
+    if (kernels.back().kernel)
       continue;
     std::string chips;
     for (const Image &image : loaded)
@@ -40,7 +40,7 @@ PTXDevice::PTXDevice(const kvc_artifact &artifact,
   }
 }
 
-const ptx::Kernel *
+PTXDevice::Found
 PTXDevice::find(const std::string &name,
                 const std::function<bool(const Image &)> &may) {
   for (Image &image : std::views::reverse(loaded)) {
@@ -50,9 +50,9 @@ PTXDevice::find(const std::string &name,
       image.program = parse(image.text);
     auto &of = image.program->kernels;
     if (auto found = of.find(name); found != of.end())
-      return &found->second;
+      return {&found->second, rt::ChipName(image.chip).hasWarpgroups()};
   }
-  return nullptr;
+  return {};
 }
 
 void PTXDevice::runAs(const Card &card) {
@@ -61,17 +61,18 @@ void PTXDevice::runAs(const Card &card) {
     rt::ChipName chip(image.chip);
     return !chip.alone || chip.runsOn(number);
   };
-  for (const Kernel *&kernel : kernels)
-    if (const Kernel *found = find(kernel->name, may))
-      kernel = found;
+  for (Found &one : kernels)
+    if (Found found = find(one.kernel->name, may); found.kernel)
+      one = found;
     else
-      refused.emplace(
-          kernel, fail(KVC_BAD_ARGUMENT, "card {} cannot run '{}', PTX for {}",
-                       card.name, kernel->name, loaded.back().chip));
+      refused.emplace(one.kernel,
+                      fail(KVC_BAD_ARGUMENT,
+                           "card {} cannot run '{}', PTX for {}", card.name,
+                           one.kernel->name, loaded.back().chip));
 }
 
 void PTXDevice::launch(const rt::Launch &launch, void *) {
-  const Kernel &kernel = *kernels[launch.kernel];
+  const Kernel &kernel = *kernels[launch.kernel].kernel;
   if (auto found = refused.find(&kernel); found != refused.end())
     throw found->second;
   std::vector<std::byte> bytes(kernel.parameterBytes);

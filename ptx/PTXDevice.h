@@ -48,14 +48,21 @@ public:
   /// So that whoever brings layers of the host copies them to memory that is
   /// checked.
   bool onHost() const override { return false; }
+  bool multipliesByWarpgroups(uint32_t kernel) const override {
+    return kernels[kernel].hasWarpgroups;
+  }
 
 private:
-  /// Of the last image that it `may` be of; null: none has it.
-  const Kernel *find(const std::string &name,
-                     const std::function<bool(const Image &)> &may);
+  struct Found {
+    const Kernel *kernel; // null: no image has it
+    bool hasWarpgroups;
+  };
+  /// Of the last image that it `may` be of.
+  Found find(const std::string &name,
+             const std::function<bool(const Image &)> &may);
 
   std::deque<Image> loaded;
-  std::vector<const Kernel *> kernels;
+  std::vector<Found> kernels;
   std::map<const Kernel *, rt::Failure> refused;
   GlobalMemory memory;
   Profiler *profiler = nullptr;

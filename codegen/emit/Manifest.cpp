@@ -3,6 +3,7 @@
 #include "codegen/emit/Manifest.h"
 
 #include "codegen/LaunchMemory.h"
+#include "codegen/WarpgroupForms.h"
 #include "codegen/kernels/Kernels.h"
 #include "kvc/simt.h"
 
@@ -89,6 +90,8 @@ static json::Object describeKernel(KernelOp kernel, Phase phase,
       described[limit] = tokens.getInt();
   if (auto bytes = func->getAttrOfType<IntegerAttr>(launchBytesAttr))
     described["shared_bytes"] = bytes.getInt();
+  if (auto threads = func->getAttrOfType<IntegerAttr>(warpgroupBlockAttr))
+    described["warpgroup_block"] = threads.getInt();
   return described;
 }
 
@@ -149,16 +152,23 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
                                     {"host_alignment", hostAlignment(shape)},
                                     {"kernels", std::move(kernels)}});
   }
-  bool givesMemory = llvm::any_of(
-      module.getOps<gpu::GPUFuncOp>(),
-      [](gpu::GPUFuncOp func) { return func->hasAttr(launchBytesAttr); });
-  int format = givesMemory ? formatWithLaunchMemory : manifestFormat;
-  json::Object manifest{
-      {"format", format},               {"policy", policy.getSymName()},
-      {"params", std::move(params)},    {"queries", std::move(queries)},
-      {"window", std::move(window)},    {"lse_buffer", std::move(lse)},
-      {"scores", describeScores(plan)}, {"buffers", std::move(buffers)},
-      {"variants", std::move(variants)}};
+  auto someHas = [&](StringRef attr) {
+    return llvm::any_of(
+        module.getOps<gpu::GPUFuncOp>(),
+        [&](gpu::GPUFuncOp func) { return func->hasAttr(attr); });
+  };
+  int format = someHas(warpgroupBlockAttr) ? formatWithWarpgroupBlock
+               : someHas(launchBytesAttr)  ? formatWithLaunchMemory
+                                           : manifestFormat;
+  json::Object manifest{{"format", format},
+                        {"policy", policy.getSymName()},
+                        {"params", std::move(params)},
+                        {"queries", std::move(queries)},
+                        {"window", std::move(window)},
+                        {"lse_buffer", std::move(lse)},
+                        {"scores", describeScores(plan)},
+                        {"buffers", std::move(buffers)},
+                        {"variants", std::move(variants)}};
   if (!states.empty())
     manifest["states"] = std::move(states);
   if (plan.getLeastQueries())

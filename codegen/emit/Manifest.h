@@ -12,7 +12,8 @@ namespace kvc {
 
 /// Raised when a field changes its meaning or may not be passed over; the runtime refuses
 /// others.
-constexpr int manifestFormat = 2, formatWithLaunchMemory = 3;
+constexpr int manifestFormat = 2, formatWithLaunchMemory = 3,
+              formatWithWarpgroupBlock = 4;
 
 /// Name of the attribute of the gpu.module that holds the manifest's text.
 inline constexpr const char *manifestAttr = "kvc.manifest";

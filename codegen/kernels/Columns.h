@@ -185,9 +185,11 @@ private:
   bool hasDenseNorms() const;
   bool hasWindowProducts() const;
   bool hasHeadProducts() const;
-  /// Of the first ones, a warpgroup has 64 tokens of each half of the block: a warp 16 of
-  /// each.
+  /// A warpgroup has twice 64 tokens, a warp twice 16; of all queries there are twice as
+  /// many warpgroups, and each has 64 tokens of one half of the block.
   static constexpr int64_t halves = 2;
+  int64_t halvesOfWarp() const { return readsAll ? 1 : halves; }
+  void planWarpgroups();
   Expr warpgroup(KernelBuilder &k) const { return k.warp() / 4; }
   int64_t warpgroups() const { return warps / 4; }
   /// Rounds of rows that are in shared memory together: two, or all of a window.

@@ -35,6 +35,8 @@ ColumnsBuilder::ColumnsBuilder(KernelOp kernel, const KernelSite &site)
     for (Value result : op.getResults())
       halo = std::max(halo, pooledBehind(result).reach);
   planSharedMemory();
+  if (site.warpgroups && hasQueryProducts())
+    planWarpgroups();
 }
 
 bool ColumnsBuilder::computesNorms() const {

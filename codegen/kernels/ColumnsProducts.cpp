@@ -116,7 +116,8 @@ void ColumnsBuilder::sumProducts(
 Values ColumnsBuilder::startProducts(KernelBuilder &k) {
   int64_t group = LogitTile::paddedGroupOf(k.shape);
   Values starts;
-  int64_t columns = panels ? halves * 2 : tiles * WarpProduct::columns / 8;
+  int64_t columns =
+      panels ? halvesOfWarp() * 2 : tiles * WarpProduct::columns / 8;
   for (ReduceOp reduce : walked)
     starts.append(columns * classesOf(group),
                   reductionStart(k, reduce.getKind()));

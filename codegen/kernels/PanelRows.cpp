@@ -5,7 +5,8 @@
 using namespace mlir;
 using namespace kvc;
 
-PanelRows::PanelRows(KernelBuilder &k, int64_t rounds) : k(k), rounds(rounds) {
+PanelRows::PanelRows(KernelBuilder &k, int64_t rounds, int64_t copying)
+    : k(k), rounds(rounds), copying(copying) {
   // Descriptors count the pieces of eight rows from a multiple of 1024 bytes on.
   memory = k.shared(k.shape.elementType(k.b.getContext()),
                     rounds * rows * k.shape.headDim, {}, /*alignment=*/1024);
@@ -22,8 +23,9 @@ Expr PanelRows::placeOf(Expr first, Expr row, Expr part) {
 }
 
 void PanelRows::copyWhole(const RowSource &source, Expr first) {
-  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
-  Expr row = k.thread() / perRow, part = k.thread() % perRow;
+  int64_t perRow = k.shape.headDim / width,
+          together = copying * groupThreads / perRow;
+  Expr row = copier() / perRow, part = copier() % perRow;
   // A thread's rows are alike modulo 8, and with them where its piece is.
   Expr to = placeOf(first, row, part);
   // With whole periods of rows, they are apart by constants in all rounds.
@@ -43,9 +45,10 @@ void PanelRows::copyWhole(const RowSource &source, Expr first) {
 
 /// Once a walk, and not worth a register for the place of each row.
 void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
-  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
-  Expr part = k.thread() % perRow;
-  k.loop(k.thread() / perRow, rows, together, [&](Expr row) {
+  int64_t perRow = k.shape.headDim / width,
+          together = copying * groupThreads / perRow;
+  Expr part = copier() % perRow;
+  k.loop(copier() / perRow, rows, together, [&](Expr row) {
     Expr from = first + row, to = placeOf(first, row, part);
     SmallVector<Expr> at = source.address(from.min(source.count - 1));
     at.push_back(part * width);
@@ -62,10 +65,10 @@ void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
 }
 
 void PanelRows::copyNumbers(const RowSource &source, Expr first) {
-  k.when(thread() < rows, [&] {
-    Expr row = (first + thread()).min(source.count - 1);
+  k.when(copier() < rows, [&] {
+    Expr row = (first + copier()).min(source.count - 1);
     k.copyAsync(source.numbers, source.number(row), numbers,
-                {stageOf(first) * rows + thread()}, 1);
+                {stageOf(first) * rows + copier()}, 1);
   });
 }
 

@@ -185,7 +185,7 @@ struct ConvertKVCToGPUPass
     return success();
   }
 
-  /// Beside the kernel itself, which is launched the same way.
+  /// Beside the kernel itself, which has the same grid.
   static LogicalResult buildWarpgroupForm(KernelOp kernel, KernelSite site,
                                           gpu::GPUModuleOp target) {
     auto plain = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
@@ -195,8 +195,12 @@ struct ConvertKVCToGPUPass
       return failure();
     auto form = target.lookupSymbol<gpu::GPUFuncOp>(site.name);
     assert(form.getFunctionType() == plain.getFunctionType() &&
-           form.getKnownBlockSizeAttr() == plain.getKnownBlockSizeAttr() &&
-           "forms are launched the same way");
+           form->getAttr("kvc.grid") == plain->getAttr("kvc.grid") &&
+           "forms are launched with the same grid");
+    if (int64_t threads = (*form.getKnownBlockSize())[0];
+        threads != (*plain.getKnownBlockSize())[0])
+      plain->setAttr(warpgroupBlockAttr,
+                     site.builder.getI64IntegerAttr(threads));
     if (plain->hasAttr(launchBytesAttr) || form->hasAttr(launchBytesAttr)) {
       auto bytes = site.builder.getI64IntegerAttr(
           std::max(sharedBytes(plain), sharedBytes(form)));

@@ -63,6 +63,9 @@ public:
   }
   void synchronize() override { device->synchronize(); }
   bool onHost() const override { return device->onHost(); }
+  bool multipliesByWarpgroups(uint32_t kernel) const override {
+    return device->multipliesByWarpgroups(kernel);
+  }
 
 private:
   std::unique_ptr<Device> device;

@@ -28,6 +28,8 @@ struct ChipName {
   bool runsOn(int chip) const {
     return number && (alone ? number == chip : number <= chip);
   }
+  /// True where kernels are in their forms that multiply by warpgroups (wgmma).
+  bool hasWarpgroups() const { return alone && number == 90; }
   auto operator<=>(const ChipName &) const = default;
 };
 

@@ -108,6 +108,9 @@ public:
     driver.check(driver.cuCtxSynchronize(), "cuCtxSynchronize");
   }
   bool onHost() const override { return false; }
+  bool multipliesByWarpgroups(uint32_t kernel) const override {
+    return functions[kernel].hasWarpgroups;
+  }
 
 private:
   static CUdeviceptr address(const void *memory) {
@@ -186,6 +189,7 @@ private:
                                               name.c_str()),
                    "cuModuleGetFunction of " + name);
       function.waits = early && waitsItself(kernelText(from.image->ptx, name));
+      function.hasWarpgroups = from.chip.hasWarpgroups();
     }
   }
 
@@ -198,6 +202,7 @@ private:
     CUfunction handle = nullptr;
     /// For the launch in front of it, where the driver has early launches.
     bool waits = false;
+    bool hasWarpgroups = false;
     /// Blocks that the device holds at once, which are as large in each launch; 0: not
     /// asked yet. Several threads may launch.
     std::atomic<uint32_t> places = 0;

@@ -49,6 +49,9 @@ public:
   virtual void clear(void *memory, size_t bytes) = 0;
   virtual void synchronize() = 0;
   virtual bool onHost() const = 0;
+  /// True where what runs as a kernel is from PTX that has the forms of kernels for
+  /// warpgroups.
+  virtual bool multipliesByWarpgroups(uint32_t kernel) const = 0;
 };
 
 /// Makes a device with the kernels of `names` out of an artefact. Throws Failure

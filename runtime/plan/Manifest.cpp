@@ -16,7 +16,7 @@ using Kind = JsonValue::Kind;
 
 namespace {
 
-constexpr uint64_t oldestFormat = 2, newestFormat = 3;
+constexpr uint64_t oldestFormat = 2, newestFormat = 4;
 // Far above what any policy has. Times and texts grow with these.
 constexpr size_t mostBuffers = 1024, mostVariants = 1024, mostKernels = 1024,
                  mostStates = 1024;
@@ -45,6 +45,13 @@ public:
     if (!whole || *whole > most)
       throw bad(name, "a whole number up to " + std::to_string(most), value);
     return *whole;
+  }
+  /// Of a block.
+  uint32_t threads(const char *name) const {
+    auto threads = uint32_t(number(name, 1024));
+    if (!threads || threads % 32)
+      throw bad(name, "a multiple of 32", field(name));
+    return threads;
   }
   const std::string &text(const char *name) const {
     const JsonValue &value = field(name);
@@ -158,9 +165,9 @@ KernelSpec parseKernel(const JsonValue &object, const std::string &path,
   kernel.kind = reader.text("kind");
   kernel.phase =
       Phase(reader.word("phase", {"prepare", "score", "select", "compact"}));
-  kernel.block = uint32_t(reader.number("block", 1024));
-  if (kernel.block == 0 || kernel.block % 32)
-    throw reader.bad("block", "a multiple of 32", reader.field("block"));
+  kernel.block = kernel.warpgroupBlock = reader.threads("block");
+  if (object.find("warpgroup_block"))
+    kernel.warpgroupBlock = reader.threads("warpgroup_block");
   kernel.grid = reader.extents("grid");
   if (kernel.grid.size() != 3)
     throw reader.bad("grid", "three extents", reader.field("grid"));
@@ -261,7 +268,7 @@ Manifest Manifest::parse(const std::string &text) {
   if (uint64_t format = reader.number("format");
       format < oldestFormat || format > newestFormat)
     throw fail(KVC_BAD_ARTIFACT,
-               "manifest: this runtime reads formats {} and {}, got format {}; "
+               "manifest: this runtime reads formats {} to {}, got format {}; "
                "compile the policy again",
                oldestFormat, newestFormat, format);
   Manifest manifest;

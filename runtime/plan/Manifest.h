@@ -33,7 +33,9 @@ struct Slot {
 struct KernelSpec {
   std::string name, kind;
   Phase phase;
-  uint32_t block;
+  uint32_t block; // threads
+  /// The same of its form that multiplies by warpgroups.
+  uint32_t warpgroupBlock;
   std::vector<Extent> grid; // three
   std::vector<Slot> slots;
   bool skippedWithLse;

@@ -295,9 +295,12 @@ void kvc_plan::launch(const kvc_layer_args &args, const ArgumentValues &values,
       slots[s] =
           slot.scratch ? scratch(places[slot.index]) : values[slot.index];
     }
-    Launch launch{.kernel = firstKernel + uint32_t(i),
+    uint32_t number = firstKernel + uint32_t(i);
+    Launch launch{.kernel = number,
                   .grid = gridOf(kernel),
-                  .block = kernel.block,
+                  .block = module.device->multipliesByWarpgroups(number)
+                               ? kernel.warpgroupBlock
+                               : kernel.block,
                   .args = {slots.data(), kernel.slots.size()},
                   .front = front ? &*front : nullptr,
                   .sharedBytes = kernel.sharedBytes};

@@ -10,13 +10,14 @@ KVC_FUZZ_TARGET(table) {
   static const rt::Manifest manifest = [] {
     rt::Manifest m = {};
     rt::Slot table{false, uint32_t(rt::Argument::table)};
-    m.variants = {{64,
-                   2,
-                   KVC_F32,
-                   KVC_DENSE,
-                   KVC_DENSE,
-                   4,
-                   {{"k", "rows", rt::Phase::Score, 32, {}, {table}, false}}}};
+    m.variants = {
+        {64,
+         2,
+         KVC_F32,
+         KVC_DENSE,
+         KVC_DENSE,
+         4,
+         {{"k", "rows", rt::Phase::Score, 32, 32, {}, {table}, false}}}};
     return m;
   }();
   auto values =

@@ -121,6 +121,7 @@ public:
   }
   void synchronize() override {}
   bool onHost() const override { return false; }
+  bool multipliesByWarpgroups(uint32_t) const override { return false; }
 
 private:
   const rt::Manifest manifest;

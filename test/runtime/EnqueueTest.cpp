@@ -34,6 +34,7 @@ public:
   void clear(void *, size_t) override {}
   void synchronize() override {}
   bool onHost() const override { return true; }
+  bool multipliesByWarpgroups(uint32_t) const override { return false; }
 
   size_t count = 0;
   std::array<Launched, 8> launched;

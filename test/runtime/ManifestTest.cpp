@@ -52,11 +52,11 @@ TEST(Manifest, RefusesAnotherFormat) {
   json manifest = good();
   manifest["format"] = 1;
   EXPECT_EQ(refusal(manifest),
-            "manifest: this runtime reads formats 2 and 3, got format 1; "
+            "manifest: this runtime reads formats 2 to 4, got format 1; "
             "compile the policy again");
-  manifest["format"] = 4;
+  manifest["format"] = 5;
   EXPECT_EQ(refusal(manifest),
-            "manifest: this runtime reads formats 2 and 3, got format 4; "
+            "manifest: this runtime reads formats 2 to 4, got format 5; "
             "compile the policy again");
 }
 
@@ -74,6 +74,23 @@ TEST(Manifest, ReadsSharedBytes) {
   EXPECT_EQ(refusal(manifest),
             "manifest: variants[0].kernels[0].shared_bytes must be a whole "
             "number up to 232448, got 232449");
+}
+
+TEST(Manifest, ReadsThreadsOfWarpgroups) {
+  json manifest = good();
+  auto parsed = [&] {
+    return Manifest::parse(manifest.dump()).variants.at(0).kernels.at(0);
+  };
+  EXPECT_EQ(parsed().warpgroupBlock, 128u);
+  json &threads = manifest["variants"][0]["kernels"][0]["warpgroup_block"];
+  threads = 512;
+  manifest["format"] = 4;
+  EXPECT_EQ(parsed().warpgroupBlock, 512u);
+  EXPECT_EQ(parsed().block, 128u);
+  threads = 500;
+  EXPECT_EQ(refusal(manifest),
+            "manifest: variants[0].kernels[0].warpgroup_block must be a "
+            "multiple of 32, got 500");
 }
 
 TEST(Manifest, NamesWhatIsWrong) {
