@@ -22,6 +22,12 @@ Expr ColumnsBuilder::inPast(KernelBuilder &k, const SequenceScalars &s,
                                    : token.min(s.past - 1);
 }
 
+Expr ColumnsBuilder::columnOf(KernelBuilder &k, const Point &p) const {
+  return halo || hasRow.valid()
+             ? clamp(k, p.token - tileStart, k.index(warpSize))
+             : k.lane();
+}
+
 void ColumnsBuilder::forTiles(
     KernelBuilder &k, const SequenceScalars &s, const Point &point,
     llvm::function_ref<void(int64_t, const Point &)> body) {

@@ -79,9 +79,7 @@ private:
   /// Where what is staged is much more than the block's own tokens, more of these share
   /// it.
   bool staysLong() const { return readsAll || !projectedNorms.empty(); }
-  int64_t maxWarps() const {
-    return staysLong() && tiles == 1 ? 2 * usualWarps : usualWarps;
-  }
+  int64_t maxWarps() const;
   /// How many warps of the block have the same tokens and take turns at steps of rows:
   /// mates, each with sums of its own, which are added up behind the walk.
   int64_t mates = 1;
@@ -102,21 +100,15 @@ private:
   /// of which team.
   Expr piece, mate, team;
   /// Where the warp's sums are in memberSums: mates have one place, teams one each.
-  Expr placeOfSums(KernelBuilder &k) const {
-    return teams > 1 ? k.warp() : piece;
-  }
+  Expr placeOfSums(KernelBuilder &k) const;
   /// Whether the running head is one for the warp's team; not valid: it is.
   Expr isForTeam;
-  Expr whereForTeam(Expr condition) const {
-    return isForTeam.valid() ? condition & isForTeam : condition;
-  }
+  Expr whereForTeam(Expr condition) const;
   /// What the teams have each of rows that are reduced over heads, for the first team:
   /// numbers of a lane, `lanes` beside each other having the same.
   Values joinTeams(KernelBuilder &k, llvm::ArrayRef<ReduceKind> kinds,
                    llvm::ArrayRef<Expr> ofTeam, int64_t lanes);
-  Expr isFirstMate(KernelBuilder &k) const {
-    return mates > 1 ? mate == 0 : k.boolean(true);
-  }
+  Expr isFirstMate(KernelBuilder &k) const;
   /// The longest past whose blocks have tokens from both ends of it.
   static constexpr int64_t longestFolded = 16384;
   /// Where both halves of a block's pieces begin, of mates over all queries.
@@ -191,12 +183,13 @@ private:
   int64_t halvesOfWarp() const { return readsAll ? 1 : halves; }
   void planWarpgroups();
   Expr warpgroup(KernelBuilder &k) const { return k.warp() / 4; }
+  /// Of all queries, those with tokens of the block's younger half.
+  Expr isYoung(KernelBuilder &k) const { return warpgroup(k) >= halves; }
   int64_t warpgroups() const { return warps / 4; }
-  /// Rounds of rows that are in shared memory together: two, or all of a window.
-  int64_t roundsOfPanels() const {
-    int64_t ofWindow = readsAll ? 0 : rowsOfWindow() / PanelRows::rows;
-    return std::max<int64_t>(ofWindow, 2);
-  }
+  /// Rounds of rows that are in shared memory together: two, all of a window, or of all
+  /// queries two of each of two steps, whose numbers stay for a step more.
+  int64_t roundsOfPanels() const;
+  int64_t numbersOfPanels() const;
   /// 16 of the cache's rows from `first` on, as PanelRows multiplies them.
   Values columnFragment(KernelBuilder &k, const SequenceScalars &s, Expr kvHead,
                         CacheSide side, Expr first);
@@ -217,6 +210,19 @@ private:
   Values accumulateTogether(KernelBuilder &k, LogitTile &tile,
                             const SequenceScalars &s, const Point &point,
                             const RowSource &source, Expr begin);
+  /// Rounds of rows from `start` to `end`, so many rows together, of which the warpgroup
+  /// multiplies the round that begins `ahead` behind the first with the tokens from
+  /// `columns` on, 16 a warp. Rounds with numbers below `own` count for nothing; not valid:
+  /// there are none.
+  struct RoundWalk {
+    Expr start, end, together, ahead, columns, own;
+  };
+  Values walkRounds(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
+                    const Point &point, const RowSource &source,
+                    Expr turnOfCopies, const RoundWalk &walk, Values starts);
+  /// What the warpgroups of the younger half have summed for the older one goes to those
+  /// of that one; they begin anew.
+  Values handOver(KernelBuilder &k, LogitTile &tile, llvm::ArrayRef<Expr> sums);
   /// The first step of queries that see a token from `start` on, of which a round begins.
   Expr firstRound(KernelBuilder &k, const LogitTile &tile,
                   const SequenceScalars &s, Expr start) const;
@@ -232,9 +238,7 @@ private:
   /// member there: eight tokens of each, in banks of their own.
   Buffer memberSums;
   static constexpr int64_t memberPitch = warpSize + 4;
-  int64_t sumsTogether() const {
-    return holdsRows && mates > 1 ? std::max<int64_t>(windows.size(), 1) : 1;
-  }
+  int64_t sumsTogether() const;
   /// How many queries are read, and how many of them are new.
   Expr queries, newQueries;
   /// Reductions over the window: inside a head, and after all heads.
@@ -337,11 +341,7 @@ private:
   /// The column of the warp's tile that has a token. A pool asks for
   /// neighbours; what lies behind the tile's ends is asked for by lanes whose
   /// result nobody stores.
-  Expr columnOf(KernelBuilder &k, const Point &p) const {
-    return halo || hasRow.valid()
-               ? clamp(k, p.token - tileStart, k.index(warpSize))
-               : k.lane();
-  }
+  Expr columnOf(KernelBuilder &k, const Point &p) const;
 
   /// The token, or, behind the past, one of it.
   Expr inPast(KernelBuilder &k, const SequenceScalars &s, Expr token) const;
@@ -369,6 +369,8 @@ private:
   /// True where each reduction over queries has a walk of its own, so that registers
   /// suffice for several tiles: those over smaller windows, which are short, first.
   bool walksApart() const;
+  /// Of these, the running one has the last queries alone.
+  bool walksLastQueries() const;
   llvm::SmallVector<llvm::SmallVector<ReduceOp>> walksOfProducts() const;
   /// The reductions of the running walk, and what those behind it have made, [piece][..][32].
   llvm::SmallVector<ReduceOp> walked;

@@ -17,6 +17,10 @@
 using namespace mlir;
 using namespace kvc;
 
+Expr ColumnsBuilder::isFirstMate(KernelBuilder &k) const {
+  return mates > 1 ? mate == 0 : k.boolean(true);
+}
+
 Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s,
                                 Expr block) {
   int64_t pieces = tokenWarps();

@@ -25,6 +25,14 @@ using namespace kvc;
 
 using Values = KernelBuilder::Values;
 
+int64_t ColumnsBuilder::sumsTogether() const {
+  return holdsRows && mates > 1 ? std::max<int64_t>(windows.size(), 1) : 1;
+}
+
+Expr ColumnsBuilder::placeOfSums(KernelBuilder &k) const {
+  return teams > 1 ? k.warp() : piece;
+}
+
 void ColumnsBuilder::putSums(KernelBuilder &k, ArrayRef<PlacedSum> sums,
                              bool first, Expr mine) {
   k.when(mine, [&] {

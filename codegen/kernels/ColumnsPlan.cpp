@@ -50,6 +50,10 @@ bool ColumnsBuilder::storesNorms() const {
   return computesNorms() || (apart && !projectedNorms.empty());
 }
 
+int64_t ColumnsBuilder::maxWarps() const {
+  return staysLong() && tiles == 1 ? 2 * usualWarps : usualWarps;
+}
+
 int64_t ColumnsBuilder::bytesPerWarp() const {
   int64_t bytes = 0;
   if (attends)

@@ -41,6 +41,10 @@ bool ColumnsBuilder::walksApart() const {
   return readsAll && tiles > 1 && windows.size() > 1;
 }
 
+bool ColumnsBuilder::walksLastQueries() const {
+  return walksApart() && smallerWindow(walked);
+}
+
 SmallVector<SmallVector<ReduceOp>> ColumnsBuilder::walksOfProducts() const {
   if (!walksApart())
     return {windows};
@@ -76,7 +80,9 @@ void ColumnsBuilder::sumProducts(
     for (ReduceOp reduce : walk)
       forMembers(k, reduce.getValue(),
                  [&](int j) { slots.push_back({reduce, j}); });
-    Expr first = mates > 1 ? own.max(begin) : begin;
+    // Warpgroups begin a walk of few rounds together.
+    bool together = panels && walksLastQueries();
+    Expr first = mates > 1 && !together ? own.max(begin) : begin;
     if (mates > 1 && staged) {
       staged->turns = mates;
       staged->turn = mate;

@@ -29,6 +29,10 @@ bool kvc::hasFormOfShortCalls(KernelOp kernel, const KernelSite &site) {
          ColumnsBuilder(kernel, site).hasFormOfShortCalls();
 }
 
+Expr ColumnsBuilder::whereForTeam(Expr condition) const {
+  return isForTeam.valid() ? condition & isForTeam : condition;
+}
+
 Values ColumnsBuilder::joinTeams(KernelBuilder &k, ArrayRef<ReduceKind> kinds,
                                  ArrayRef<Expr> ofTeam, int64_t lanes) {
   Values joined(ofTeam);

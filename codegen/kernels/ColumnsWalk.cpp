@@ -20,7 +20,7 @@ void ColumnsBuilder::build() {
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
   if (site.warpgroups)
-    panels.emplace(k, roundsOfPanels(), /*copying=*/readsAll ? halves : 1);
+    panels.emplace(k, roundsOfPanels(), numbersOfPanels());
   else if (stagedRows)
     staged.emplace(k, warps * warpSize, stagedRows);
   if (attends)

@@ -5,12 +5,12 @@
 using namespace mlir;
 using namespace kvc;
 
-PanelRows::PanelRows(KernelBuilder &k, int64_t rounds, int64_t copying)
-    : k(k), rounds(rounds), copying(copying) {
+PanelRows::PanelRows(KernelBuilder &k, int64_t rounds, int64_t numbered)
+    : k(k), rounds(rounds), numbered(numbered) {
   // Descriptors count the pieces of eight rows from a multiple of 1024 bytes on.
   memory = k.shared(k.shape.elementType(k.b.getContext()),
                     rounds * rows * k.shape.headDim, {}, /*alignment=*/1024);
-  numbers = k.shared(k.b.getF32Type(), rounds * rows);
+  numbers = k.shared(k.b.getF32Type(), numbered * rows);
 }
 
 /// 16 bytes, of which a row of a panel has so many, and a warpgroup those of so many rows.
@@ -23,9 +23,8 @@ Expr PanelRows::placeOf(Expr first, Expr row, Expr part) {
 }
 
 void PanelRows::copyWhole(const RowSource &source, Expr first) {
-  int64_t perRow = k.shape.headDim / width,
-          together = copying * groupThreads / perRow;
-  Expr row = copier() / perRow, part = copier() % perRow;
+  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
+  Expr row = thread() / perRow, part = thread() % perRow;
   // A thread's rows are alike modulo 8, and with them where its piece is.
   Expr to = placeOf(first, row, part);
   // With whole periods of rows, they are apart by constants in all rounds.
@@ -45,10 +44,9 @@ void PanelRows::copyWhole(const RowSource &source, Expr first) {
 
 /// Once a walk, and not worth a register for the place of each row.
 void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
-  int64_t perRow = k.shape.headDim / width,
-          together = copying * groupThreads / perRow;
-  Expr part = copier() % perRow;
-  k.loop(copier() / perRow, rows, together, [&](Expr row) {
+  int64_t perRow = k.shape.headDim / width, together = groupThreads / perRow;
+  Expr part = thread() % perRow;
+  k.loop(thread() / perRow, rows, together, [&](Expr row) {
     Expr from = first + row, to = placeOf(first, row, part);
     SmallVector<Expr> at = source.address(from.min(source.count - 1));
     at.push_back(part * width);
@@ -65,10 +63,10 @@ void PanelRows::copySome(const RowSource &source, Expr first, Behind behind) {
 }
 
 void PanelRows::copyNumbers(const RowSource &source, Expr first) {
-  k.when(copier() < rows, [&] {
-    Expr row = (first + copier()).min(source.count - 1);
+  k.when(thread() < rows, [&] {
+    Expr row = (first + thread()).min(source.count - 1);
     k.copyAsync(source.numbers, source.number(row), numbers,
-                {stageOf(first) * rows + copier()}, 1);
+                {placeOfNumbers(first) + thread()}, 1);
   });
 }
 
@@ -186,6 +184,6 @@ void PanelRows::visit(KernelBuilder &k, ArrayRef<Expr> products, int slot,
 PanelRows::Values PanelRows::numbersOf(Expr first) {
   Values result;
   for (int slot = 0; slot < rows / 4; ++slot)
-    result.push_back(k.load(numbers, {stageOf(first) * rows + rowOf(k, slot)}));
+    result.push_back(k.load(numbers, {placeOfNumbers(first) + rowOf(k, slot)}));
   return result;
 }

@@ -6,8 +6,8 @@
 // pieces of 16 bytes exchanged so that eight rows fill all banks (PTX ISA, "Asynchronous
 // Warpgroup Level Matrix Shared Memory Layout", 128-byte swizzle).
 //
-// One warpgroup copies for all, or two do together. What they have copied is there for
-// others when they have waited, have published, and all have met.
+// One warpgroup copies a round for all. What it has copied is there for others when it has
+// waited, has published, and all have met.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,17 +31,22 @@ public:
            shape.headDim <= 128;
   }
   static int64_t bytesFor(const Shape &shape, int64_t rounds = 2) {
-    return rounds * rows * (shape.headDim * shape.bytesPerElement() + 4);
+    return bytesFor(shape, rounds, rounds);
+  }
+  static int64_t bytesFor(const Shape &shape, int64_t rounds,
+                          int64_t numbered) {
+    return rows *
+           (rounds * shape.headDim * shape.bytesPerElement() + numbered * 4);
   }
 
-  /// At the top of a kernel: takes shared memory for so many rounds.
-  /// Warpgroups 0, 2, .. are the `copying` that copy a round together.
-  explicit PanelRows(KernelBuilder &k, int64_t rounds = 2, int64_t copying = 1);
+  /// At the top of a kernel: takes shared memory for so many rounds, and for the numbers of
+  /// `numbered`, which stay while the rows of later rounds take the place of theirs.
+  PanelRows(KernelBuilder &k, int64_t rounds, int64_t numbered);
 
   /// What is in the place of rows behind the last one: that one, or zeros, whose products
   /// are.
   enum class Behind { Last, Zeros };
-  /// Those that copy begin to copy the round from row `first` on, if there are such rows.
+  /// The warpgroup begins to copy the round from row `first` on, if there are such rows.
   void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
   /// The same of a whole round whose elements are in the order of wideFragment, by the
   /// thread's own warpgroup; and in two parts: what the thread loads is on its way, and
@@ -52,7 +57,7 @@ public:
   Values loadMixed(const RowSource &source, Expr first);
   void storeMixed(llvm::ArrayRef<Expr> loaded, const RowSource &source,
                   Expr first);
-  /// They wait for what they have begun.
+  /// It waits for what it has begun.
   void finish();
 
   /// 16 vectors of head_dim elements from address(0) on as the left operand of products.
@@ -95,6 +100,7 @@ public:
 private:
   static constexpr int64_t panel = 64;
   Expr stageOf(Expr first) { return first / rows % rounds; }
+  Expr placeOfNumbers(Expr first) { return first / rows % numbered * rows; }
   /// Of 16 bytes of a row, `part` the number of these.
   Expr placeOf(Expr first, Expr row, Expr part);
   void copyWhole(const RowSource &source, Expr first);
@@ -102,13 +108,9 @@ private:
   void copyNumbers(const RowSource &source, Expr first);
   /// The thread's number in its warpgroup.
   Expr thread() { return k.thread() % groupThreads; }
-  /// Its number among those that copy.
-  Expr copier() {
-    return copying > 1 ? k.warp() / 8 * groupThreads + thread() : thread();
-  }
 
   KernelBuilder &k;
-  int64_t rounds, copying;
+  int64_t rounds, numbered;
   Buffer memory, numbers;
 };
 
