@@ -160,15 +160,12 @@ std::string kvc::writeManifest(PolicyOp policy, ArrayRef<Shape> shapes,
   int format = someHas(warpgroupBlockAttr) ? formatWithWarpgroupBlock
                : someHas(launchBytesAttr)  ? formatWithLaunchMemory
                                            : manifestFormat;
-  json::Object manifest{{"format", format},
-                        {"policy", policy.getSymName()},
-                        {"params", std::move(params)},
-                        {"queries", std::move(queries)},
-                        {"window", std::move(window)},
-                        {"lse_buffer", std::move(lse)},
-                        {"scores", describeScores(plan)},
-                        {"buffers", std::move(buffers)},
-                        {"variants", std::move(variants)}};
+  json::Object manifest{
+      {"format", format},               {"policy", policy.getSymName()},
+      {"params", std::move(params)},    {"queries", std::move(queries)},
+      {"window", std::move(window)},    {"lse_buffer", std::move(lse)},
+      {"scores", describeScores(plan)}, {"buffers", std::move(buffers)},
+      {"variants", std::move(variants)}};
   if (!states.empty())
     manifest["states"] = std::move(states);
   if (plan.getLeastQueries())

@@ -154,32 +154,31 @@ Values ColumnsBuilder::accumulateTogether(KernelBuilder &k, LogitTile &tile,
                                           const Point &point,
                                           const RowSource &source, Expr from) {
   constexpr int64_t ofRound = PanelRows::rows, two = 2 * ofRound;
-  Expr young = isYoung(k), third = warpgroup(k) / 2;
-  auto firstOf = [&](Expr token) {
-    return from.max(firstRound(k, tile, s, token)) * tile.rows;
-  };
+  Expr young = isYoung(k), pair = warpgroup(k) / 2;
   auto columnsFrom = [&](Expr start) {
     return start + k.warp() % 8 * WarpProduct::rows;
   };
-  Expr first = walksLastQueries() ? from * tile.rows : firstOf(halfStarts[0]);
+  // The first round that the block's first token sees.
+  Expr first = from * tile.rows;
   k.barrier(); // an earlier walk has read its rounds
   k.when(warpgroup(k) % 2 == 0, [&] {
-    panels->begin(source, first + third * ofRound);
+    panels->begin(source, first + pair * ofRound);
     panels->finish();
   });
   k.barrier();
   // Those that copied first copy the rounds that take these ones' places.
-  Expr turn = ((first / ofRound + third) % 2).toI32();
+  Expr turn = ((first / ofRound + pair) % 2).toI32();
   if (walksLastQueries()) {
     Expr start = young.select(halfStarts[1], halfStarts[0]);
     RoundWalk walk{first,      source.count,       k.index(ofRound),
                    k.index(0), columnsFrom(start), Expr()};
     return walkRounds(k, tile, s, point, source, turn, walk, startProducts(k));
   }
-  // From `middle` on the younger half sees rounds; an odd one in front of it is walked with
-  // these.
-  Expr middle = firstOf(halfStarts[1]).min(source.count);
-  Expr pairs = first + (middle - first) / two * two;
+  // From `middle` on the younger half sees rounds, and from `alone` on they come one at a
+  // time: with an odd one in front of these.
+  Expr middle = from.max(firstRound(k, tile, s, halfStarts[1])) * tile.rows;
+  middle = middle.min(source.count);
+  Expr alone = first + (middle - first) / two * two;
   auto part = [&](Expr part, ArrayRef<Expr> carried) {
     Expr apart = part == 0, ofYoung = young & part == 1;
     Values sums = k.choose(
@@ -187,8 +186,8 @@ Values ColumnsBuilder::accumulateTogether(KernelBuilder &k, LogitTile &tile,
         [&] { return handOver(k, tile, carried); });
     Expr columns = columnsFrom(ofYoung.select(halfStarts[1], halfStarts[0]));
     Expr own = (ofYoung.select(middle, first) / ofRound).toI32();
-    RoundWalk walk{apart.select(first, pairs),
-                   apart.select(pairs, source.count),
+    RoundWalk walk{apart.select(first, alone),
+                   apart.select(alone, source.count),
                    apart.select(k.index(two), k.index(ofRound)),
                    (young & apart).select(k.index(ofRound), k.index(0)),
                    columns,

@@ -42,6 +42,10 @@ static std::string refusal(const json &manifest) {
   return "accepted";
 }
 
+static KernelSpec firstKernel(const json &manifest) {
+  return Manifest::parse(manifest.dump()).variants.at(0).kernels.at(0);
+}
+
 TEST(Manifest, Parses) {
   Manifest manifest = Manifest::parse(good().dump());
   EXPECT_EQ(manifest.variants.at(0).dtype, KVC_BF16);
@@ -62,14 +66,11 @@ TEST(Manifest, RefusesAnotherFormat) {
 
 TEST(Manifest, ReadsSharedBytes) {
   json manifest = good();
-  auto parsed = [&] {
-    return Manifest::parse(manifest.dump()).variants.at(0).kernels.at(0);
-  };
-  EXPECT_EQ(parsed().sharedBytes, 0u);
+  EXPECT_EQ(firstKernel(manifest).sharedBytes, 0u);
   json &bytes = manifest["variants"][0]["kernels"][0]["shared_bytes"];
   bytes = 67840;
   manifest["format"] = 3;
-  EXPECT_EQ(parsed().sharedBytes, 67840u);
+  EXPECT_EQ(firstKernel(manifest).sharedBytes, 67840u);
   bytes = 232449;
   EXPECT_EQ(refusal(manifest),
             "manifest: variants[0].kernels[0].shared_bytes must be a whole "
@@ -78,15 +79,12 @@ TEST(Manifest, ReadsSharedBytes) {
 
 TEST(Manifest, ReadsThreadsOfWarpgroups) {
   json manifest = good();
-  auto parsed = [&] {
-    return Manifest::parse(manifest.dump()).variants.at(0).kernels.at(0);
-  };
-  EXPECT_EQ(parsed().warpgroupBlock, 128u);
+  EXPECT_EQ(firstKernel(manifest).warpgroupBlock, 128u);
   json &threads = manifest["variants"][0]["kernels"][0]["warpgroup_block"];
   threads = 512;
   manifest["format"] = 4;
-  EXPECT_EQ(parsed().warpgroupBlock, 512u);
-  EXPECT_EQ(parsed().block, 128u);
+  EXPECT_EQ(firstKernel(manifest).warpgroupBlock, 512u);
+  EXPECT_EQ(firstKernel(manifest).block, 128u);
   threads = 500;
   EXPECT_EQ(refusal(manifest),
             "manifest: variants[0].kernels[0].warpgroup_block must be a "
