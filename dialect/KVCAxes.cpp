@@ -408,6 +408,12 @@ LogicalResult CountDigitsOp::inferAxes(ArrayRef<AxisList>,
   return success();
 }
 
+LogicalResult KeyPrefixOp::inferAxes(ArrayRef<AxisList>,
+                                     MutableArrayRef<AxisList> results) {
+  results[0] = {Axis::KVHeads, Axis::Past};
+  return success();
+}
+
 LogicalResult ListCandidatesOp::inferAxes(ArrayRef<AxisList>,
                                           MutableArrayRef<AxisList> results) {
   results[0] = {Axis::KVHeads};

@@ -219,7 +219,7 @@ LogicalResult ProjectedNormOp::verifyFused() {
 
 /// Whether an op reads, as arguments of its kernel, what makeCandidates makes.
 static bool readsCandidates(ValueRange made) {
-  return made.size() == 7 && isInput(made[0], {Axis::KVHeads}) &&
+  return made.size() >= 7 && isInput(made[0], {Axis::KVHeads}) &&
          isInput(made[1], {Axis::KVHeads, Axis::Bin}) &&
          isInput(made[2], {Axis::KVHeads, Axis::Split}) &&
          isInput(made[3], {Axis::KVHeads, Axis::Pair}) &&
@@ -233,15 +233,20 @@ static constexpr const char *needsCandidates =
     "the threshold's place, tokens and keys) and the first digits as arguments "
     "of the kernel";
 
+/// The user of `score` that is an `Op`.
+template <typename Op> static Op userOf(Value score) {
+  for (Operation *user : score.getUsers())
+    if (auto known = dyn_cast<Op>(user))
+      return known;
+  return {};
+}
+
 /// First digits of `score`, counted once, and what `count` makes of them.
 static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
                                          Value score, Value count,
                                          bool allHeads) {
   auto i32 = RankedTensorType::get({1}, builder.getI32Type());
-  CountDigitsOp digits;
-  for (Operation *user : score.getUsers())
-    if (auto known = dyn_cast<CountDigitsOp>(user))
-      digits = known;
+  auto digits = userOf<CountDigitsOp>(score);
   if (!digits)
     digits = CountDigitsOp::create(
         builder, loc, withAxes(i32, {Axis::KVHeads, Axis::Bin}, 0), score);
@@ -251,10 +256,22 @@ static SmallVector<Value> makeCandidates(OpBuilder &builder, Location loc,
       withAxes(i32, {Axis::KVHeads, Axis::Split}, 0),
       withAxes(i32, {Axis::KVHeads, Axis::Pair}, 0), list, list, score, count,
       digits, allHeads);
-  auto made = llvm::to_vector<7>(
+  auto made = llvm::to_vector<8>(
       llvm::map_range(candidates->getResults(), [](Value v) { return v; }));
   made.push_back(digits);
   return made;
+}
+
+/// Prefixes of the keys of `score`, once, beside its first digits.
+static Value makePrefixes(Value score) {
+  if (auto known = userOf<KeyPrefixOp>(score))
+    return known;
+  auto digits = userOf<CountDigitsOp>(score);
+  OpBuilder builder(digits);
+  auto i16 = RankedTensorType::get({1}, builder.getI16Type());
+  return KeyPrefixOp::create(builder, digits.getLoc(),
+                             withAxes(i16, {Axis::KVHeads, Axis::Past}, 0),
+                             score);
 }
 
 LogicalResult ListCandidatesOp::verifyFused() {
@@ -273,7 +290,7 @@ void AllocateHeadsOp::prepare(OpBuilder &builder) {
 }
 
 LogicalResult AllocateHeadsOp::verifyFused() {
-  if (!readsCandidates(getCandidates()))
+  if (getCandidates().size() != 7 || !readsCandidates(getCandidates()))
     return emitOpError(needsCandidates);
   return success();
 }
@@ -283,13 +300,20 @@ MutableOperandRange TopkOp::getPreparedMutable() {
 }
 
 void TopkOp::prepare(OpBuilder &builder) {
-  getCandidatesMutable().assign(
-      makeCandidates(builder, getLoc(), getScore(), getCount(), false));
+  SmallVector<Value> made =
+      makeCandidates(builder, getLoc(), getScore(), getCount(), false);
+  made.push_back(makePrefixes(getScore()));
+  getCandidatesMutable().assign(made);
 }
 
 LogicalResult TopkOp::verifyFused() {
-  if (!readsCandidates(getCandidates()))
+  auto made = getCandidates();
+  if (!readsCandidates(made))
     return emitOpError(needsCandidates);
+  if (made.size() != 8 || !isInput(made[7], {Axis::KVHeads, Axis::Past}) ||
+      !cast<RankedTensorType>(made[7].getType()).getElementType().isInteger(16))
+    return emitOpError("needs what kvc.key_prefix has made as an argument of "
+                       "the kernel, behind the candidates");
   return success();
 }
 

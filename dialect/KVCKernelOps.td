@@ -311,6 +311,20 @@ def KVC_CountDigitsOp : KVC_FusedOp<"count_digits", [Pure]> {
   let assemblyFormat = "$score attr-dict `:` type($score) `->` type($digits)";
 }
 
+def KVC_KeyPrefixOp : KVC_FusedOp<"key_prefix", [Pure]> {
+  let summary = "what a selection compares of each score, in 16 bits";
+  let description = [{
+    The upper 15 bits of a score's key (`kvc.count_digits`), which have its first digit in
+    them, below a bit that is 1: with it, two of them in a word of 32 bits are compared by one
+    subtraction. A head has a multiple of 256 of them in memory.
+
+    Example: `%x = kvc.key_prefix %s : tensor<?x?xf32, #kvc.axes<kv_heads, past>> -> tensor<?x?xi16, #kvc.axes<kv_heads, past>>`
+  }];
+  let arguments = (ins KVC_Scores:$score);
+  let results = (outs KVC_KeyPrefixes:$prefix);
+  let assemblyFormat = "$score attr-dict `:` type($score) `->` type($prefix)";
+}
+
 def KVC_ListCandidatesOp : KVC_FusedOp<"list_candidates", [Pure],
                                        ["verifyFused"]> {
   let summary = "list the tokens among which a selection's threshold lies";

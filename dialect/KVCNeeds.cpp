@@ -280,6 +280,8 @@ Needs CountDigitsOp::getNeeds() {
   return {.kernel = KernelKind::Spans, .accumulates = 1, .writesResults = true};
 }
 
+Needs KeyPrefixOp::getNeeds() { return {.kernel = KernelKind::Spans}; }
+
 Needs ListCandidatesOp::getNeeds() {
   return {.kernel = KernelKind::Spans,
           .otherBlocks = true,

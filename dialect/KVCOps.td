@@ -34,6 +34,7 @@ def KVC_Rows : TensorRankOf<[F32], [3]>;
 def KVC_Values : TensorRankOf<[F32], [2, 3]>;
 def KVC_Mask : TensorRankOf<[I1], [2]>;
 def KVC_Counts : TensorRankOf<[I32], [1]>;
+def KVC_KeyPrefixes : TensorRankOf<[I16], [2]>;
 def KVC_TokenLists : TensorRankOf<[I32], [2]>;
 
 //===----------------------------------------------------------------------===//

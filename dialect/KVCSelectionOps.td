@@ -192,8 +192,8 @@ def KVC_TopkOp : KVC_TensorOp<"topk", [],
     NaN ranks below -inf. A mask can be combined with others (`arith.ori`) or
     force tokens in a later selection (`arith.select` of +inf).
 
-    At level `fused` what `kvc.list_candidates` makes in another kernel, and the first
-    digits that it reads, are operands.
+    At level `fused` what `kvc.list_candidates` makes in another kernel, the first
+    digits that it reads, and what `kvc.key_prefix` makes of the scores are operands.
 
     Constraints:
     - C1: scores and counts are per KV head (checked by `kvc-infer-axes`; scores

@@ -4,7 +4,7 @@
 
 #include "codegen/LaunchMemory.h"
 #include "codegen/WarpgroupForms.h"
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/KeyPrefixes.h"
 #include "kvc/simt.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -41,6 +41,9 @@ static int64_t hostAlignment(const Shape &shape) {
 static json::Object describeBuffer(const PlannedBuffer &buffer) {
   int64_t bytes = std::max(1u, buffer.type.getElementTypeBitWidth() / 8);
   json::Array dims{"batch"};
+  auto ofTokens = [](int64_t each) {
+    return "ceildiv(tokens," + std::to_string(each) + ")";
+  };
   for (auto [axis, extent] :
        llvm::zip(axesOf(buffer.type), buffer.type.getShape())) {
     if (buffer.perBlock && axis == Axis::OneHead)
@@ -54,8 +57,11 @@ static json::Object describeBuffer(const PlannedBuffer &buffer) {
     else if (axis == Axis::Channel)
       dims.push_back("head_dim");
     else if (axis == Axis::Split)
-      dims.push_back("ceildiv(tokens," + std::to_string(splitTokens) + ")");
-    else
+      dims.push_back(ofTokens(splitTokens));
+    else if (isPrefixes(buffer.type)) {
+      dims.push_back(ofTokens(prefixesTogether));
+      bytes *= prefixesTogether;
+    } else
       dims.push_back("tokens");
   }
   return json::Object{{"bytes", bytes},

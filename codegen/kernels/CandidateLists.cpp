@@ -25,19 +25,22 @@ static bool isMadeInFrontOf(Operation *op, Value value) {
   return all;
 }
 
-/// Scores that later kernels read are stored as they are counted, and what they read
-/// beside them: most of it is made of the same.
+/// Scores that later kernels read are stored as they are counted, what they read beside
+/// them, most of which is made of the same, and what they compare of their keys.
 static void storeWhatIsRead(RowBlock &row, CountDigitsOp op) {
   auto yield = cast<YieldOp>(op->getBlock()->getTerminator());
   auto isRow = [](Value value) {
     return axesOf(value.getType()) == AxisList{Axis::KVHeads, Axis::Past};
   };
-  if (!isRow(op.getScore()) ||
-      !llvm::is_contained(yield.getValues(), op.getScore()))
-    return;
-  for (Value value : yield.getValues())
-    if (isRow(value) && isMadeInFrontOf(op, value))
+  bool storesScore = isRow(op.getScore()) &&
+                     llvm::is_contained(yield.getValues(), op.getScore());
+  for (Value value : yield.getValues()) {
+    auto prefix = value.getDefiningOp<KeyPrefixOp>();
+    if (prefix && prefix.getScore() == op.getScore())
       row.storeAlongside(value);
+    else if (storesScore && isRow(value) && isMadeInFrontOf(op, value))
+      row.storeAlongside(value);
+  }
 }
 
 void kvc::countDigits(RowBlock &row, RadixSelect &radix, CountDigitsOp op) {

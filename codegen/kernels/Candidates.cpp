@@ -21,6 +21,8 @@ Candidates::Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
   tokens = buffer(made[4]);
   keys = buffer(made[5]);
   digits = buffer(made[6]);
+  if (made.size() > 7)
+    prefixes = buffer(made[7]);
 }
 
 RadixSelect::Place Candidates::firstPlace(const RadixSelect &radix,
@@ -78,7 +80,7 @@ Selection Candidates::search(RowBlock &row, RadixSelect &radix, Expr wanted,
   };
   Values known = k.choose(
       isListed, [&] { return values(noteLists(row, radix, counts)); },
-      [&] { return values(noteScores(row, radix, wanted, counts)); });
+      [&] { return values(notePrefixes(row, radix, wanted, counts)); });
   RadixSelect::Place noted{known[0], known[1], {}, {}, {}},
       next{known[2], known[3], known[4], known[5], {}};
   Expr areNoted = known[6];

@@ -8,8 +8,8 @@
 // in one walk over the candidates (RadixSelect.h).
 //
 // Of a short past the kernel between, which does nothing but list, costs more than it
-// saves and is left out: every block that asks for its head walks the scores themselves
-// (ShortPasts.cpp). The longest sequence of a call says which it is (KernelSite::listsAbove).
+// saves and is left out: every block that asks for its head walks all of its tokens
+// (ShortPasts.cpp), of which kvc.key_prefix has 16 bits each. The longest sequence of a call says which it is (KernelSite::listsAbove).
 //
 // The whole block calls each of these; all have barriers inside.
 //
@@ -26,7 +26,8 @@ namespace kvc {
 /// Where a kernel finds what the others have made for a selection.
 class Candidates {
 public:
-  /// `made`: the operands of kvc.topk or kvc.allocate_heads, whose scores are `score`.
+  /// `made`: the operands of kvc.topk, or without the last one of kvc.allocate_heads, whose
+  /// scores are `score`.
   Candidates(KernelBuilder &k, const KernelSite &site, Expr sequence,
              mlir::Value score, mlir::ValueRange made);
 
@@ -65,7 +66,7 @@ private:
   /// So many of each thread are in flight, and none at the end alone: there may be tens of
   /// thousands.
   static constexpr int64_t together = 4;
-  Buffer found, second, above, place, tokens, keys, digits;
+  Buffer found, second, above, place, tokens, keys, digits, prefixes;
 
   /// What is known of the threshold once the items that share some of its digits are noted:
   /// by which they are, where it lies by one more, if they are known to need one, and
@@ -79,8 +80,8 @@ private:
   /// Keys, then tokens, of some of a head's `count` candidates; i32.
   KernelBuilder::Values read(Expr head, Expr count, Expr first) const;
   RadixSelect::Seen listedAt(Expr head, Expr number, Expr there) const;
-  /// Of a short past, by scores (ShortPasts.cpp).
-  Places noteScores(RowBlock &row, RadixSelect &radix, Expr wanted,
+  /// Of a short past (ShortPasts.cpp).
+  Places notePrefixes(RowBlock &row, RadixSelect &radix, Expr wanted,
                     bool counts) const;
   Expr keyAt(RowBlock &row, Expr token) const {
     return orderedKey(k, row.at(token)(score));

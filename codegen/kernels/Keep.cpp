@@ -13,7 +13,7 @@
 //
 // Shared memory: 42 KiB (SelectedRows.h), two numbers a warp. Barriers: those of the
 // search, and three for 512 rows. No stages. Reads in each block what the search does
-// (Candidates.h: candidates, or of a short past the head's scores) and the scores of the
+// (Candidates.h: candidates, or of a short past 2 bytes a token) and the scores of the
 // splits that have its rows; reads and writes 2 * d * bytes a kept row, and 4 of its index.
 //
 //===----------------------------------------------------------------------===//

@@ -2,6 +2,7 @@
 
 #include "codegen/kernels/Kernels.h"
 
+#include "codegen/kernels/KeyPrefixes.h"
 #include "codegen/kernels/RowStates.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -39,6 +40,8 @@ Buffer kvc::scratchBuffer(KernelBuilder &k, StringRef name, Type type) {
     Expr d = k.index(k.shape.headDim);
     return k.buffer(name, {heads * d, d});
   }
+  if (isPrefixes(type))
+    return prefixBuffer(k, name);
   Expr row = rowLength(k, axes);
   return k.buffer(name, {heads * row, row});
 }

@@ -3,6 +3,7 @@
 #include "codegen/kernels/PointEval.h"
 
 #include "codegen/kernels/KeptLayers.h"
+#include "codegen/kernels/KeyPrefixes.h"
 #include "codegen/kernels/RowStates.h"
 #include "codegen/kernels/ScalarOps.h"
 
@@ -102,6 +103,8 @@ Expr PointEval::compute(Value value, int member) {
   }
   if (auto state = dyn_cast<RowStateOp>(op))
     return readRowState(k, s, state, point.kvHead, point.token);
+  if (auto prefix = dyn_cast<KeyPrefixOp>(op))
+    return keyPrefix(k, (*this)(prefix.getScore(), member));
   if (isa<AllocateOp>(op))
     return (s.budget - s.window).toI32();
   if (auto count = dyn_cast<CountRowsOp>(op))

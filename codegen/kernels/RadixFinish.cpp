@@ -83,12 +83,18 @@ void RadixSelect::noteAt(Expr slot, Expr item) {
 
 void RadixSelect::makeKeys(const Place &place,
                            llvm::function_ref<Expr(Expr)> keyOf) {
-  k.stream(
-      k.thread(), countNoted(), block.threads, {},
-      [&](Expr i) { return Values{keyOf(k.load(noted.items, {i}).toIndex())}; },
+  Expr count = countNoted();
+  k.streamOver(
+      k.thread(), count, block.threads, {},
+      [&](Expr i) {
+        Expr item = k.load(noted.items, {i.min(count - 1)});
+        return Values{keyOf(item.toIndex())};
+      },
       [&](Expr i, ArrayRef<Expr> key, ArrayRef<Expr>) {
-        k.store(key[0], noted.keys, {i});
-        add(place, key[0]);
+        k.when(i < count, [&] {
+          k.store(key[0], noted.keys, {i});
+          add(place, key[0]);
+        });
         return Values();
       },
       2);

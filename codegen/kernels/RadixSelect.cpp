@@ -16,11 +16,6 @@ Expr RadixSelect::Place::isBelow(Expr key) const {
   return (key >> rest).above(prefix);
 }
 
-ScoreRange RadixSelect::Place::scores(KernelBuilder &k) const {
-  Expr least = prefix << rest;
-  return ScoreRange(k, least, least | ((k.i32(1) << rest) - 1));
-}
-
 RadixSelect::RadixSelect(KernelBuilder &k, ThreadBlock &block, int64_t tallies,
                          int64_t room)
     : room(room), k(k), block(block), tallies(tallies) {

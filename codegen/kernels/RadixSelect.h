@@ -48,7 +48,6 @@ public:
     Expr has(Expr key) const;
     /// True for keys with larger ones: they come in front.
     Expr isBelow(Expr key) const;
-    ScoreRange scores(KernelBuilder &k) const;
   };
   /// Of the `wanted`-th largest, i32, while no digit is known.
   Place start(Expr wanted) const;
@@ -94,7 +93,8 @@ public:
                    Chosen chosen = nullptr);
   /// Numbers to count with, i32.
   void setTally(Expr number, Expr count) { k.store(count, counted, {number}); }
-  void tally(Expr number) { k.atomicAdd(k.i32(1), counted, {number}); }
+  void tally(Expr number) { tally(number, k.i32(1)); }
+  void tally(Expr number, Expr count) { k.atomicAdd(count, counted, {number}); }
   const Buffer &tallied() const { return counted; }
 
 private:

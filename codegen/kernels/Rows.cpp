@@ -24,8 +24,9 @@
 // list candidates three, and three for 2048 tokens; to select seven where up to 256 of
 // them are left, else more by digit, and two where that is listed. Reads each value at the
 // block's tokens once for each op that walks them; to select, a head's 8 KiB of digits and
-// its candidates, 8 bytes each, or of a short past its scores, in every block. Writes 4
-// bytes a token of each value that other kernels read, 8 a candidate, and 4 a kept row.
+// its candidates, 8 bytes each, or of a short past 2 bytes a token, in every block. Writes 4
+// bytes a token of each value that other kernels read, 2 where they select by it, 8 a
+// candidate, and 4 a kept row.
 //
 // A sequence with T <= B, or a head with as few rows, keeps everything: nothing is
 // computed.

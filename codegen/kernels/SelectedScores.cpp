@@ -31,14 +31,6 @@ SelectedScores::SelectedScores(KernelBuilder &k, const Selection &selection)
       any(k.i32(leastKey).above(selection.threshold)),
       lastTie(selection.lastTie) {}
 
-ScoreRange::ScoreRange(KernelBuilder &k, Expr least, Expr last)
-    : above(scoreBehind(k, last)), first(scoreFrom(k, least)),
-      nan(k.i32(leastKey).above(least)) {}
-
-Expr ScoreRange::has(Expr score) const {
-  return (score >= first) & (isBelow(score) == nan.same(0));
-}
-
 Expr SelectedScores::contains(Expr score, Expr item) const {
   return (score >= first) |
          ((item.toI32() <= lastTie) & ((score >= ties) | any));

@@ -27,21 +27,6 @@ private:
   Expr first, ties, any, lastTie;
 };
 
-/// The scores whose keys are `least` to `last`, asked by scores as well.
-class ScoreRange {
-public:
-  ScoreRange(KernelBuilder &k, Expr least, Expr last);
-  /// True for scores with larger keys.
-  Expr isBelow(Expr score) const { return score >= above; }
-  /// Of numbers.
-  Expr has(Expr score) const;
-  /// Whether NaN is among them, too.
-  Expr hasNaN() const { return nan; }
-
-private:
-  Expr above, first, nan;
-};
-
 /// A key whose unsigned order is the order of scores: NaN lowest, -0 equal to
 /// +0.
 Expr orderedKey(KernelBuilder &k, Expr score);

@@ -1,15 +1,16 @@
 //===- ShortPasts.cpp - selection over blocks without lists ---------------===//
 //
 // Of a short past a block that asks which of its head's tokens are selected walks all of
-// its scores: those that have the threshold's first digit it notes in shared memory, counts
+// them: those that have the threshold's first digit it notes in shared memory, counts
 // their second digits there, and of each split how many are above them. That is what
-// kvc.list_candidates does for all blocks together where the past is long: each of them
-// reads 4 bytes a token here, of the L2 cache, and a launch is saved. All blocks look at all
-// tokens, so that is little; keys and second digits are made for the few that are noted.
+// kvc.list_candidates does for all blocks together where the past is long. All blocks look
+// at all tokens, but at 2 bytes of each, of the L2 cache (kvc.key_prefix), and a launch is
+// saved. Scores are read, and keys made, of the few that are noted.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/kernels/Candidates.h"
+#include "codegen/kernels/KeyPrefixes.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -20,189 +21,253 @@ static_assert(longestWithoutLists == RowSplits::most * splitTokens,
               "no split is longer");
 
 namespace {
-/// One walk of a block over all scores of its head. Those with the digits of `place` are
-/// noted, or where they are not, counted by their next one; if `counts`, those with larger
-/// digits are tallied by split.
-class ScoreWalk {
+/// One walk of a block over all tokens of its head, by what their keys begin with. Those above
+/// the threshold's first digit are tallied by split, if `counts`. Those that have it are
+/// noted if `all`; else their keys are made, and one that has the digits of `place` is noted
+/// or, if there is no room for all of these, counted by its next digit.
+class PrefixWalk {
 public:
-  ScoreWalk(KernelBuilder &k, RowBlock &row, RadixSelect &radix,
-            const RadixSelect::Place &place, Value score, Expr areNoted,
-            bool counts)
-      : k(k), row(row), radix(radix), place(place), range(place.scores(k)),
-        score(score), areNoted(areNoted), past(row.s.past), counts(counts) {}
+  using KeyAt = llvm::function_ref<Expr(Expr token)>;
+  PrefixWalk(KernelBuilder &k, RowBlock &row, RadixSelect &radix,
+             const Buffer &prefixes, const RadixSelect::Place &first,
+             const RadixSelect::Place &place, KeyAt keyAt, Expr all,
+             Expr areNoted, bool counts)
+      : k(k), row(row), radix(radix), prefixes(prefixes), place(place),
+        keyAt(keyAt), all(all), areNoted(areNoted), past(row.s.past),
+        counts(counts) {
+    Expr rest = first.rest - (keyBits - prefixBits);
+    least = first.prefix << rest;
+    behind = least + (k.i32(1) << rest);
+  }
 
   void run() {
-    auto walked = [&](Expr whole) {
-      oneByOne(whole);
-      return Values();
+    auto walked = [&](auto walk) {
+      return [this, walk] {
+        (this->*walk)();
+        return Values();
+      };
     };
-    k.eitherForm([&] { return walked(k.index(0)); },
-                 [&] {
-                   Expr whole = past / ofWarp * ofWarp;
-                   writtenOut(whole);
-                   return walked(whole);
-                 });
+    k.eitherForm(walked(&PrefixWalk::oneByOne),
+                 walked(&PrefixWalk::writtenOut));
   }
 
 private:
-  /// Splits that a warp looks at together, their tokens, those that a lane has of one and of
-  /// all, and how many times a word has bits for these.
-  static constexpr int64_t splits = 2, ofWarp = splits * splitTokens,
-                           ofSplit = splitTokens / warpSize,
-                           ofLane = splits * ofSplit, ofWord = 32 / ofLane,
-                           step = RowBlock::threads / warpSize * ofWarp;
+  /// Tokens that a warp reads together, two of a lane in each of four words, and those of
+  /// all warps; how many times a word has a bit for each of a lane's.
+  static constexpr int64_t ofWarp = prefixesTogether,
+                           words = ofWarp / (2 * warpSize),
+                           step = RowBlock::threads / warpSize * ofWarp,
+                           loads = 32 / (2 * words);
+  static constexpr uint32_t highest = 0x80008000; // bits of two prefixes
 
-  Expr scoreOf(Expr token) { return row.at(token)(score); }
-  void add(Expr own) {
-    Expr key = orderedKey(k, own);
-    k.when(place.has(key), [&] { radix.add(place, key); });
-  }
-  void oneByOne(Expr from);
-  void writtenOut(Expr whole);
-  Values scoresOfLane(Expr first);
-  void tally(Expr first, Expr above);
-  void noteBits(Expr first, Expr bits);
+  Values prefixAt(Expr token) { return {row.s.sequence, row.head, token}; }
+  void oneByOne();
+  void writtenOut();
+  void look(Expr first, int64_t many);
+  Expr those(Expr first, int64_t many);
+  void tally(Expr first, int64_t many, Expr above);
+  void visit(Expr first, Expr bits);
+  void visit(Expr token);
 
   KernelBuilder &k;
   RowBlock &row;
   RadixSelect &radix;
+  const Buffer &prefixes;
   const RadixSelect::Place &place;
-  const ScoreRange range;
-  const Value score;
-  const Expr areNoted, past;
+  const KeyAt keyAt;
+  const Expr all, areNoted, past;
   const bool counts;
+  /// The prefixes with the first digit, without their highest bit: from `least` on, below
+  /// `behind`.
+  Expr least, behind;
 };
 } // namespace
 
-void ScoreWalk::oneByOne(Expr from) {
-  k.loop(from + k.thread(), past, RowBlock::threads, [&](Expr token) {
-    Expr own = scoreOf(token);
+void PrefixWalk::visit(Expr token) {
+  Expr key = keyAt(token);
+  if (counts)
+    k.when(place.isBelow(key), [&] { radix.tally(token / splitTokens); });
+  k.when(place.has(key), [&] {
+    k.choose(
+        areNoted,
+        [&] {
+          radix.noteAt(radix.takeSlots(k.i32(1)), token);
+          return Values();
+        },
+        [&] {
+          radix.add(place, key);
+          return Values();
+        });
+  });
+}
+
+void PrefixWalk::oneByOne() {
+  k.loop(k.thread(), past, RowBlock::threads, [&](Expr token) {
+    Expr prefix = keyAt(token) >> (keyBits - prefixBits);
     if (counts)
-      k.when(range.isBelow(own), [&] { radix.tally(token / splitTokens); });
-    auto note = [&] {
-      k.when(range.has(own),
-             [&] { radix.noteAt(radix.takeSlots(k.i32(1)), token); });
-      return Values();
-    };
-    k.choose(areNoted, note, [&] {
-      add(own);
-      return Values();
+      k.when(prefix >= behind, [&] { radix.tally(token / splitTokens); });
+    k.when((prefix >= least) & (prefix < behind), [&] {
+      k.choose(
+          all,
+          [&] {
+            radix.noteAt(radix.takeSlots(k.i32(1)), token);
+            return Values();
+          },
+          [&] {
+            visit(token);
+            return Values();
+          });
     });
   });
 }
 
-Values ScoreWalk::scoresOfLane(Expr first) {
-  Values scores;
-  for (int64_t i = 0; i < ofLane; ++i)
-    scores.push_back(scoreOf(first + k.lane() + i * warpSize));
-  return scores;
+/// A warp has two splits at a time, and where the past is as long four times two.
+void PrefixWalk::writtenOut() {
+  static_assert(ofWarp == 2 * splitTokens);
+  k.loop(k.warp() * ofWarp, past, loads * step, [&](Expr first) {
+    auto look = [&](int64_t many) {
+      return [this, first, many] {
+        this->look(first, many);
+        return Values();
+      };
+    };
+    k.choose(first + step < past, look(loads), look(1));
+  });
 }
 
-/// A warp has whole splits at a time, and a lane a bit for each of its tokens that is to be
-/// noted: few are, so it walks them once a word of bits is full.
-void ScoreWalk::writtenOut(Expr whole) {
-  Expr own = k.warp() * ofWarp;
-  auto look = [&](Expr first, ArrayRef<Expr> carried) {
-    // The next scores are on their way while these are looked at.
-    Expr next = first + step;
-    Values ahead = scoresOfLane((next < whole).select(next, first));
-    // One token behind the other: their conditions are not kept beside each other.
-    Expr above = k.i32(0), bits = carried.back() << ofLane;
-    for (auto [i, score] : llvm::enumerate(carried.drop_back())) {
-      Expr one = k.i32(1 << (int64_t(i) / ofSplit * 16));
-      above = above + range.isBelow(score).select(one, k.i32(0));
-      bits = bits | range.has(score).select(k.i32(1 << i), k.i32(0));
+/// Of each of its tokens a lane has a bit in two words: whether it is above the first digit,
+/// and whether it is so or has it. Few are, so nothing else is done until the words are full.
+/// Bits go down with loads and words, those of the second splits 16 bits higher.
+void PrefixWalk::look(Expr first, int64_t many) {
+  SmallVector<Expr> loaded;
+  for (int64_t load = 0; load < many; ++load) {
+    Expr base = first + load * step;
+    Expr safe = (base < past).select(base, first) + k.lane();
+    for (int64_t word = 0; word < words; ++word)
+      loaded.append(k.registers(
+          k.loadVector(prefixes, prefixAt(safe + word * warpSize), 2)));
+  }
+  Expr above = k.i32(0), from = k.i32(0);
+  Expr ofBehind = behind * k.i32(0x10001), ofLeast = least * k.i32(0x10001);
+  for (auto [at, two] : llvm::enumerate(loaded)) {
+    auto push = [&, at = at, two = two](Expr word, Expr than) {
+      Expr bits = (two - than) >> int64_t(at);
+      return word | (bits & k.i32(int32_t(highest >> at)));
+    };
+    above = push(above, ofBehind);
+    from = push(from, ofLeast);
+  }
+  Values both = k.choose(
+      first + ((many - 1) * step + ofWarp) <= past,
+      [&] { return Values{above, from}; },
+      [&] {
+        Expr mask = those(first, many);
+        return Values{above & mask, from & mask};
+      });
+  if (counts)
+    tally(first, many, both[0]);
+  visit(first, both[0] ^ both[1]);
+}
+
+/// The bits of tokens that there are.
+Expr PrefixWalk::those(Expr first, int64_t many) {
+  Expr mask = k.i32(0);
+  for (int64_t load = 0; load < many; ++load)
+    for (int64_t split : {0, 1}) {
+      Expr token = first + (load * step + split * splitTokens) + k.lane();
+      Expr left = (past - token).max(k.index(0)).min(k.index(splitTokens));
+      Expr count = ((left + (warpSize - 1)) / warpSize).toI32();
+      Expr bits = (k.i32(0xf0) >> count) & 0xf;
+      mask = mask | bits << (split * 16 + (loads - 1 - load) * words);
     }
-    if (counts)
-      tally(first, above);
-    bits = k.choose(
-        areNoted, [&] { return Values{bits}; },
-        [&] {
-          for (Expr score : carried.drop_back())
-            add(score);
-          return Values{k.i32(0)};
-        })[0];
-    Expr isFull = (first / step) % ofWord == ofWord - 1;
-    ahead.push_back(k.choose(
-        isFull | (next >= whole),
-        [&] {
-          noteBits(first, bits);
-          return Values{k.i32(0)};
-        },
-        [&] { return Values{bits}; })[0]);
-    return ahead;
+  return mask;
+}
+
+/// Of each split how many of its tokens have a bit. A lane's are four bits; of all lanes' sums
+/// four fit into a word, those of two loads.
+void PrefixWalk::tally(Expr first, int64_t many, Expr above) {
+  static_assert(splitTokens < 1 << 8 && loads == 4 && words == 4);
+  auto masked = [&](Expr bits, uint32_t mask) {
+    return bits & k.i32(int32_t(mask));
   };
-  k.when(own < whole, [&] {
-    Values start = scoresOfLane(own);
-    start.push_back(k.i32(0));
-    k.loop(own, whole, step, start, look);
+  Expr two = above - masked(above >> 1, 0x55555555);
+  Expr four = masked(two, 0x33333333) + masked(two >> 2, 0x33333333);
+  Expr odd = k.sumOfLanes(masked(four, 0x0f0f0f0f)),
+       even = k.sumOfLanes(masked(four >> 4, 0x0f0f0f0f));
+  Expr load = k.lane() / 2, split = k.lane() % 2;
+  Expr token = first + load * step + split * splitTokens;
+  k.when((k.lane() < 2 * many) & (token < past), [&] {
+    Expr byte = split * 2 + (k.index(1) - load / 2);
+    Expr sums = (load % 2 == 0).select(even, odd);
+    radix.tally(token / splitTokens, (sums >> (byte * 8).toI32()) & 0xff);
   });
 }
 
-/// `above`: how many of a lane's tokens have larger digits, of each split in 16 bits.
-void ScoreWalk::tally(Expr first, Expr above) {
-  static_assert(splits * 16 <= 32 && splitTokens < 1 << 16);
-  Expr sums = k.sumOfLanes(above);
-  k.when(k.lane() < splits, [&] {
-    Expr own = (sums >> (k.lane() * 16).toI32()) & 0xffff;
-    radix.setTally(first / splitTokens + k.lane(), own);
-  });
-}
-
-/// `first`: of the tokens that the lowest bits stand for.
-void ScoreWalk::noteBits(Expr first, Expr bits) {
+/// The tokens that the bits stand for.
+void PrefixWalk::visit(Expr first, Expr bits) {
   Expr count = k.popcount(bits);
   k.when(count > 0, [&] {
-    Expr slot = radix.takeSlots(count);
+    Expr slot = k.choose(
+        all, [&] { return Values{radix.takeSlots(count)}; },
+        [&] { return Values{k.i32(0)}; })[0];
     k.loop(k.index(0), count.toIndex(), 1, {bits},
            [&](Expr i, ArrayRef<Expr> left) {
              Expr others = left[0] & (left[0] - 1);
              Expr bit = k.popcount((left[0] ^ others) - 1);
-             Expr token = first + k.lane() +
-                          (bit % ofLane * warpSize).toIndex() -
-                          (bit / ofLane).toIndex() * step;
-             radix.noteAt(slot + i.toI32(), token);
+             Expr number = (bit & 0xf) ^ k.i32(0xf);
+             Expr token = first + (number / words).toIndex() * step +
+                          (bit >> 4).toIndex() * splitTokens +
+                          (number % words).toIndex() * warpSize + k.lane();
+             k.choose(
+                 all,
+                 [&] {
+                   radix.noteAt(slot + i.toI32(), token);
+                   return Values();
+                 },
+                 [&] {
+                   visit(token);
+                   return Values();
+                 });
              return Values{others};
            });
   });
 }
 
-Candidates::Places Candidates::noteScores(RowBlock &row, RadixSelect &radix,
-                                          Expr wanted, bool counts) const {
-  SmallVector<Expr> first = radix.read(digits, sequence, row.head);
+Candidates::Places Candidates::notePrefixes(RowBlock &row, RadixSelect &radix,
+                                            Expr wanted, bool counts) const {
+  SmallVector<Expr> bins = radix.read(digits, sequence, row.head);
   radix.begin();
-  RadixSelect::Place place = radix.descend(radix.start(wanted.toI32()), first);
+  RadixSelect::Place first = radix.descend(radix.start(wanted.toI32()), bins);
   auto fits = [&](const RadixSelect::Place &at) {
-    return (at.sharing <= k.i32(radix.room)) &
-           (at.scores(k).hasNaN() == k.boolean(false));
+    return at.sharing <= k.i32(radix.room);
   };
   // Where too many share the first digit, those that have the second as well are noted.
-  Expr walks = fits(place).select(k.index(1), k.index(2));
+  Expr walks = fits(first).select(k.index(1), k.index(2));
   auto valuesOf = [](const RadixSelect::Place &at) {
     return Values{at.prefix, at.rest, at.remaining, at.sharing};
   };
   auto placeOf = [](ArrayRef<Expr> of) {
     return RadixSelect::Place{of[0], of[1], of[2], of[3], {}};
   };
-  Values start = valuesOf(place);
-  start.append(valuesOf(place));
+  Values start = valuesOf(first);
+  start.append(valuesOf(first));
   Values known = k.loop(0, walks, 1, start, [&](Expr walk, ArrayRef<Expr> of) {
     RadixSelect::Place at = placeOf(of.take_back(4));
     k.when(walk > 0, [&] {
       radix.begin();
       k.barrier(); // nothing is noted
     });
-    Expr areNoted = fits(at);
-    ScoreWalk(k, row, radix, at, score, areNoted, counts).run();
+    Expr areNoted = fits(at), all = (walk == 0) & areNoted;
+    auto key = [&](Expr token) { return keyAt(row, token); };
+    PrefixWalk(k, row, radix, prefixes, first, at, key, all, areNoted, counts)
+        .run();
     k.barrier(); // all are noted
-    k.when(areNoted, [&] {
-      radix.makeKeys(at, [&](Expr token) { return keyAt(row, token); });
-    });
+    k.when(areNoted, [&] { radix.makeKeys(at, key); });
     k.barrier(); // all are counted
     Values next = valuesOf(at);
     next.append(valuesOf(radix.descend(at, radix.readShared())));
     return next;
   });
-  place = placeOf(known);
+  RadixSelect::Place place = placeOf(known);
   return {place, placeOf(ArrayRef<Expr>(known).take_back(4)), fits(place)};
 }

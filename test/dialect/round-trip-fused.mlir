@@ -26,6 +26,7 @@
 !list    = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
 !count   = tensor<?xi32, #kvc.axes<kv_heads>>
 !bins    = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
+!prefixes = tensor<?x?xi16, #kvc.axes<kv_heads, past>>
 !above   = tensor<?x?xi32, #kvc.axes<kv_heads, split>>
 !place   = tensor<?x2xi32, #kvc.axes<kv_heads, pair>>
 
@@ -95,15 +96,17 @@ kvc.policy @every_op {
     %k = kvc.norm l2 raw_key : !score
     kvc.yield protect_last(%w) %b, %k : !score, !score
   }
-  // CHECK: %[[SPANS:.*]]:2 = kvc.kernel spans "spans0"
-  %6:2 = kvc.kernel spans "spans0"(%5#0) : (!score) -> (!score, !bins) {
+  // CHECK: %[[SPANS:.*]]:3 = kvc.kernel spans "spans0"
+  %6:3 = kvc.kernel spans "spans0"(%5#0) : (!score) -> (!score, !bins, !prefixes) {
   ^bb0(%x: !score):
     %w = arith.constant 32 : index
     %width = arith.constant 7 : index
     %p = kvc.pool max %x width(%width) : !score
     // CHECK: kvc.count_digits %{{.*}} : tensor<?x?xf32, {{.*}}> -> tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
     %d = kvc.count_digits %p : !score -> !bins
-    kvc.yield protect_last(%w) %p, %d : !score, !bins
+    // CHECK: kvc.key_prefix %{{.*}} : tensor<?x?xf32, {{.*}}> -> tensor<?x?xi16, #kvc.axes<kv_heads, past>>
+    %x16 = kvc.key_prefix %p : !score -> !prefixes
+    kvc.yield protect_last(%w) %p, %d, %x16 : !score, !bins, !prefixes
   }
   // CHECK: kvc.kernel spans "spans1"(%[[SPANS]]#0, %[[SPANS]]#1)
   %7:6 = kvc.kernel spans "spans1"(%6#0, %6#1) : (!score, !bins) -> (!count, !bins, !above, !place, !list, !list) {
@@ -131,12 +134,12 @@ kvc.policy @every_op {
     %h = kvc.allocate_heads %x base(%c) safeguard(%f) candidates(%n, %e, %a, %p, %t, %k, %d : !count, !bins, !above, !place, !list, !list, !bins) : !score, !count
     kvc.yield protect_last(%w) %h : !count
   }
-  %lists:5 = kvc.kernel spans "spans2"(%6#0, %7#0, %7#1, %7#2, %7#3, %7#4, %7#5, %6#1) : (!score, !count, !bins, !above, !place, !list, !list, !bins) -> (!mask, !list, !count, !list, !count) {
-  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list, %d: !bins):
+  %lists:5 = kvc.kernel spans "spans2"(%6#0, %7#0, %7#1, %7#2, %7#3, %7#4, %7#5, %6#1, %6#2) : (!score, !count, !bins, !above, !place, !list, !list, !bins, !prefixes) -> (!mask, !list, !count, !list, !count) {
+  ^bb0(%x: !score, %n: !count, %e: !bins, %a: !above, %p: !place, %t: !list, %k: !list, %d: !bins, %x16: !prefixes):
     %w = arith.constant 32 : index
     %c = kvc.allocate uniform : !count
-    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
-    %m = kvc.topk %x, %c candidates(%n, %e, %a, %p, %t, %k, %d : !count, !bins, !above, !place, !list, !list, !bins) : !score, !count -> !mask
+    // CHECK: kvc.topk %{{.*}}, %{{.*}} candidates(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32, {{.*}}>) :
+    %m = kvc.topk %x, %c candidates(%n, %e, %a, %p, %t, %k, %d, %x16 : !count, !bins, !above, !place, !list, !list, !bins, !prefixes) : !score, !count -> !mask
     // CHECK: kvc.store %{{.*}} : tensor<?x?xf32, #kvc.axes<kv_heads, past>>
     %s = kvc.store %x : !score
     // CHECK: kvc.list %{{.*}} : tensor<?x?xi1, {{.*}}> -> tensor<?x?xi32, {{.*}}>, tensor<?xi32, #kvc.axes<kv_heads>>

@@ -418,6 +418,41 @@ kvc.policy @no_candidates {
 // -----
 
 !s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
+!m = tensor<?x?xi1, #kvc.axes<kv_heads, past>>
+!c = tensor<?xi32, #kvc.axes<kv_heads>>
+!b = tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>
+!a = tensor<?x?xi32, #kvc.axes<kv_heads, split>>
+!p = tensor<?x2xi32, #kvc.axes<kv_heads, pair>>
+!l = tensor<?x?xi32, #kvc.axes<kv_heads, kept>>
+kvc.policy @no_prefixes {
+  %0 = kvc.kernel columns "a"() : () -> !s {
+    %n = kvc.norm l2 key : !s
+    kvc.yield %n : !s
+  }
+  %1 = kvc.kernel spans "b"(%0) : (!s) -> !b {
+  ^bb0(%x: !s):
+    %d = kvc.count_digits %x : !s -> !b
+    kvc.yield %d : !b
+  }
+  %2:6 = kvc.kernel spans "c"(%0, %1) : (!s, !b) -> (!c, !b, !a, !p, !l, !l) {
+  ^bb0(%x: !s, %d: !b):
+    %n = kvc.allocate uniform : !c
+    %f, %e, %a, %p, %t, %k = kvc.list_candidates %x, %n digits(%d) : !s, !c, !b -> !c, !b, !a, !p, !l, !l
+    kvc.yield %f, %e, %a, %p, %t, %k : !c, !b, !a, !p, !l, !l
+  }
+  %3 = kvc.kernel spans "d"(%0, %2#0, %2#1, %2#2, %2#3, %2#4, %2#5, %1) : (!s, !c, !b, !a, !p, !l, !l, !b) -> !m {
+  ^bb0(%x: !s, %f: !c, %e: !b, %a: !a, %p: !p, %t: !l, %k: !l, %d: !b):
+    %n = kvc.allocate uniform : !c
+    // expected-error @+1 {{'kvc.topk' op needs what kvc.key_prefix has made as an argument of the kernel, behind the candidates}}
+    %m = kvc.topk %x, %n candidates(%f, %e, %a, %p, %t, %k, %d : !c, !b, !a, !p, !l, !l, !b) : !s, !c -> !m
+    kvc.yield %m : !m
+  }
+  kvc.done
+}
+
+// -----
+
+!s = tensor<?x?xf32, #kvc.axes<kv_heads, past>>
 !c = tensor<?xi32, #kvc.axes<kv_heads>>
 kvc.policy @no_candidates_of_all_heads {
   %0 = kvc.kernel columns "a"() : () -> !s {

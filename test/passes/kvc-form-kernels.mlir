@@ -11,12 +11,13 @@
 // CHECK: kvc.attention
 // CHECK: kvc.reduce mean queries
 // CHECK: kvc.reduce mean group
-// CHECK: %[[P:.*]]:2 = kvc.kernel spans "spans0"(%[[S]])
+// CHECK: %[[P:.*]]:3 = kvc.kernel spans "spans0"(%[[S]])
 // CHECK: %[[POOL:.*]] = kvc.pool
+// CHECK: kvc.key_prefix %[[POOL]]
 // CHECK: kvc.count_digits %[[POOL]]
-// CHECK: %[[C:.*]]:6 = kvc.kernel spans "spans1"(%[[P]]#0, %[[P]]#1)
+// CHECK: %[[C:.*]]:6 = kvc.kernel spans "spans1"(%[[P]]#0, %[[P]]#2)
 // CHECK: kvc.list_candidates
-// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3, %[[C]]#4, %[[C]]#5, %[[P]]#1)
+// CHECK: %[[K:.*]]:2 = kvc.kernel spans "spans2"(%[[P]]#0, %[[C]]#0, %[[C]]#1, %[[C]]#2, %[[C]]#3, %[[C]]#4, %[[C]]#5, %[[P]]#2, %[[P]]#1)
 // CHECK: kvc.topk
 // CHECK: kvc.list_kept
 // CHECK: kvc.kernel compact "compact"(%[[K]]#0, %[[K]]#1)
@@ -120,16 +121,16 @@ kvc.policy @no_scores {
 // once for all that select by it.
 // CHECK-LABEL: kvc.policy @adaptive
 // CHECK: kvc.kernel columns "columns0"
-// CHECK: %[[POOLED:.*]]:2 = kvc.kernel spans "spans0"
+// CHECK: %[[POOLED:.*]]:3 = kvc.kernel spans "spans0"
 // CHECK: kvc.pool
 // CHECK: kvc.count_digits
-// CHECK: %[[ALL:.*]]:6 = kvc.kernel spans "spans1"(%[[POOLED]]#0, %[[POOLED]]#1)
+// CHECK: %[[ALL:.*]]:6 = kvc.kernel spans "spans1"(%[[POOLED]]#0, %[[POOLED]]#2)
 // CHECK: kvc.list_candidates all_heads
 // CHECK: %[[COUNT:.*]] = kvc.kernel sequence "sequence0"(%[[POOLED]]#0, %[[ALL]]#0,
 // CHECK: kvc.allocate uniform
 // CHECK: kvc.allocate_heads
 // CHECK-NOT: kvc.count_digits
-// CHECK: kvc.kernel spans "spans2"(%[[POOLED]]#0, %[[COUNT]], %[[POOLED]]#1)
+// CHECK: kvc.kernel spans "spans2"(%[[POOLED]]#0, %[[COUNT]], %[[POOLED]]#2)
 // CHECK: kvc.list_candidates %
 // CHECK: kvc.kernel spans "spans3"(%[[POOLED]]#0, %[[COUNT]],
 // CHECK: kvc.topk
@@ -154,7 +155,7 @@ kvc.policy @adaptive {
 // CHECK-LABEL: kvc.policy @cleared
 // CHECK: kvc.kernel spans "spans0"() : () -> () {
 // CHECK-NEXT: kvc.yield
-// CHECK: kvc.kernel spans "spans1"() : () -> tensor<?x2048xi32
+// CHECK: kvc.kernel spans "spans1"() : () -> (tensor<?x?xi16, {{.*}}>, tensor<?x2048xi32
 // CHECK-NEXT: kvc.position
 // CHECK: kvc.count_digits
 // CHECK: kvc.kernel spans "spans2"

@@ -11,7 +11,7 @@
 
 // Whoever builds kernels of a stale plan, or of none, is told.
 // RUN: not kvc-opt %t.stale.mlir --convert-kvc-to-gpu="shapes=head_dim=64,group=2,dtype=f32" 2>&1 | FileCheck %s --check-prefix=STALE
-// RUN: sed 's/plan<queries = 32, protect_last = 32, lse = 1/plan<queries = 32, protect_last = 32, lse = 11/' %t.mlir > %t.behind.mlir
+// RUN: sed 's/plan<queries = 32, protect_last = 32, lse = 1/plan<queries = 32, protect_last = 32, lse = 12/' %t.mlir > %t.behind.mlir
 // RUN: not kvc-opt %t.behind.mlir --convert-kvc-to-gpu="shapes=head_dim=64,group=2,dtype=f32" 2>&1 | FileCheck %s --check-prefix=STALE
 // RUN: sed 's/buffers = \[#kvc.buffer<2[^]]*\]//' %t.mlir > %t.unnumbered.mlir
 // RUN: not kvc-opt %t.unnumbered.mlir --pass-pipeline="builtin.module(kvc.policy(kvc-write-plan))" 2>&1 | FileCheck %s --check-prefix=UNNUMBERED
@@ -29,6 +29,7 @@
 // CHECK-SAME: phases = [score, score, score, score, score, select, compact],
 // CHECK-SAME: buffers = [0 to 1 : tensor<?x32x?x2xf32,
 // CHECK-SAME: 3 to 6 : tensor<?x?xf32, #kvc.axes<kv_heads, past>>,
+// CHECK-SAME: 3 to 5 : tensor<?x?xi16, #kvc.axes<kv_heads, past>>,
 // CHECK-SAME: 2 to 5 : tensor<?x2048xi32, #kvc.axes<kv_heads, bin>>,
 
 // What a kernel stores for itself is a block's own.
