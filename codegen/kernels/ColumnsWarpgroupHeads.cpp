@@ -37,8 +37,7 @@ void ColumnsBuilder::copyFirstRounds(KernelBuilder &k, LogitTile &tile,
                                      const SequenceScalars &s, Expr kvHead) {
   tile.setHead(s.sequence, kvHead);
   RowSource source = stagedQueries(k, tile, s);
-  for (int64_t round = 0; round < 2; ++round)
-    panels->beginMixed(source, k.index(round * PanelRows::rows));
+  panels->beginMixed(source, {k.index(0), k.index(PanelRows::rows)});
   panels->finish();
   k.barrier(); // both are there
 }

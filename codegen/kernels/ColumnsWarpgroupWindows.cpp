@@ -8,8 +8,8 @@
 // what it has of a warp's own, so the policy's formula is the same (ColumnsProducts.cpp).
 //
 // Warpgroups beside it multiply while this one evaluates. Shared memory: the rows and their
-// numbers, and the sums of members. Barriers: one behind the rows, two a stretch for each
-// reduction, for a warpgroup alone.
+// numbers, and the sums of members. Barriers: one behind the rows, where log-sum-exps are read
+// one behind these, and two a stretch for each reduction, for a warpgroup alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,25 +50,33 @@ void ColumnsBuilder::copyWindow(KernelBuilder &k, LogitTile &tile,
                                 const SequenceScalars &s) {
   RowSource source = stagedQueries(k, tile, s);
   int64_t together = warpgroups() * PanelRows::rows;
-  for (int64_t first = 0; first < rowsOfWindow(); first += together) {
-    // One warpgroup's rounds have places that are known now.
-    Expr own = warpgroups() > 1 ? warpgroup(k) * PanelRows::rows + first
-                                : k.index(first);
-    auto copy = [&] { panels->beginMixed(source, own); };
-    if (first + together <= rowsOfWindow())
-      copy();
-    else
-      k.when(own < rowsOfWindow(), copy);
+  // One warpgroup's rounds have places that are known now.
+  auto own = [&](int64_t first) {
+    return warpgroups() > 1 ? warpgroup(k) * PanelRows::rows + first
+                            : k.index(first);
+  };
+  int64_t whole = rowsOfWindow() / together * together;
+  for (int64_t first = 0; first < whole; first += 2 * together) {
+    SmallVector<Expr> rounds{own(first)};
+    if (first + together < whole)
+      rounds.push_back(own(first + together));
+    panels->beginMixed(source, rounds);
   }
+  if (Expr rest = own(whole); whole < rowsOfWindow())
+    k.when(rest < rowsOfWindow(), [&] { panels->beginMixed(source, {rest}); });
   panels->finish();
   k.barrier(); // all rows are there
+  if (readsLse) {
+    panels->scaleNumbers(warps * warpSize, k.f32(-1) * k.arg("lse_scale"));
+    k.barrier(); // all numbers are shifts
+  }
 }
 
 Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
                                         const SequenceScalars &s,
                                         const Point &point) {
   int64_t rows = rowsOfWindow();
-  Expr minusScale = readsLse ? k.f32(-1) * k.arg("lse_scale") : Expr();
+  Expr isShift = k.f32(1);
   Values sums = startProducts(k);
   Expr ownTile = tileStart;
   for (int64_t half = 0; half < halves; ++half) {
@@ -90,7 +98,7 @@ Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
                       whole,
                       std::nullopt,
                       number,
-                      minusScale};
+                      isShift};
         Values next = sums;
         PanelRows::visit(k, products, int(half) * 2,
                          [&](const WarpProduct::Product &p) {

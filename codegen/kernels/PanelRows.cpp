@@ -97,6 +97,25 @@ PanelRows::Values PanelRows::loadMixed(const RowSource &source, Expr first) {
 
 void PanelRows::storeMixed(ArrayRef<Expr> loaded, const RowSource &source,
                            Expr first) {
+  storeRows(loaded, first);
+  if (source.number)
+    copyNumbers(source, first);
+  k.commitCopies();
+}
+
+void PanelRows::beginMixed(const RowSource &source, ArrayRef<Expr> rounds) {
+  if (source.number)
+    for (Expr first : rounds)
+      copyNumbers(source, first);
+  k.commitCopies();
+  SmallVector<Values> loaded;
+  for (Expr first : rounds)
+    loaded.push_back(loadMixed(source, first));
+  for (auto [first, round] : llvm::zip(rounds, loaded))
+    storeRows(round, first);
+}
+
+void PanelRows::storeRows(ArrayRef<Expr> loaded, Expr first) {
   constexpr int64_t pair = 2, quad = 4;
   Expr row = thread() / ofPanel, own = thread() % ofPanel;
   size_t next = 0;
@@ -110,9 +129,6 @@ void PanelRows::storeMixed(ArrayRef<Expr> loaded, const RowSource &source,
         k.storeRegister(two, memory, {to + offset});
       }
     }
-  if (source.number)
-    copyNumbers(source, first);
-  k.commitCopies();
 }
 
 void PanelRows::finish() {
@@ -179,6 +195,11 @@ void PanelRows::visit(KernelBuilder &k, ArrayRef<Expr> products, int slot,
     int row = int(i) / 4 * 2 + int(i) % 2, below = int(i) % 4 / 2;
     visit({product, rowOf(k, row), low + below * 8, slot + below, row});
   }
+}
+
+void PanelRows::scaleNumbers(int64_t threads, Expr by) {
+  k.loop(k.thread(), k.index(numbered * rows), threads,
+         [&](Expr i) { k.store(k.load(numbers, {i}) * by, numbers, {i}); });
 }
 
 PanelRows::Values PanelRows::numbersOf(Expr first) {

@@ -48,12 +48,11 @@ public:
   enum class Behind { Last, Zeros };
   /// The warpgroup begins to copy the round from row `first` on, if there are such rows.
   void begin(const RowSource &source, Expr first, Behind behind = Behind::Last);
-  /// The same of a whole round whose elements are in the order of wideFragment, by the
-  /// thread's own warpgroup; and in two parts: what the thread loads is on its way, and
-  /// goes to its places.
-  void beginMixed(const RowSource &source, Expr first) {
-    storeMixed(loadMixed(source, first), source, first);
-  }
+  /// The same of whole rounds whose elements are in the order of wideFragment, by the
+  /// thread's own warpgroup: all are on their way before the first one goes to its places.
+  /// Those of two rounds take 64 registers.
+  void beginMixed(const RowSource &source, llvm::ArrayRef<Expr> rounds);
+  /// Of one round, in two parts: what the thread loads is on its way, and goes to its places.
   Values loadMixed(const RowSource &source, Expr first);
   void storeMixed(llvm::ArrayRef<Expr> loaded, const RowSource &source,
                   Expr first);
@@ -96,6 +95,8 @@ public:
   /// The numbers that go with the rows of the round that the lane has products of, by
   /// rowSlot.
   Values numbersOf(Expr first);
+  /// Multiplies all numbers, by so many threads, between two barriers.
+  void scaleNumbers(int64_t threads, Expr by);
 
 private:
   static constexpr int64_t panel = 64;
@@ -106,6 +107,7 @@ private:
   void copyWhole(const RowSource &source, Expr first);
   void copySome(const RowSource &source, Expr first, Behind behind);
   void copyNumbers(const RowSource &source, Expr first);
+  void storeRows(llvm::ArrayRef<Expr> loaded, Expr first);
   /// The thread's number in its warpgroup.
   Expr thread() { return k.thread() % groupThreads; }
 

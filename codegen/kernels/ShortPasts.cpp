@@ -63,9 +63,9 @@ private:
   Values prefixAt(Expr token) { return {row.s.sequence, row.head, token}; }
   void oneByOne();
   void writtenOut();
-  void look(Expr first, int64_t many);
-  Expr those(Expr first, int64_t many);
-  void tally(Expr first, int64_t many, Expr above);
+  Values compare(Expr first, int64_t many);
+  Expr those(Expr first);
+  void tally(Expr first, Expr above);
   void visit(Expr first, Expr bits);
   void visit(Expr token);
 
@@ -121,24 +121,32 @@ void PrefixWalk::oneByOne() {
   });
 }
 
-/// A warp has two splits at a time, and where the past is as long four times two.
+/// A warp has two splits at a time, and where the past is as long four times two. Of each of
+/// its tokens a lane has a bit in two words: whether it is above the first digit, and whether
+/// it is so or has it. Few are, so nothing else is done until the words are full.
 void PrefixWalk::writtenOut() {
   static_assert(ofWarp == 2 * splitTokens);
   k.loop(k.warp() * ofWarp, past, loads * step, [&](Expr first) {
-    auto look = [&](int64_t many) {
-      return [this, first, many] {
-        this->look(first, many);
-        return Values();
-      };
+    Expr more = first + step < past, last = first + (loads - 1) * step;
+    auto read = [&](int64_t many) {
+      return [this, first, many] { return compare(first, many); };
     };
-    k.choose(first + step < past, look(loads), look(1));
+    Values bits = k.choose(more, read(loads), read(1));
+    bits = k.choose(
+        more.select(last, first) + ofWarp <= past, [&] { return bits; },
+        [&] {
+          Expr mask = those(first);
+          return Values{bits[0] & mask, bits[1] & mask};
+        });
+    if (counts)
+      tally(first, bits[0]);
+    visit(first, bits[0] ^ bits[1]);
   });
 }
 
-/// Of each of its tokens a lane has a bit in two words: whether it is above the first digit,
-/// and whether it is so or has it. Few are, so nothing else is done until the words are full.
-/// Bits go down with loads and words, those of the second splits 16 bits higher.
-void PrefixWalk::look(Expr first, int64_t many) {
+/// The two words. Bits go down with loads and words, those of the second splits 16 bits
+/// higher.
+Values PrefixWalk::compare(Expr first, int64_t many) {
   SmallVector<Expr> loaded;
   for (int64_t load = 0; load < many; ++load) {
     Expr base = first + load * step;
@@ -157,22 +165,13 @@ void PrefixWalk::look(Expr first, int64_t many) {
     above = push(above, ofBehind);
     from = push(from, ofLeast);
   }
-  Values both = k.choose(
-      first + ((many - 1) * step + ofWarp) <= past,
-      [&] { return Values{above, from}; },
-      [&] {
-        Expr mask = those(first, many);
-        return Values{above & mask, from & mask};
-      });
-  if (counts)
-    tally(first, many, both[0]);
-  visit(first, both[0] ^ both[1]);
+  return {above, from};
 }
 
 /// The bits of tokens that there are.
-Expr PrefixWalk::those(Expr first, int64_t many) {
+Expr PrefixWalk::those(Expr first) {
   Expr mask = k.i32(0);
-  for (int64_t load = 0; load < many; ++load)
+  for (int64_t load = 0; load < loads; ++load)
     for (int64_t split : {0, 1}) {
       Expr token = first + (load * step + split * splitTokens) + k.lane();
       Expr left = (past - token).max(k.index(0)).min(k.index(splitTokens));
@@ -185,7 +184,7 @@ Expr PrefixWalk::those(Expr first, int64_t many) {
 
 /// Of each split how many of its tokens have a bit. A lane's are four bits; of all lanes' sums
 /// four fit into a word, those of two loads.
-void PrefixWalk::tally(Expr first, int64_t many, Expr above) {
+void PrefixWalk::tally(Expr first, Expr above) {
   static_assert(splitTokens < 1 << 8 && loads == 4 && words == 4);
   auto masked = [&](Expr bits, uint32_t mask) {
     return bits & k.i32(int32_t(mask));
@@ -196,7 +195,7 @@ void PrefixWalk::tally(Expr first, int64_t many, Expr above) {
        even = k.sumOfLanes(masked(four >> 4, 0x0f0f0f0f));
   Expr load = k.lane() / 2, split = k.lane() % 2;
   Expr token = first + load * step + split * splitTokens;
-  k.when((k.lane() < 2 * many) & (token < past), [&] {
+  k.when((k.lane() < 2 * loads) & (token < past), [&] {
     Expr byte = split * 2 + (k.index(1) - load / 2);
     Expr sums = (load % 2 == 0).select(even, odd);
     radix.tally(token / splitTokens, (sums >> (byte * 8).toI32()) & 0xff);
