@@ -5,7 +5,8 @@
 // their second digits there, and of each split how many are above them. That is what
 // kvc.list_candidates does for all blocks together where the past is long. All blocks look
 // at all tokens, but at 2 bytes of each, of the L2 cache (kvc.key_prefix), and a launch is
-// saved. Scores are read, and keys made, of the few that are noted.
+// saved. Scores are read, and keys made, of the few that are noted; of all tokens where more
+// share the digit than there is room for, whose second digits are counted first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,34 +22,30 @@ static_assert(longestWithoutLists == RowSplits::most * splitTokens,
               "no split is longer");
 
 namespace {
-/// One walk of a block over all tokens of its head, by what their keys begin with. Those above
-/// the threshold's first digit are tallied by split, if `counts`. Those that have it are
-/// noted if `all`; else their keys are made, and one that has the digits of `place` is noted
-/// or, if there is no room for all of these, counted by its next digit.
-class PrefixWalk {
+/// One walk of a block over all tokens of its head. Those above the digits of `place` are
+/// tallied by split, if `counts`. Those that have them are noted, or if there is no room for
+/// all of them counted by their next digit.
+class HeadWalk {
 public:
   using KeyAt = llvm::function_ref<Expr(Expr token)>;
-  PrefixWalk(KernelBuilder &k, RowBlock &row, RadixSelect &radix,
-             const Buffer &prefixes, const RadixSelect::Place &first,
-             const RadixSelect::Place &place, KeyAt keyAt, Expr all,
-             Expr areNoted, bool counts)
+  HeadWalk(KernelBuilder &k, RowBlock &row, RadixSelect &radix,
+           const Buffer &prefixes, const RadixSelect::Place &place, KeyAt keyAt,
+           Expr areNoted, bool counts)
       : k(k), row(row), radix(radix), prefixes(prefixes), place(place),
-        keyAt(keyAt), all(all), areNoted(areNoted), past(row.s.past),
-        counts(counts) {
-    Expr rest = first.rest - (keyBits - prefixBits);
-    least = first.prefix << rest;
-    behind = least + (k.i32(1) << rest);
-  }
+        keyAt(keyAt), areNoted(areNoted), past(row.s.past), counts(counts) {}
 
-  void run() {
+  /// `one`: whether the place is one of first digits alone.
+  void run(Expr one) {
     auto walked = [&](auto walk) {
       return [this, walk] {
         (this->*walk)();
         return Values();
       };
     };
-    k.eitherForm(walked(&PrefixWalk::oneByOne),
-                 walked(&PrefixWalk::writtenOut));
+    auto byKeys = walked(&HeadWalk::byKeys);
+    auto byPrefixes = walked(&HeadWalk::byPrefixes);
+    k.eitherForm(byKeys,
+                 [&] { return k.choose(one & areNoted, byPrefixes, byKeys); });
   }
 
 private:
@@ -61,13 +58,12 @@ private:
   static constexpr uint32_t highest = 0x80008000; // bits of two prefixes
 
   Values prefixAt(Expr token) { return {row.s.sequence, row.head, token}; }
-  void oneByOne();
-  void writtenOut();
+  void byKeys();
+  void byPrefixes();
   Values compare(Expr first, int64_t many);
   Expr those(Expr first);
   void tally(Expr first, Expr above);
-  void visit(Expr first, Expr bits);
-  void visit(Expr token);
+  void note(Expr first, Expr bits);
 
   KernelBuilder &k;
   RowBlock &row;
@@ -75,56 +71,41 @@ private:
   const Buffer &prefixes;
   const RadixSelect::Place &place;
   const KeyAt keyAt;
-  const Expr all, areNoted, past;
+  const Expr areNoted, past;
   const bool counts;
-  /// The prefixes with the first digit, without their highest bit: from `least` on, below
-  /// `behind`.
-  Expr least, behind;
 };
 } // namespace
 
-void PrefixWalk::visit(Expr token) {
-  Expr key = keyAt(token);
-  if (counts)
-    k.when(place.isBelow(key), [&] { radix.tally(token / splitTokens); });
-  k.when(place.has(key), [&] {
-    k.choose(
-        areNoted,
-        [&] {
-          radix.noteAt(radix.takeSlots(k.i32(1)), token);
-          return Values();
-        },
-        [&] {
-          radix.add(place, key);
-          return Values();
+void HeadWalk::byKeys() {
+  k.streamOver(
+      k.thread(), past, RowBlock::threads, {},
+      [&](Expr token) { return Values{keyAt(token.min(past - 1))}; },
+      [&](Expr token, ArrayRef<Expr> key, ArrayRef<Expr>) {
+        Expr exists = token < past;
+        if (counts)
+          k.when(exists & place.isBelow(key[0]),
+                 [&] { radix.tally(token / splitTokens); });
+        k.when(exists & place.has(key[0]), [&] {
+          k.choose(
+              areNoted,
+              [&] {
+                radix.noteAt(radix.takeSlots(k.i32(1)), token);
+                return Values();
+              },
+              [&] {
+                radix.add(place, key[0]);
+                return Values();
+              });
         });
-  });
-}
-
-void PrefixWalk::oneByOne() {
-  k.loop(k.thread(), past, RowBlock::threads, [&](Expr token) {
-    Expr prefix = keyAt(token) >> (keyBits - prefixBits);
-    if (counts)
-      k.when(prefix >= behind, [&] { radix.tally(token / splitTokens); });
-    k.when((prefix >= least) & (prefix < behind), [&] {
-      k.choose(
-          all,
-          [&] {
-            radix.noteAt(radix.takeSlots(k.i32(1)), token);
-            return Values();
-          },
-          [&] {
-            visit(token);
-            return Values();
-          });
-    });
-  });
+        return Values();
+      },
+      /*together=*/8);
 }
 
 /// A warp has two splits at a time, and where the past is as long four times two. Of each of
 /// its tokens a lane has a bit in two words: whether it is above the first digit, and whether
 /// it is so or has it. Few are, so nothing else is done until the words are full.
-void PrefixWalk::writtenOut() {
+void HeadWalk::byPrefixes() {
   static_assert(ofWarp == 2 * splitTokens);
   k.loop(k.warp() * ofWarp, past, loads * step, [&](Expr first) {
     Expr more = first + step < past, last = first + (loads - 1) * step;
@@ -140,13 +121,13 @@ void PrefixWalk::writtenOut() {
         });
     if (counts)
       tally(first, bits[0]);
-    visit(first, bits[0] ^ bits[1]);
+    note(first, bits[0] ^ bits[1]);
   });
 }
 
 /// The two words. Bits go down with loads and words, those of the second splits 16 bits
 /// higher.
-Values PrefixWalk::compare(Expr first, int64_t many) {
+Values HeadWalk::compare(Expr first, int64_t many) {
   SmallVector<Expr> loaded;
   for (int64_t load = 0; load < many; ++load) {
     Expr base = first + load * step;
@@ -156,7 +137,10 @@ Values PrefixWalk::compare(Expr first, int64_t many) {
           k.loadVector(prefixes, prefixAt(safe + word * warpSize), 2)));
   }
   Expr above = k.i32(0), from = k.i32(0);
-  Expr ofBehind = behind * k.i32(0x10001), ofLeast = least * k.i32(0x10001);
+  // Prefixes with the digit, without their highest bit: from the least one on, below another.
+  Expr rest = place.rest - (keyBits - prefixBits), least = place.prefix << rest;
+  Expr behind = least + (k.i32(1) << rest), both = k.i32(0x10001);
+  Expr ofLeast = least * both, ofBehind = behind * both;
   for (auto [at, two] : llvm::enumerate(loaded)) {
     auto push = [&, at = at, two = two](Expr word, Expr than) {
       Expr bits = (two - than) >> int64_t(at);
@@ -169,7 +153,7 @@ Values PrefixWalk::compare(Expr first, int64_t many) {
 }
 
 /// The bits of tokens that there are.
-Expr PrefixWalk::those(Expr first) {
+Expr HeadWalk::those(Expr first) {
   Expr mask = k.i32(0);
   for (int64_t load = 0; load < loads; ++load)
     for (int64_t split : {0, 1}) {
@@ -184,7 +168,7 @@ Expr PrefixWalk::those(Expr first) {
 
 /// Of each split how many of its tokens have a bit. A lane's are four bits; of all lanes' sums
 /// four fit into a word, those of two loads.
-void PrefixWalk::tally(Expr first, Expr above) {
+void HeadWalk::tally(Expr first, Expr above) {
   static_assert(splitTokens < 1 << 8 && loads == 4 && words == 4);
   auto masked = [&](Expr bits, uint32_t mask) {
     return bits & k.i32(int32_t(mask));
@@ -203,12 +187,10 @@ void PrefixWalk::tally(Expr first, Expr above) {
 }
 
 /// The tokens that the bits stand for.
-void PrefixWalk::visit(Expr first, Expr bits) {
+void HeadWalk::note(Expr first, Expr bits) {
   Expr count = k.popcount(bits);
   k.when(count > 0, [&] {
-    Expr slot = k.choose(
-        all, [&] { return Values{radix.takeSlots(count)}; },
-        [&] { return Values{k.i32(0)}; })[0];
+    Expr slot = radix.takeSlots(count);
     k.loop(k.index(0), count.toIndex(), 1, {bits},
            [&](Expr i, ArrayRef<Expr> left) {
              Expr others = left[0] & (left[0] - 1);
@@ -217,16 +199,7 @@ void PrefixWalk::visit(Expr first, Expr bits) {
              Expr token = first + (number / words).toIndex() * step +
                           (bit >> 4).toIndex() * splitTokens +
                           (number % words).toIndex() * warpSize + k.lane();
-             k.choose(
-                 all,
-                 [&] {
-                   radix.noteAt(slot + i.toI32(), token);
-                   return Values();
-                 },
-                 [&] {
-                   visit(token);
-                   return Values();
-                 });
+             radix.noteAt(slot + i.toI32(), token);
              return Values{others};
            });
   });
@@ -256,10 +229,9 @@ Candidates::Places Candidates::notePrefixes(RowBlock &row, RadixSelect &radix,
       radix.begin();
       k.barrier(); // nothing is noted
     });
-    Expr areNoted = fits(at), all = (walk == 0) & areNoted;
+    Expr areNoted = fits(at);
     auto key = [&](Expr token) { return keyAt(row, token); };
-    PrefixWalk(k, row, radix, prefixes, first, at, key, all, areNoted, counts)
-        .run();
+    HeadWalk(k, row, radix, prefixes, at, key, areNoted, counts).run(walk == 0);
     k.barrier(); // all are noted
     k.when(areNoted, [&] { radix.makeKeys(at, key); });
     k.barrier(); // all are counted
