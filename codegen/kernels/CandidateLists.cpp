@@ -36,9 +36,8 @@ static void storeWhatIsRead(RowBlock &row, CountDigitsOp op) {
                      llvm::is_contained(yield.getValues(), op.getScore());
   for (Value value : yield.getValues()) {
     auto prefix = value.getDefiningOp<KeyPrefixOp>();
-    if (prefix && prefix.getScore() == op.getScore())
-      row.storeAlongside(value);
-    else if (storesScore && isRow(value) && isMadeInFrontOf(op, value))
+    bool isPrefix = prefix && prefix.getScore() == op.getScore();
+    if (isPrefix || (storesScore && isRow(value) && isMadeInFrontOf(op, value)))
       row.storeAlongside(value);
   }
 }

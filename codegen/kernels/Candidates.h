@@ -9,7 +9,8 @@
 //
 // Of a short past the kernel between, which does nothing but list, costs more than it
 // saves and is left out: every block that asks for its head walks all of its tokens
-// (ShortPasts.cpp), of which kvc.key_prefix has 16 bits each. The longest sequence of a call says which it is (KernelSite::listsAbove).
+// (ShortPasts.cpp), of which kvc.key_prefix has 16 bits each. The longest sequence of a
+// call says which it is (KernelSite::listsAbove).
 //
 // The whole block calls each of these; all have barriers inside.
 //
@@ -82,7 +83,7 @@ private:
   RadixSelect::Seen listedAt(Expr head, Expr number, Expr there) const;
   /// Of a short past (ShortPasts.cpp).
   Places notePrefixes(RowBlock &row, RadixSelect &radix, Expr wanted,
-                    bool counts) const;
+                      bool counts) const;
   Expr keyAt(RowBlock &row, Expr token) const {
     return orderedKey(k, row.at(token)(score));
   }

@@ -62,8 +62,10 @@ void ColumnsBuilder::copyWindow(KernelBuilder &k, LogitTile &tile,
       rounds.push_back(own(first + together));
     panels->beginMixed(source, rounds);
   }
-  if (Expr rest = own(whole); whole < rowsOfWindow())
+  if (whole < rowsOfWindow()) {
+    Expr rest = own(whole);
     k.when(rest < rowsOfWindow(), [&] { panels->beginMixed(source, {rest}); });
+  }
   panels->finish();
   k.barrier(); // all rows are there
   if (readsLse) {
@@ -76,7 +78,7 @@ Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
                                         const SequenceScalars &s,
                                         const Point &point) {
   int64_t rows = rowsOfWindow();
-  Expr isShift = k.f32(1);
+  Expr isShift = k.f32(1); // copyWindow has scaled the numbers
   Values sums = startProducts(k);
   Expr ownTile = tileStart;
   for (int64_t half = 0; half < halves; ++half) {

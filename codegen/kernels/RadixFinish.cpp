@@ -41,7 +41,7 @@ void RadixSelect::begin(llvm::function_ref<Expr(Expr)> tally) {
   k.when(k.thread() < 2, [&] { k.store(k.i32(0), places, {k.thread()}); });
   for (int64_t first = 0; first < tallies; first += block.threads) {
     Expr number = k.thread() + first;
-    setTally(number, tally ? tally(number) : k.i32(0));
+    k.store(tally ? tally(number) : k.i32(0), counted, {number});
   }
 }
 

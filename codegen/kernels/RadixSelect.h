@@ -92,7 +92,6 @@ public:
   Selection finish(const Place &place, Expr items, Expr areNoted, Walk again,
                    Chosen chosen = nullptr);
   /// Numbers to count with, i32.
-  void setTally(Expr number, Expr count) { k.store(count, counted, {number}); }
   void tally(Expr number) { tally(number, k.i32(1)); }
   void tally(Expr number, Expr count) { k.atomicAdd(count, counted, {number}); }
   const Buffer &tallied() const { return counted; }

@@ -34,18 +34,12 @@ public:
       : k(k), row(row), radix(radix), prefixes(prefixes), place(place),
         keyAt(keyAt), areNoted(areNoted), past(row.s.past), counts(counts) {}
 
-  /// `one`: whether the place is one of first digits alone.
-  void run(Expr one) {
-    auto walked = [&](auto walk) {
-      return [this, walk] {
-        (this->*walk)();
-        return Values();
-      };
-    };
-    auto byKeys = walked(&HeadWalk::byKeys);
-    auto byPrefixes = walked(&HeadWalk::byPrefixes);
-    k.eitherForm(byKeys,
-                 [&] { return k.choose(one & areNoted, byPrefixes, byKeys); });
+  /// `isFirst`: whether the place is one of first digits alone.
+  void run(Expr isFirst) {
+    auto keys = [&] { return byKeys(); };
+    auto prefixes = [&] { return byPrefixes(); };
+    k.eitherForm(keys,
+                 [&] { return k.choose(isFirst & areNoted, prefixes, keys); });
   }
 
 private:
@@ -58,8 +52,8 @@ private:
   static constexpr uint32_t highest = 0x80008000; // bits of two prefixes
 
   Values prefixAt(Expr token) { return {row.s.sequence, row.head, token}; }
-  void byKeys();
-  void byPrefixes();
+  Values byKeys();
+  Values byPrefixes();
   Values compare(Expr first, int64_t many);
   Expr those(Expr first);
   void tally(Expr first, Expr above);
@@ -76,8 +70,8 @@ private:
 };
 } // namespace
 
-void HeadWalk::byKeys() {
-  k.streamOver(
+Values HeadWalk::byKeys() {
+  return k.streamOver(
       k.thread(), past, RowBlock::threads, {},
       [&](Expr token) { return Values{keyAt(token.min(past - 1))}; },
       [&](Expr token, ArrayRef<Expr> key, ArrayRef<Expr>) {
@@ -105,7 +99,7 @@ void HeadWalk::byKeys() {
 /// A warp has two splits at a time, and where the past is as long four times two. Of each of
 /// its tokens a lane has a bit in two words: whether it is above the first digit, and whether
 /// it is so or has it. Few are, so nothing else is done until the words are full.
-void HeadWalk::byPrefixes() {
+Values HeadWalk::byPrefixes() {
   static_assert(ofWarp == 2 * splitTokens);
   k.loop(k.warp() * ofWarp, past, loads * step, [&](Expr first) {
     Expr more = first + step < past, last = first + (loads - 1) * step;
@@ -123,6 +117,7 @@ void HeadWalk::byPrefixes() {
       tally(first, bits[0]);
     note(first, bits[0] ^ bits[1]);
   });
+  return {};
 }
 
 /// The two words. Bits go down with loads and words, those of the second splits 16 bits
