@@ -14,7 +14,8 @@ Block::Block(const Kernel &kernel, const LaunchShape &shape,
              std::span<const std::byte> parameters, const GlobalView &global,
              std::array<uint32_t, 3> at, uint64_t seed, BlockProfile *profile)
     : kernel(kernel), shape(shape), parameters(parameters), global(global),
-      shared(kernel.sharedBytes + shape.sharedBytes), profile(profile), at(at),
+      shared(kernel.sharedBytes + shape.sharedBytes), mbarriers(shared),
+      profile(profile), at(at),
       random(seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2]),
       shuffled(seed != 0) {
   for (uint32_t first = 0; first < shape.block; first += 32) {
@@ -110,13 +111,23 @@ void Block::run() {
     if (shuffled)
       std::shuffle(ready.begin(), ready.end(), random);
     order = ready;
-    while (!order.empty())
+    while (!order.empty()) {
+      uint64_t before = mbarriers.changes;
+      bool allPoll = true;
       std::erase_if(order, [&](Warp *warp) {
         Warp::State state = warp->run(turn);
+        allPoll &= state == Warp::State::Polls;
         if (state == Warp::State::AtBarrier)
           waiting.push_back(warp);
-        return state != Warp::State::Ready;
+        return state == Warp::State::AtBarrier || state == Warp::State::Done;
       });
+      if (allPoll && mbarriers.changes == before)
+        throw fail(KVC_INTERNAL_ERROR,
+                   "kernel '{}', block ({}, {}, {}): {} of {} warps wait for "
+                   "mbarriers for ever, {}",
+                   kernel.name, at[0], at[1], at[2], order.size(), warps.size(),
+                   mbarriers.lacking());
+    }
     ready = release(waiting);
   }
   for (const Warp &warp : warps)

@@ -3,6 +3,7 @@
 #ifndef KVC_PTX_BLOCK_H
 #define KVC_PTX_BLOCK_H
 
+#include "ptx/MBarriers.h"
 #include "ptx/Program.h"
 #include "ptx/SharedMemory.h"
 #include "ptx/Warp.h"
@@ -40,6 +41,7 @@ public:
   const std::span<const std::byte> parameters;
   const GlobalView &global;
   SharedMemory shared;
+  MBarriers mbarriers;
   Warpgroups warpgroups;
   BlockProfile *const profile;
   const std::array<uint32_t, 3> at;

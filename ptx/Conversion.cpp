@@ -1,5 +1,6 @@
 //===- Conversion.cpp - cvt and cvta --------------------------------------===//
 
+#include "ptx/Block.h"
 #include "ptx/Lanewise.h"
 #include "ptx/Opcodes.h"
 #include "runtime/base/Half.h"
@@ -101,6 +102,14 @@ void convertTwo(Warp &warp, const Instruction &op, uint32_t lanes) {
   });
 }
 
+void addressOfParameter(Warp &warp, const Instruction &op, uint32_t lanes) {
+  auto first = reinterpret_cast<uint64_t>(warp.block.parameters.data());
+  const Lanes &offsets = warp[op.operands[0]];
+  forLanes(lanes, [&](uint32_t lane) {
+    warp.row(op.results[0])[lane] = first + offsets[lane];
+  });
+}
+
 Body findConvert(Parts modes, std::string_view to, std::string_view from) {
   bool nearest = modes.size() == 1 && modes[0] == "rn";
   if (nearest && from == "f32") {
@@ -167,6 +176,10 @@ std::optional<Opcode> kvc::ptx::findConversion(Parts parts) {
   if (std::ranges::equal(parts, toGlobal) ||
       std::ranges::equal(parts, ofGlobal))
     return Opcode{lanewise<uint64_t, [](uint64_t a) { return a; }>()};
+  // The bulk copy engine reads tensor maps where the parameters lie.
+  constexpr std::string_view ofParameters[] = {"cvta", "param", "u64"};
+  if (std::ranges::equal(parts, ofParameters))
+    return Opcode{{addressOfParameter, 1}};
   if (parts[0] != "cvt" || parts.size() < 3)
     return std::nullopt;
   Body body = findConvert(parts.subspan(1, parts.size() - 3),

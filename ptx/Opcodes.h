@@ -54,6 +54,7 @@ std::optional<Opcode> findArithmetic(Parts parts); // Arithmetic.cpp
 std::optional<Opcode> findConversion(Parts parts); // Conversion.cpp
 std::optional<Opcode> findMemory(Parts parts);     // Memory.cpp
 std::optional<Opcode> findAsyncCopy(Parts parts);  // AsyncCopies.cpp
+std::optional<Opcode> findBulkCopy(Parts parts);   // BulkCopies.cpp
 std::optional<Opcode> findCollective(Parts parts); // Collective.cpp
 std::optional<Opcode> findControl(Parts parts);    // Control.cpp
 std::optional<Opcode> findWarpgroup(Parts parts);  // WarpgroupProducts.cpp

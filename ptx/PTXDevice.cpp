@@ -5,6 +5,7 @@
 #include "kvc/ptx.h"
 #include "ptx/Machine.h"
 #include "ptx/Parser.h"
+#include "ptx/TensorMap.h"
 #include "ptx/profile/Profiler.h"
 #include "ptx/profile/Registers.h"
 #include "runtime/device/ChipName.h"
@@ -75,7 +76,8 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
   const Kernel &kernel = *kernels[launch.kernel].kernel;
   if (auto found = refused.find(&kernel); found != refused.end())
     throw found->second;
-  std::vector<std::byte> bytes(kernel.parameterBytes);
+  ParameterBytes room(kernel);
+  std::span bytes = room.all();
   if (kernel.parameters.size() == 1 &&
       kernel.parameterBytes == launch.args.size_bytes()) {
     std::memcpy(bytes.data(), launch.args.data(), bytes.size());
@@ -94,6 +96,11 @@ void PTXDevice::launch(const rt::Launch &launch, void *) {
     profiler->run(kernel, shape, bytes, memory.view(), threads, seed);
   else
     run(kernel, shape, bytes, memory.view(), threads, seed);
+}
+
+bool PTXDevice::mapTensor(const rt::BoxedTensor &tensor, gpu::TensorMap &map) {
+  map = mapOf(tensor);
+  return true;
 }
 
 void PTXDevice::upload(void *to, const void *from, size_t bytes) {

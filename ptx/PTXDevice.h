@@ -45,6 +45,7 @@ public:
   void download(void *to, const void *from, size_t bytes) override;
   void clear(void *to, size_t bytes) override;
   void synchronize() override {}
+  bool mapTensor(const rt::BoxedTensor &tensor, gpu::TensorMap &map) override;
   /// So that whoever brings layers of the host copies them to memory that is
   /// checked.
   bool onHost() const override { return false; }

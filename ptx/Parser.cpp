@@ -27,7 +27,7 @@ constexpr Row specialRows = 1u << 30, registerRows = 1u << 31;
 
 std::optional<Opcode> findOpcode(Parts parts) {
   for (auto find : {findArithmetic, findConversion, findMemory, findAsyncCopy,
-                    findCollective, findWarpgroup, findControl})
+                    findBulkCopy, findCollective, findWarpgroup, findControl})
     if (std::optional<Opcode> found = find(parts))
       return found;
   return std::nullopt;
@@ -369,14 +369,16 @@ private:
     expect("}");
   }
 
-  /// [%rd1+16]
-  Operand address() {
+  /// [%rd1+16]  [%rd1, {%r1, %r2}]: with coordinates in a tensor
+  void address(std::vector<Operand> &found) {
     expect("[");
     Operand result = operand();
     if (accept("+"))
       result.offset = number();
+    found.push_back(result);
+    if (accept(","))
+      operands(found);
     expect("]");
-    return result;
   }
 
   //===--------------------------------------------------------------------===//
@@ -419,7 +421,7 @@ private:
       int results = opcode->results.most ? 1 : 0;
       do {
         if (peek() == "[") {
-          result.operands.push_back(address());
+          address(result.operands);
           continue;
         }
         std::vector<Operand> group;

@@ -13,7 +13,9 @@
 #include "ptx/profile/Cost.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -95,6 +97,24 @@ struct Kernel {
   };
   std::vector<Name> names;
   std::string nameOf(Row row) const;
+};
+
+/// Those of a launch, as a kernel has them, at an address that is aligned for any of them.
+class ParameterBytes {
+public:
+  explicit ParameterBytes(const Kernel &kernel)
+      : room(kernel.parameterBytes / sizeof(Piece) + 1),
+        size(kernel.parameterBytes) {}
+  std::span<std::byte> all() {
+    return std::as_writable_bytes(std::span(room)).first(size);
+  }
+
+private:
+  struct alignas(128) Piece {
+    std::byte bytes[128];
+  };
+  std::vector<Piece> room;
+  size_t size;
 };
 
 struct Program {

@@ -67,8 +67,7 @@ uint32_t SharedMatrix::addressOf(uint32_t index, uint32_t k) const {
     at += index / inRow * (swaps ? leading : stride) + index % inRow * 2;
     at += k / 8 * (swaps ? stride : leading) + k % 8 * row;
   }
-  // Address bits 4 to 6, as far as they number a row's chunks, with bits 7 to 9.
-  return at ^ (at >> 3 & (row - chunk));
+  return swizzled(at, row);
 }
 
 void SharedMatrix::read(SharedMemory &memory, uint32_t first, uint32_t count,

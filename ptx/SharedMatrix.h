@@ -20,6 +20,12 @@
 
 namespace kvc::ptx {
 
+/// Where a byte of a pattern goes whose rows have `row` bytes: address bits 4 to 6, as far as
+/// they number a row's chunks, with bits 7 to 9. Patterns are bound to addresses.
+constexpr uint32_t swizzled(uint32_t address, uint32_t row) {
+  return address ^ (address >> 3 & (row - 16));
+}
+
 /// Along what its elements lie side by side.
 enum class Major { K, MN };
 

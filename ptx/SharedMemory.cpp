@@ -4,6 +4,7 @@
 
 #include "runtime/base/Failure.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace kvc::ptx;
@@ -68,6 +69,7 @@ const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
+    checkArrived(i, access);
     for (const Party *party : {&word.writers, &word.changers})
       if (party->races(access, team))
         throw race("reads what is written by", i, party->thread(),
@@ -80,6 +82,8 @@ const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
 void SharedMemory::write(uint64_t address, uint32_t size, const void *value,
                          Access access) {
   check(address, size);
+  for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i)
+    checkArrived(i, access);
   if (!std::memcmp(&bytes[address], value, size))
     return;
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
@@ -103,6 +107,7 @@ std::byte *SharedMemory::change(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
+    checkArrived(i, access);
     if (word.writers.races(access, team))
       throw race("changes what is written by", i, word.writers.thread(),
                  access.thread);
@@ -122,15 +127,15 @@ void SharedMemory::fence(Access access) {
 }
 
 void SharedMemory::wrote(Word &word, const Access &access) {
+  word.arrival = 0;
   word.writer = access.thread;
   word.fences = access.thread < fences.size()
                     ? uint32_t(fences[access.thread].size())
                     : 0;
 }
 
-const std::byte *SharedMemory::readAsync(uint64_t address, uint32_t size,
-                                         Access access) {
-  const std::byte *found = read(address, size, access);
+void SharedMemory::checkFenced(uint64_t address, uint32_t size,
+                               Access access) const {
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     const Word &word = words[i];
     if (word.fences == never)
@@ -145,5 +150,62 @@ const std::byte *SharedMemory::readAsync(uint64_t address, uint32_t size,
                  "fence.proxy.async before the barrier",
                  i * 4, word.writer);
   }
+}
+
+const std::byte *SharedMemory::readAsync(uint64_t address, uint32_t size,
+                                         Access access) {
+  const std::byte *found = read(address, size, access);
+  checkFenced(address, size, access);
   return found;
+}
+
+uint32_t SharedMemory::newArrival() {
+  if (arrivals.empty())
+    arrivals.emplace_back();
+  arrivals.emplace_back();
+  return uint32_t(arrivals.size() - 1);
+}
+
+void SharedMemory::saw(uint32_t arrival, Access access) {
+  Seen &seen = arrivals[arrival];
+  seen.warps |= 1u << access.thread / 32;
+  seen.barriers = std::min(seen.barriers, access.barriers);
+}
+
+void SharedMemory::checkArrived(uint64_t word, Access access) const {
+  uint32_t arrival = words[word].arrival;
+  if (!arrival)
+    return;
+  const Seen &seen = arrivals[arrival];
+  if (!(seen.warps >> access.thread / 32 & 1) &&
+      seen.barriers >= access.barriers)
+    throw fail(KVC_INTERNAL_ERROR,
+               "shared memory at {} is brought by a bulk copy, for whose "
+               "mbarrier thread {} must wait",
+               word * 4, access.thread);
+}
+
+void SharedMemory::sync(uint64_t address, uint32_t size, Access access) {
+  check(address, size);
+  for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i)
+    if (const Party &party = words[i].writers; party.races(access, team))
+      throw race("meets others at what is written by", i, party.thread(),
+                 access.thread);
+}
+
+void SharedMemory::bring(uint64_t address, uint32_t size, const void *value,
+                         Access asker, uint32_t arrival) {
+  check(address, size);
+  checkFenced(address, size, asker);
+  for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
+    Word &word = words[i];
+    checkArrived(i, asker);
+    for (const Party *party : {&word.readers, &word.writers, &word.changers})
+      if (party->races(asker, team))
+        throw race("has a bulk copy overwrite what is used by", i,
+                   party->thread(), asker.thread);
+    word.fences = never;
+    word.arrival = arrival;
+  }
+  std::memcpy(&bytes[address], value, size);
 }

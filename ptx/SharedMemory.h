@@ -34,6 +34,17 @@ public:
              Access access);
   /// For the caller to change in place.
   std::byte *change(uint64_t address, uint32_t bytes, Access access);
+  /// What the bulk copy engine brings, asked for by a thread: until its arrival, nobody may
+  /// touch it, and then those only who have seen that, and who have met one that has.
+  void bring(uint64_t address, uint32_t bytes, const void *value, Access asker,
+             uint32_t arrival);
+  /// Of copies that arrive together; none is 0.
+  uint32_t newArrival();
+  void saw(uint32_t arrival, Access access);
+  /// A barrier in memory that threads meet at. Throws Failure where whoever wrote it races.
+  void sync(uint64_t address, uint32_t bytes, Access access);
+  /// Throws Failure where the asynchronous proxy does not see what was written.
+  void checkFenced(uint64_t address, uint32_t bytes, Access access) const;
   /// A read of the asynchronous proxy.
   const std::byte *readAsync(uint64_t address, uint32_t bytes, Access access);
   /// fence.proxy.async of a thread: from the next barrier on, that proxy sees what the
@@ -68,13 +79,21 @@ private:
     Party readers, writers, changers; // by atomics
     uint32_t writer = 0;              // the last one
     uint32_t fences = never;          // that it had passed before
+    uint32_t arrival = 0;             // of what the engine brings
   };
   static constexpr uint32_t never = ~0u;
   void wrote(Word &word, const Access &access);
+  /// Throws Failure where the engine still writes there, for all a thread knows.
+  void checkArrived(uint64_t word, Access access) const;
 
   void check(uint64_t address, uint32_t bytes) const;
   std::vector<std::byte> bytes;
   std::vector<Word> words;
+  /// Which warps have seen an arrival, a bit each, and in front of which barrier the first did.
+  struct Seen {
+    uint32_t warps = 0, barriers = never;
+  };
+  std::vector<Seen> arrivals; // the first one is nobody's
   std::vector<std::vector<uint32_t>>
       fences; // by thread: barriers in front of each
 };

@@ -7,6 +7,8 @@
 #include "ptx/profile/BlockProfile.h"
 #include "runtime/base/Failure.h"
 
+#include <utility>
+
 using namespace kvc::ptx;
 using kvc::rt::fail;
 
@@ -116,5 +118,7 @@ Warp::State Warp::run(uint64_t most) {
     ++way.at;
     if (op.flow == Flow::Barrier && lanes)
       return State::AtBarrier;
+    if (std::exchange(polls, false))
+      return State::Polls;
   }
 }

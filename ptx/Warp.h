@@ -27,8 +27,8 @@ public:
   /// `index` within its block; lanes past the block's end never run.
   Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes);
 
-  enum class State { Ready, AtBarrier, Done };
-  /// Runs until a barrier or the end, or for `most` instructions.
+  enum class State { Ready, Polls, AtBarrier, Done };
+  /// Runs until a barrier or the end, until it waits in vain, or for `most` instructions.
   State run(uint64_t most = UINT64_MAX);
 
   Lanes &row(Row row) { return rows[row]; }
@@ -49,6 +49,7 @@ public:
   uint32_t waited; // lanes that have waited for earlier launches, a bit each
   std::array<AsyncCopies, 32> copies; // a lane's
   WarpgroupProducts products;
+  bool polls = false; // it has found that what it waits for is not there yet
 
 private:
   struct Way {

@@ -2,6 +2,7 @@
 
 #include "ptx/profile/BlockProfile.h"
 
+#include "ptx/TensorMap.h"
 #include "ptx/Warp.h"
 
 #include <bit>
@@ -94,6 +95,17 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
   case Traffic::Copy:
     if (lanes)
       copy(warp, op, lanes, clock, at);
+    break;
+  case Traffic::Bulk:
+    if (lanes)
+      bulkCopy(warp, op, uint32_t(std::countr_zero(lanes)), at);
+    break;
+  case Traffic::Arrive:
+    if (!lanes)
+      break;
+    clock.latest = std::max(
+        clock.latest,
+        arrivals[addressOf(warp, op.operands[0], std::countr_zero(lanes))]);
     break;
   case Traffic::Commit:
     clock.groups.push_back(clock.landing);
@@ -188,6 +200,38 @@ void BlockProfile::copy(const Warp &warp, const Instruction &op, uint32_t lanes,
       {warp, op.operands[0], lanes, Traffic::Store, bytes, op.cost.latency},
       clock);
   clock.landing = std::max(clock.landing, at + read + written);
+}
+
+void BlockProfile::bulkCopy(const Warp &warp, const Instruction &op,
+                            uint32_t lane, double at) {
+  const auto tensor = tensorOf(
+      reinterpret_cast<const void *>(addressOf(warp, op.operands[1], lane)));
+  std::array<int32_t, 4> first;
+  for (size_t i = 0; i < first.size(); ++i)
+    first[i] = int32_t(warp[op.operands[2 + i]][lane]);
+  constexpr uint32_t row = rt::BoxedTensor::columns * 2;
+  double latency = fromL2;
+  forRowsOfBox(tensor, first, [&](uint32_t, uint64_t from) {
+    for (uint64_t sector = from / 32; from && sector < (from + row + 31) / 32;
+         ++sector) {
+      sums.loadSectors += 1;
+      sums.l2Bytes += 32;
+      uint8_t &known = reads[sector / 4], bit = uint8_t(1u << sector % 4);
+      if (!(known & bit) && !inL2(sector / 4))
+        latency = fromDram;
+      known |= bit;
+    }
+  });
+  const double bytes = double(tensor.rows) * row;
+  sums.bulkBytes += bytes;
+  sums.loadRequests += bytes / 512; // as loads of 16 bytes a lane
+  sums.loadIdeal += bytes / 32;
+  sums.sharedRequests += bytes / 512;
+  sums.sharedPasses += bytes / 128;
+  sums.sharedIdeal += bytes / 128;
+  engine = std::max(engine, at) + bytes / l2BytesOfSM;
+  double &landed = arrivals[addressOf(warp, op.operands[6], lane)];
+  landed = std::max(landed, engine + latency);
 }
 
 double BlockProfile::shared(const Place &place, Clock &clock) {

@@ -92,6 +92,9 @@ private:
   /// cp.async: begins at `at`.
   void copy(const Warp &warp, const Instruction &op, uint32_t lanes,
             Clock &clock, double at);
+  /// cp.async.bulk.tensor of a lane: begins at `at`.
+  void bulkCopy(const Warp &warp, const Instruction &op, uint32_t lane,
+                double at);
   void endBasicBlock(Clock &clock, double more);
 
   const Card &card;
@@ -100,6 +103,9 @@ private:
   Counters sums;
   Sectors reads, writes;
   std::vector<Clock> clocks;
+  double engine = 0; // when the bulk copy engine is free
+  std::unordered_map<uint64_t, double>
+      arrivals; // by mbarrier: of the last copy
 };
 
 } // namespace kvc::ptx

@@ -32,6 +32,9 @@ struct Card {
              // and nothing of its code is in a cache
 };
 
+/// That a single SM gets from L2 in a clock.
+inline constexpr double l2BytesOfSM = 64;
+
 inline constexpr double flopOfProduct = 2.0 * 16 * 8 * 16; // mma.m16n8k16
 
 /// What matrixClocks are for as much of a wgmma: at the best rate.

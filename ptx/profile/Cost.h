@@ -33,7 +33,17 @@ inline constexpr size_t unitCount = size_t(Unit::Move) + 1;
 /// "integer", say.
 const char *unitName(Unit unit);
 
-enum class Traffic : uint8_t { None, Load, Store, Change, Copy, Commit, Wait };
+enum class Traffic : uint8_t {
+  None,
+  Load,
+  Store,
+  Change,
+  Copy, // cp.async, what closes a group, what waits for one
+  Commit,
+  Wait,
+  Bulk, // cp.async.bulk, and what waits for its arrival
+  Arrive
+};
 
 struct Cost {
   Unit unit = Unit::Integer;
@@ -42,9 +52,9 @@ struct Cost {
   bool special = false; // one operation of the special-function unit a lane
   Traffic traffic = Traffic::None;
   bool shared = false;
-  uint8_t bytes = 0;    // of a memory access, a lane
-  uint32_t lanes = ~0u; // whose addresses count
-  float products = 0;   // worth so many mma.m16n8k16
+  uint8_t bytes = 0;      // of a memory access, a lane
+  uint32_t lanes = ~0u;   // whose addresses count
+  float products = 0;     // worth so many mma.m16n8k16
   bool warpgroup = false; // by wgmma
 };
 

@@ -15,7 +15,7 @@ struct Counters {
   std::array<double, unitCount> issues = {};
   double matrix = 0;          // mma.m16n8k16, and wgmma as so many
   double warpgroupMatrix = 0; // those of wgmma
-  double special = 0; // warp operations of the special-function unit
+  double special = 0;         // warp operations of the special-function unit
 
   double sharedRequests = 0;
   double sharedPasses = 0; // wavefronts; more than ideal are bank conflicts
@@ -26,6 +26,7 @@ struct Counters {
   double loadIdeal = 0;    // sectors that the distinct bytes need
   double globalPasses = 0; // through L1, loads and stores
   double l2Bytes = 0;      // read from L2 or beyond, and written
+  double bulkBytes = 0;    // of those, what the bulk copy engine has brought
 
   double barriers = 0; // bar.sync, by warp
   double path = 0;     // sum over blocks of the longest warp's clocks
@@ -55,11 +56,14 @@ struct Counters {
   }
 
 private:
-  std::array<double *, 13> all() {
-    return {&matrix,       &warpgroupMatrix, &special,      &sharedRequests,
-            &sharedPasses, &sharedIdeal,     &loadRequests, &loadSectors,
-            &loadIdeal,    &globalPasses,    &l2Bytes,      &barriers,
-            &path};
+  std::array<double *, 14> all() {
+    return {&matrix,       &warpgroupMatrix,
+            &special,      &sharedRequests,
+            &sharedPasses, &sharedIdeal,
+            &loadRequests, &loadSectors,
+            &loadIdeal,    &globalPasses,
+            &l2Bytes,      &bulkBytes,
+            &barriers,     &path};
   }
 };
 

@@ -37,8 +37,7 @@ Estimate kvc::ptx::estimate(const LaunchProfile &profile, const Card &card) {
                             quarters);
   set(Resource::Special, 8 * n.special / quarters);
   set(Resource::Integer, 2 * integer * weight / quarters);
-  // A single SM reads L2 at 64 bytes a clock.
-  double l2Rate = std::min(card.l2Bytes, used * 64 * card.clock);
+  double l2Rate = std::min(card.l2Bytes, used * l2BytesOfSM * card.clock);
   result.busy[size_t(Resource::L2)] = n.l2Bytes / l2Rate;
   result.busy[size_t(Resource::Dram)] =
       (profile.dramRead + profile.dramWritten) / card.dramBytes;

@@ -35,11 +35,13 @@ std::string workLines(const LaunchProfile &p) {
     if (n.issues[i] > 0)
       text += formatted(" {} {:.1f}", unitName(Unit(i)), n.issues[i] / 1e3);
   text += formatted(
-      "\n  global: {:.1f} sectors a load (ideal {:.1f}), {:.2f} MB from L2, "
+      "\n  global: {:.1f} sectors a load (ideal {:.1f}), {:.2f} MB from L2{}, "
       "{:.2f} MB read from DRAM, {:.2f} MB written\n",
       n.loadSectors / orOne(n.loadRequests),
-      n.loadIdeal / orOne(n.loadRequests), n.l2Bytes / 1e6, p.dramRead / 1e6,
-      p.dramWritten / 1e6);
+      n.loadIdeal / orOne(n.loadRequests), n.l2Bytes / 1e6,
+      n.bulkBytes > 0 ? formatted(" ({:.2f} by bulk copies)", n.bulkBytes / 1e6)
+                      : "",
+      p.dramRead / 1e6, p.dramWritten / 1e6);
   text += formatted("  shared: {:.2f} passes a request (ideal {:.2f}); "
                     "{:.0f} barriers a warp; longest warp {:.1f} kclk\n",
                     n.sharedPasses / orOne(n.sharedRequests),

@@ -10,7 +10,13 @@
 #include <span>
 #include <string>
 
+namespace kvc::gpu {
+struct TensorMap; // runtime/kernels/TensorMap.h
+}
+
 namespace kvc::rt {
+
+struct BoxedTensor; // BoxedTensor.h
 
 /// Shared memory of a block, on every chip so far.
 inline constexpr uint32_t mostSharedBytes = 227 << 10;
@@ -49,6 +55,11 @@ public:
   virtual void clear(void *memory, size_t bytes) = 0;
   virtual void synchronize() = 0;
   virtual bool onHost() const = 0;
+  /// Makes what the bulk copy engine reads of a tensor; false where there is none, or it does
+  /// not take such a tensor.
+  virtual bool mapTensor(const BoxedTensor &, gpu::TensorMap &) {
+    return false;
+  }
   /// True where what runs as a kernel is from PTX that has the forms of kernels for
   /// warpgroups.
   virtual bool multipliesByWarpgroups(uint32_t kernel) const = 0;
