@@ -67,6 +67,10 @@ public:
 
   /// For the attention; `rope` is the table of all positions so far.
   CacheArgs args(uint32_t layer, const float *rope) const;
+  /// Rows that the layer has memory for.
+  uint32_t places(uint32_t layer) const {
+    return uint32_t(places(layers[layer]));
+  }
   /// The most keys that a head of the layer attends to.
   uint32_t longest(uint32_t layer) const;
 

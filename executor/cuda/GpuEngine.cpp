@@ -4,6 +4,7 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Failure.h"
+#include "executor/cuda/AttentionBoxes.h"
 #include "executor/cuda/GpuCache.h"
 #include "executor/cuda/GpuCacheCompressor.h"
 #include "executor/cuda/GpuChunkedPrompt.h"
@@ -181,7 +182,9 @@ private:
         attentionSharing(bytes, width, headRows, cached.members.rows,
                          queue.multipliesTogether());
     uint32_t blocks = ceilDiv(headRows, attentionRows(bytes, width, sharing));
-    AttendArgs args = {.q = layer.q.data(),
+    AttendArgs args = {.boxes = {},
+                       .boxesOfTokens = 0,
+                       .q = layer.q.data(),
                        .k = layer.k.data(),
                        .v = layer.v.data(),
                        .cache = cached,
@@ -195,6 +198,8 @@ private:
                        .scale = float(1 / std::sqrt(double(d))),
                        .splits = splits(blocks * config.kvHeads,
                                         cache.longest(index) + tokens)};
+    if (sharing == Sharing::Keys64)
+      giveBoxes(queue, args, cache.longest(index) ? cache.places(index) : 0);
     Buffer parts;
     if (args.splits > 1) {
       parts = Buffer(queue, size_t(args.splits) * config.qHeads * tokens *

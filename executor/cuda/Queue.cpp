@@ -135,6 +135,19 @@ void Queue::clear(void *memory, size_t bytes) {
                  "cuMemsetD8Async");
 }
 
+BoxArgs Queue::boxes(rt::BoxedTensor tensor, const void *k,
+                     const void *v) const {
+  Current current(context);
+  BoxArgs boxes = {};
+  auto map = [&](const void *data, TensorMap &to) {
+    tensor.data = const_cast<void *>(data);
+    return driver.mapTensor(tensor, to);
+  };
+  if (map(k, boxes.k) && map(v, boxes.v))
+    boxes.rows = tensor.rows;
+  return boxes;
+}
+
 void Queue::launchBytes(const std::string &kernel, std::array<uint32_t, 3> grid,
                         uint32_t block, const void *args,
                         uint32_t sharedBytes) {

@@ -10,7 +10,9 @@
 #define KVC_EXECUTOR_CUDA_QUEUE_H
 
 #include "kvc/kvc.h"
+#include "runtime/device/BoxedTensor.h"
 #include "runtime/device/CudaContext.h"
+#include "runtime/kernels/TensorMap.h"
 #include "executor/cuda/Products.h"
 
 #include <array>
@@ -110,6 +112,9 @@ public:
   uint32_t multiprocessors() const {
     return uint32_t(context.attribute(rt::cudaMultiprocessors));
   }
+  /// K and V, both laid out as `tensor` is, for kernels that multiply together; of no rows where
+  /// the driver has no maps of them.
+  BoxArgs boxes(rt::BoxedTensor tensor, const void *k, const void *v) const;
   /// True where there are kernels for four warps that multiply together.
   bool multipliesTogether() const;
   const kvc_dtype dtype;

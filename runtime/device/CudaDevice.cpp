@@ -108,6 +108,9 @@ public:
     driver.check(driver.cuCtxSynchronize(), "cuCtxSynchronize");
   }
   bool onHost() const override { return false; }
+  bool mapTensor(const BoxedTensor &tensor, kvc::gpu::TensorMap &map) override {
+    return driver.mapTensor(tensor, map);
+  }
   bool multipliesByWarpgroups(uint32_t kernel) const override {
     return functions[kernel].hasWarpgroups;
   }

@@ -3,9 +3,12 @@
 #include "runtime/device/CudaDriver.h"
 
 #include "runtime/base/Failure.h"
+#include "runtime/device/BoxedTensor.h"
+#include "runtime/kernels/TensorMap.h"
 
 #include <dlfcn.h>
 
+using namespace kvc;
 using namespace kvc::rt;
 
 static CudaDriver open() {
@@ -31,6 +34,24 @@ static CudaDriver open() {
 const CudaDriver &CudaDriver::get() {
   static const CudaDriver driver = open();
   return driver;
+}
+
+bool CudaDriver::mapTensor(const BoxedTensor &tensor,
+                           gpu::TensorMap &map) const {
+  if (!cuTensorMapEncodeTiled)
+    return false;
+  const auto &extents = tensor.extents;
+  const uint64_t sizes[] = {extents[0], extents[1], extents[2], extents[3]};
+  // What is there once is never stepped over, but 0 is no stride.
+  uint64_t strides[3];
+  for (size_t i = 0; i < 3; ++i)
+    strides[i] = i && extents[i + 1] == 1 ? strides[i - 1] : tensor.strides[i];
+  const uint32_t box[] = {BoxedTensor::columns, tensor.rows, 1, 1},
+                 steps[] = {1, 1, 1, 1};
+  return cuTensorMapEncodeTiled(&map, cudaTensor16Bits, /*rank=*/4, tensor.data,
+                                sizes, strides, box, steps, /*interleave=*/0,
+                                cudaTensorSwizzle128, cudaTensorL2At256,
+                                /*fill=*/0) == 0;
 }
 
 void CudaDriver::check(CUresult result, std::string_view call) const {

@@ -13,7 +13,13 @@
 #include <string_view>
 #include <type_traits>
 
+namespace kvc::gpu {
+struct TensorMap; // CUtensorMap
+}
+
 namespace kvc::rt {
+
+struct BoxedTensor; // BoxedTensor.h
 
 using CUresult = int;
 using CUdevice = int;
@@ -125,6 +131,10 @@ struct CudaDriver {
   X(cuGetErrorString, CUresult (*)(CUresult, const char **))
 // Null where the driver is older than they are.
 #define KVC_CUDA_NEW_SYMBOLS(X)                                                \
+  X(cuTensorMapEncodeTiled,                                                    \
+    CUresult (*)(kvc::gpu::TensorMap *, int, uint32_t, void *,                 \
+                 const uint64_t *, const uint64_t *, const uint32_t *,         \
+                 const uint32_t *, int, int, int, int))                        \
   X(cuLaunchKernelEx,                                                          \
     CUresult (*)(const CudaLaunchConfig *, CUfunction, void **, void **))
 #define KVC_CUDA_DECLARE(name, ...)                                            \
@@ -139,6 +149,8 @@ struct CudaDriver {
   /// Throws unless `result` is success; the driver's own words are in the
   /// error. Allocates nothing on success: every launch goes through it.
   void check(CUresult result, std::string_view call) const;
+  /// Device::mapTensor.
+  bool mapTensor(const BoxedTensor &tensor, gpu::TensorMap &map) const;
 };
 
 // cuDeviceGetAttribute
@@ -155,6 +167,10 @@ constexpr unsigned cudaNonBlocking = 1, cudaDisableTiming = 2;
 constexpr int cudaCaptureThread = 1;
 // cuMemPoolSetAttribute
 constexpr int cudaReleaseThreshold = 4;
+// cuTensorMapEncodeTiled: the type of elements; what rows of a box have swapped; what is
+// fetched to L2 at once
+constexpr int cudaTensor16Bits = 1, cudaTensorSwizzle128 = 3,
+              cudaTensorL2At256 = 3;
 // cuModuleLoadDataEx
 constexpr int cudaErrorLog = 5, cudaErrorLogBytes = 6;
 

@@ -9,6 +9,8 @@
 #ifndef KVC_RUNTIME_KERNELS_ARGS_H
 #define KVC_RUNTIME_KERNELS_ARGS_H
 
+#include "runtime/kernels/TensorMap.h"
+
 #include <stdint.h>
 
 namespace kvc::gpu {
@@ -54,6 +56,9 @@ struct ViewArgs {
 /// query heads of its group.
 struct AttendViewArgs {
   ViewArgs view;
+  /// Of _rows64. Dimensions: element, slot, KV head, sequence; of pages element, slot in its
+  /// page, KV head, page. One whose stride is 0 has the extent 1.
+  BoxArgs boxes;
   PlaneArgs q, out; // no pages
   float *lse;       // or null
   int64_t lseBatchStride, lseHeadStride;

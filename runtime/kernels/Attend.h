@@ -7,6 +7,8 @@
 #include "runtime/kernels/AttentionSweep.h"
 #include "runtime/kernels/View.h"
 
+#include <stddef.h>
+
 namespace kvc::gpu {
 
 /// The rows of a head, or what they represent, as a sweep reads them.
@@ -34,8 +36,11 @@ public:
     int32_t last = positionOf(lastQuery);
     if (end < size && head.positionOf(end) <= last)
       end = firstBehind(last, end + 1);
+    // Of a page's rows, those at multiples.
+    bool inRows = !a.view.paged || uint32_t(head.first) % pageBoxRows == 0;
+    inBoxes = a.boxes.rows && inRows ? whole : 0;
   }
-  uint32_t whole = 0, end = 0;
+  uint32_t whole = 0, end = 0, inBoxes = 0;
   const bool aligned;
 
   int32_t positionOf(uint32_t query) const {
@@ -69,6 +74,26 @@ public:
 
   bool run(uint32_t i, uint32_t many, KeyRun &run) const {
     return !a.view.members.rows && head.run(i, many, run);
+  }
+
+  template <bool values, uint32_t panels, uint32_t many>
+  void ask(const Simt &simt, PanelRows<E, many> into, uint32_t i,
+           Arrivals arrival) const {
+    constexpr uint32_t map =
+        values ? offsetof(BoxArgs, v) : offsetof(BoxArgs, k);
+    auto *of = simt.parameter<TensorMap>(offsetof(AttendViewArgs, boxes) + map);
+    if (!a.view.paged)
+      return askForPanels<panels>(into, of, head.boxOf(values, i), arrival);
+    // All entries of the table are on their way before the first one is used.
+    constexpr uint32_t boxes = many / pageBoxRows;
+    BoxPlace places[boxes];
+#pragma unroll
+    for (uint32_t box = 0; box < boxes; ++box)
+      places[box] = head.boxOf(values, i + box * pageBoxRows);
+#pragma unroll
+    for (uint32_t box = 0; box < boxes; ++box)
+      askForPanels<panels>(into.from(box * pageBoxRows), of, places[box],
+                           arrival);
   }
 
 private:

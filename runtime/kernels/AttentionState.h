@@ -75,13 +75,19 @@ constexpr uint32_t warpgroupKeys(uint32_t width) {
   return width <= 64 ? 128 : width <= 128 ? 96 : 32;
 }
 
+/// Rows of a box of a page's rows (BoxArgs), and of others.
+constexpr uint32_t pageBoxRows = 16;
+constexpr uint32_t boxRows(uint32_t width, bool paged) {
+  return paged ? pageBoxRows : warpgroupKeys(width);
+}
+
 /// Bytes of a block's memory that its launch must give, where the kernel cannot have so
 /// much of its own.
 constexpr uint32_t attentionLaunchBytes(uint32_t elementBytes, uint32_t width,
                                         Sharing sharing) {
   if (sharing == Sharing::Keys64)
     return (128 + 6 * warpgroupKeys(width)) * elementBytes * width +
-           192 * warpgroupKeys(width) + (3 << 10);
+           192 * warpgroupKeys(width) + (4 << 10);
   return attentionWarps(elementBytes, width, sharing) == 8 ? 84 << 10 : 0;
 }
 

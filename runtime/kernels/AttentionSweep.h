@@ -34,6 +34,10 @@ template <typename E> struct KeyPlace {
 ///   KeyPlace<E> place(uint32_t i, bool withPosition) const;
 ///   bool run(uint32_t i, uint32_t many, KeyRun &run) const; // true: keys [i, i + many)
 ///                                                           // are rows as they lie
+///   uint32_t inBoxes; // keys in front of it the bulk copy engine can bring
+///   template <bool values, uint32_t panels, uint32_t many>
+///   void ask(simt, PanelRows<E, many> into, uint32_t i, Arrivals arrival) const;
+///                   // for keys, or values, [i, i + many)
 ///   uint32_t whole; // keys in front of it are seen by every row of the block
 ///   bool aligned;   // rows begin and end at multiples of 16 bytes
 template <typename E, int D, Sharing sharing> class AttentionSweep {

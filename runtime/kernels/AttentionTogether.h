@@ -29,9 +29,30 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
       to < keys.whole ? to : keys.whole; // that may be in a run
   const char *at = nullptr;
   uint32_t stride = 0, until = 0; // of the run that the last tile was, else 0
-  auto loadOwn = [&](uint32_t first, uint32_t stage) {
-    Rows into = number ? shared.tile.v(stage) : shared.tile.k(stage);
-    into = into.from(firstKey());
+  // Tiles in front of it come by the bulk copy engine, which one thread asks.
+  const uint32_t inBoxes = keys.inBoxes < to ? keys.inBoxes : to;
+  const bool asks = simt.thread() % 128 == 0;
+  const Arrivals keysCome = shared.tile.keysCome(),
+                 valuesCome = shared.tile.valuesCome(),
+                 ownCome = number ? valuesCome : keysCome;
+  if (asks)
+    for (uint32_t i = 0; i < stages; ++i)
+      ownCome.at(i).prepare();
+  group.publish();
+  bool copies = true; // what is on its way comes by this warp's own copies
+  auto placeOf = [&](uint32_t stage) -> Rows {
+    return number ? shared.tile.v(stage) : shared.tile.k(stage);
+  };
+  auto askForOwn = [&](uint32_t first, uint32_t stage) {
+    copies = first + tileKeys > inBoxes && first < to;
+    if (!asks || first + tileKeys > inBoxes)
+      return;
+    ownCome.at(stage).expect(tileKeys * D * sizeof(E));
+    keys.template ask<number != 0, D / Rows::width>(simt, placeOf(stage), first,
+                                                    ownCome.at(stage));
+  };
+  auto copyOwn = [&](uint32_t first, uint32_t stage) {
+    Rows into = placeOf(stage).from(firstKey());
     uint32_t behind = first + firstKey() + warpKeys;
     at += uint64_t(tileKeys) * stride;
     bool runs = behind <= until;
@@ -53,19 +74,27 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   };
   auto arrive =
       [&] { // what was asked for is there, and what is behind was used
-        simt.wait<0>();
-        group.publish();
+        if (copies) {
+          simt.commit();
+          simt.wait<0>();
+          group.publish();
+        }
         simt.barrier();
       };
   load<16>(queries.from(firstRow()), rowsAligned, /*full=*/true,
            [&](uint32_t i) { return shared.rows[firstRow() + i].query.q; });
-  loadOwn(from, 0);
-  simt.commit();
+  askForOwn(from, 0);
+  if (copies)
+    copyOwn(from, 0);
+  copies = true; // the queries
   if (scale < 0) {
+    simt.commit();
     simt.wait<0>();
     simt.syncWarp();
-    for (uint32_t i = lane; i < 16 * D; i += warpSize)
-      queries.at(firstRow() + i / D, i % D)->bits ^= 0x8000;
+    for (uint32_t i = 2 * lane; i < 16 * D; i += 2 * warpSize) {
+      E *two = queries.at(firstRow() + i / D, i % D);
+      *reinterpret_cast<uint32_t *>(two) ^= 0x80008000;
+    }
   }
   scale = (scale < 0 ? -scale : scale) * log2e;
   arrive();
@@ -76,13 +105,22 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
     return stage == stages - 1 ? 0 : stage + 1;
   };
   uint32_t stage = 0, next = behind(stage), far = behind(next);
+  uint32_t turn = 0, nextTurn = 0; // of a stage's tiles, whose parity it is
+  auto waitFor = [&](Arrivals arrival, uint32_t first, uint32_t turn) {
+    if (first + tileKeys <= inBoxes)
+      arrival.wait(turn);
+  };
+  if (!number)
+    askForOwn(from + tileKeys, next);
+  waitFor(keysCome.at(stage), from, turn);
   group.fence();
   products.beginScores(own, shared.tile.k(stage), c);
-  if (number)
+  if (number) {
     arrive();
-  if (from + tileKeys < to)
-    loadOwn(from + tileKeys, next);
-  simt.commit();
+    askForOwn(from + tileKeys, next);
+  }
+  if (copies)
+    copyOwn(from + tileKeys, next);
   group.template wait<0>();
   group.waited(c[0]);
   hideBehind(c, keys, from, to, stage);
@@ -90,15 +128,21 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   products.narrowTo(weights, c);
   if (!number)
     arrive();
-  for (uint32_t first = from + tileKeys; first < to; first += tileKeys) {
+  uint32_t first = from + tileKeys;
+  for (; first < to; first += tileKeys) {
+    if (!number) // in front of the products: it comes while they run
+      askForOwn(first + tileKeys, far);
+    waitFor(keysCome.at(next), first, nextTurn);
+    waitFor(valuesCome.at(stage), first - tileKeys, turn);
     group.fence();
     products.beginScores(own, shared.tile.k(next), c);
     products.beginValues(shared.tile.v(stage), weights, o);
-    if (number)
+    if (number) {
       arrive();
-    if (first + tileKeys < to)
-      loadOwn(first + tileKeys, far);
-    simt.commit();
+      askForOwn(first + tileKeys, far);
+    }
+    if (copies)
+      copyOwn(first + tileKeys, far);
     group.template wait<1>();
     group.waited(c[0]);
     hideBehind(c, keys, first, to, next);
@@ -114,7 +158,9 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
     if (!number)
       arrive();
     stage = next, next = far, far = behind(far);
+    turn = nextTurn, nextTurn ^= next == 0;
   }
+  waitFor(valuesCome.at(stage), first - tileKeys, turn);
   group.fence();
   products.beginValues(shared.tile.v(stage), weights, o);
   group.template wait<0>();

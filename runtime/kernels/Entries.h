@@ -29,7 +29,11 @@ template <typename T> struct Unwrap<void(T)> {
 #ifdef __NVPTX__
 #define KVC_ENTRY(name, function, Args, Shared)                                \
   extern "C" __attribute__((device_kernel)) void name(const Args args) {       \
-    function(Simt(), args);                                                    \
+    uint64_t at;                                                               \
+    asm("{\n .reg .b64 p;\n mov.b64 p, " #name "_param_0;\n"                   \
+        " cvta.param.u64 %0, p;\n}"                                            \
+        : "=l"(at));                                                           \
+    function(Simt(at), args);                                                  \
   }
 #define KVC_ENTRIES(table, KERNELS) KERNELS(KVC_ENTRY)
 #else

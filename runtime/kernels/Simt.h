@@ -26,6 +26,9 @@ constexpr float log2e = 1.4426950408889634f, ln2 = 0.6931471805599453f;
 
 class Simt {
 public:
+  /// `parameters`: where those of the kernel lie.
+  explicit Simt(uint64_t parameters) : parameters(parameters) {}
+
   uint32_t thread() const { return __nvvm_read_ptx_sreg_tid_x(); }
   uint32_t blockX() const { return __nvvm_read_ptx_sreg_ctaid_x(); }
   uint32_t blockY() const { return __nvvm_read_ptx_sreg_ctaid_y(); }
@@ -46,14 +49,15 @@ public:
   static float max(float a, float b) { return __nvvm_fmax_f(a, b); }
 
   /// The address of what lies in the block's memory, in it.
-  static uint32_t inBlock(const void *p) {
+  using Place = uint32_t;
+  static Place placeOf(const void *p) {
     return uint32_t(reinterpret_cast<uintptr_t>(
         (__attribute__((address_space(3))) const void *)p));
   }
 
   /// 16 bytes to the block's memory, there once their group was waited for and the
   /// threads that read them have met. Both are aligned to 16 bytes.
-  void copy(void *to, const void *from) const { copy(inBlock(to), from); }
+  void copy(void *to, const void *from) const { copy(placeOf(to), from); }
   void copy(uint32_t to, const void *from) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
                  "l"((__attribute__((address_space(1))) const void *)from)
@@ -95,7 +99,15 @@ public:
       step<E>(a + 4 * i, b + 2 * i, c);
   }
 
+  /// A part of the kernel's parameters where they lie, not a copy: what the bulk copy engine
+  /// reads.
+  template <typename T> const T *parameter(uint32_t offset) const {
+    return reinterpret_cast<const T *>(parameters + offset);
+  }
+
 private:
+  const uint64_t parameters;
+
   /// `row`: of matrix lane / 8, its row lane % 8.
   template <bool transposed = false>
   static void loadMatrices(uint32_t *r, const void *row) {
@@ -103,13 +115,13 @@ private:
       asm volatile(
           "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
           : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-          : "r"(inBlock(row))
+          : "r"(placeOf(row))
           : "memory");
     else
       asm volatile(
           "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
           : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-          : "r"(inBlock(row))
+          : "r"(placeOf(row))
           : "memory");
   }
   template <typename E>
@@ -169,6 +181,8 @@ public:
   void mma(const uint32_t *a, const uint32_t *b, float *c) const {
     context->ops->mma(context, a, b, c, Steps, isSame<E, BF16>);
   }
+  using Place = char *;
+  static Place placeOf(void *p) { return static_cast<char *>(p); }
   void copy(void *to, const void *from) const {
     __builtin_memcpy(to, from, 16);
   }
@@ -202,6 +216,7 @@ public:
     }
   }
   void *shared() const { return context->shared; }
+  template <typename T> const T *parameter(uint32_t) const { return nullptr; }
 
 private:
   kvc_simt_thread *context;

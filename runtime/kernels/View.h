@@ -10,6 +10,7 @@
 
 #include "kvc/artifact.h"
 #include "runtime/kernels/Args.h"
+#include "runtime/kernels/BulkCopies.h"
 #include "runtime/kernels/Elements.h"
 #include "runtime/kernels/KeyRun.h"
 
@@ -61,6 +62,18 @@ public:
            uint32_t(view.v.rowStride), until};
     return true;
   }
+  /// Where boxes of BoxArgs find a row.
+  BoxPlace boxOf(bool values, uint32_t row) const {
+    const PlaneArgs &plane = values ? view.v : view.k;
+    int32_t slot = first + int32_t(row),
+            head = plane.headStride ? int32_t(g) : 0;
+    if (!view.paged)
+      return {0, slot, head, plane.batchStride ? int32_t(s) : 0};
+    bool own = values && view.vTable.data;
+    int32_t page =
+        pageOf(own ? view.vTable : view.table, slot >> view.pageShift);
+    return {0, slot & ((1 << view.pageShift) - 1), head, page};
+  }
   /// Of a row where rows have positions of their own.
   int32_t *position(uint32_t row) const {
     const PlaneArgs &p = view.positions;
@@ -89,6 +102,14 @@ private:
         return false;
     return true;
   }
+  int32_t pageOf(const NumbersArgs &pages, int64_t entry) const {
+    int32_t page = loaded(placeOf(pages, s, g) + entry);
+    if (uint32_t(page) >= view.pages) {
+      report(view, KVC_DATA_CACHE);
+      page = 0; // which is the caller's memory, too
+    }
+    return page;
+  }
   char *at(const PlaneArgs &plane, const NumbersArgs &pages,
            uint32_t row) const {
     char *base = plane.data + g * plane.headStride;
@@ -96,12 +117,7 @@ private:
     if (!view.paged)
       return base + s * plane.batchStride + slot * plane.rowStride;
     int64_t entry = slot >> view.pageShift;
-    int32_t page = loaded(placeOf(pages, s, g) + entry);
-    if (uint32_t(page) >= view.pages) {
-      report(view, KVC_DATA_CACHE);
-      page = 0; // which is the caller's memory, too
-    }
-    return base + page * plane.pageStride +
+    return base + pageOf(pages, entry) * plane.pageStride +
            (slot - (entry << view.pageShift)) * plane.rowStride;
   }
 };

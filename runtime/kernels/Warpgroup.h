@@ -27,7 +27,8 @@ public:
   static constexpr uint32_t width = 64, // of a panel
       rowBytes = width * sizeof(E), panelBytes = count * rowBytes;
   /// `offset` bytes behind what lies in the block's memory.
-  PanelRows(void *base, uint32_t offset) : first(placeOf(base) + offset) {}
+  PanelRows(void *base, uint32_t offset)
+      : first(Simt::placeOf(base) + offset) {}
 
   E *at(uint32_t row, uint32_t column) const {
     return pointer(first + offset(row, column));
@@ -53,16 +54,12 @@ public:
     return {row, column, *this};
   }
 
-  // An address in the block's memory.
+  using Place = Simt::Place;
 #ifdef __NVPTX__
-  using Place = uint32_t;
-  static Place placeOf(void *p) { return Simt::inBlock(p); }
   static E *pointer(Place place) {
     return (E *)(__attribute__((address_space(3))) E *)uintptr_t(place);
   }
 #else
-  using Place = char *;
-  static Place placeOf(void *p) { return static_cast<char *>(p); }
   static E *pointer(Place place) { return reinterpret_cast<E *>(place); }
 #endif
   Place first;

@@ -9,6 +9,7 @@
 #ifndef KVC_RUNTIME_KERNELS_WARPGROUPTILE_H
 #define KVC_RUNTIME_KERNELS_WARPGROUPTILE_H
 
+#include "runtime/kernels/BulkCopies.h"
 #include "runtime/kernels/Warpgroup.h"
 
 namespace kvc::gpu {
@@ -20,11 +21,15 @@ template <typename E, int D, int Keys, int QueryRows> struct PanelTile {
   static constexpr uint32_t stages = 3, queryBytes = QueryRows * D * sizeof(E),
                             tileBytes = Keys * D * sizeof(E);
   static_assert(queryBytes % 1024 == 0 && tileBytes % 1024 == 0);
-  alignas(1024) char memory[queryBytes + 2 * stages * tileBytes];
+  static constexpr uint32_t arrivals = queryBytes + 2 * stages * tileBytes;
+  alignas(1024) char memory[arrivals + 2 * stages * Arrivals::bytes];
 
   Queries q() { return {memory, 0}; }
   Rows k(uint32_t stage) { return {memory, queryBytes + stage * tileBytes}; }
   Rows v(uint32_t stage) { return k(stages + stage); }
+  /// Of tiles that the bulk copy engine brings, by stage.
+  Arrivals keysCome() { return {memory, arrivals}; }
+  Arrivals valuesCome() { return keysCome().at(stages); }
 };
 
 template <typename E, int D, int Keys> class WarpgroupTile {

@@ -2,7 +2,7 @@
 // that are padded, groups, ragged and merged caches, keys split between blocks.
 
 #include "runtime/base/DType.h"
-#include "executor/cuda/Queue.h"
+#include "executor/cuda/AttentionBoxes.h"
 #include "executor/cuda/kernels/Args.h"
 #include "runtime/kernels/AttentionState.h"
 #include "executor/model/RaggedCache.h"
@@ -142,13 +142,19 @@ void Attention::check(const Shape &s) {
   uint32_t width = attentionWidth(d);
   std::string type = "_TYPE_" + std::to_string(width);
   uint32_t headRows = s.tokens * s.group;
-  for (Sharing sharing : allSharings) {
+  std::vector<std::pair<Sharing, bool>> ways; // with boxes or without
+  for (Sharing sharing : allSharings)
+    ways.push_back({sharing, false});
+  ways.push_back({Sharing::Keys64, true});
+  for (auto [sharing, boxes] : ways) {
     uint32_t rowsOf = attentionRows(bytes, width, sharing);
     bool members = sharing == Sharing::Rows || sharing == Sharing::Keys;
     if ((sharing == Sharing::Rows && headRows > rowsOf) ||
         (s.merged && !members) ||
         !hasSharing(bytes, width, sharing, queue.multipliesTogether()))
       continue;
+    if (boxes)
+      giveBoxes(queue, args, longest + s.extra ? uint32_t(rows) : 0);
     queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {ceilDiv(headRows, rowsOf), heads, s.splits},
                  attentionThreads(bytes, width, sharing), args,
@@ -229,6 +235,16 @@ void Attention::check(const Shape &s) {
 TEST_P(Attention, Prefill) {
   for (uint32_t d : {8u, 16u, 20u, 32u, 64u, 80u, 128u})
     check({70, d, 2, 2, 1, {0, 0}, 0, false});
+}
+
+// Tiles that the bulk copy engine brings, and those behind them: of tokens, and of a cache of
+// which one head has nothing.
+TEST_P(Attention, WholeTiles) {
+  for (uint32_t d : {64u, 128u}) {
+    check({280, d, 1, 1, 1, {0}, 0, false});
+    for (uint32_t splits : {1u, 2u})
+      check({140, d, 2, 1, splits, {300, 0}, 0, false});
+  }
 }
 
 TEST_P(Attention, Groups) {

@@ -2,6 +2,8 @@
 
 #include "test/gpu/FakeQueue.h"
 
+#include "ptx/TensorMap.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -259,6 +261,34 @@ KVC_FAKE cuGetErrorString(CUresult result, const char **words) {
            : result == InvalidContext ? "no context is current"
            : result == OutOfMemory    ? "out of memory"
                                       : "a wrong argument";
+  return Success;
+}
+
+/// For the machine that runs PTX; the emulation has no engine that reads maps.
+KVC_FAKE cuTensorMapEncodeTiled(kvc::gpu::TensorMap *map, int type,
+                                uint32_t rank, void *data,
+                                const uint64_t *extents,
+                                const uint64_t *strides, const uint32_t *box,
+                                const uint32_t *steps, int interleave,
+                                int swizzle, int, int fill) {
+  const char *runs = std::getenv("KVC_FAKE_CUDA_PTX");
+  if (!runs || *runs != '1')
+    return NoMaps;
+  if (type != 1 || rank != 4 || interleave || swizzle != 3 || fill ||
+      box[0] != BoxedTensor::columns || box[2] != 1 || box[3] != 1)
+    return InvalidValue;
+  BoxedTensor tensor = {data, {}, {}, box[1]};
+  for (uint32_t i = 0; i < rank; ++i) {
+    if (!extents[i] || extents[i] > UINT32_MAX || steps[i] != 1 || box[i] > 256)
+      return InvalidValue;
+    tensor.extents[i] = uint32_t(extents[i]);
+  }
+  for (uint32_t i = 0; i + 1 < rank; ++i) {
+    if (!strides[i] || strides[i] % 16 || strides[i] >> 40)
+      return InvalidValue;
+    tensor.strides[i] = strides[i];
+  }
+  *map = kvc::ptx::mapOf(tensor);
   return Success;
 }
 

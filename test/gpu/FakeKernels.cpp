@@ -167,16 +167,16 @@ static CUresult launch(CUfunction function, const CudaLaunchConfig &config,
     std::memcpy(&slots[at], parameters[i], bytes);
   }
   if (const kvc::ptx::Kernel *kernel = function->kernel) {
-    std::vector<std::byte> bytes(kernel->parameterBytes);
+    kvc::ptx::ParameterBytes bytes(*kernel);
     for (size_t i = 0; i < kernel->parameters.size(); ++i)
-      std::memcpy(&bytes[kernel->parameters[i].offset], parameters[i],
+      std::memcpy(&bytes.all()[kernel->parameters[i].offset], parameters[i],
                   kernel->parameters[i].bytes);
     enqueue(stream, [=, x = x, y = y, z = z, block = block,
-                     sharedBytes = config.sharedBytes] {
+                     sharedBytes = config.sharedBytes]() mutable {
       static uint64_t seed = 1;
       try {
-        kvc::ptx::run(*kernel, {{x, y, z}, block, early, sharedBytes}, bytes,
-                      kvc::ptx::GlobalView({}), 0, ++seed);
+        kvc::ptx::run(*kernel, {{x, y, z}, block, early, sharedBytes},
+                      bytes.all(), kvc::ptx::GlobalView({}), 0, ++seed);
       } catch (const Failure &failure) {
         fault(failure.what());
       }

@@ -42,6 +42,7 @@ enum {
   InvalidContext = 201,
   CaptureUnsupported = 900,
   NotFound = 500,
+  NoMaps = 801,
   LaunchFailed = 719
 };
 

@@ -1,7 +1,10 @@
 // kvc_attend by its PTX: every view, keys split and not, few queries and many, against
 // the same judge as the host's.
 
+#include "ptx/PTXDevice.h"
+#include "ptx/profile/Profiler.h"
 #include "runtime/attend/DeviceCut.h"
+#include "runtime/device/ViewKernels.h"
 #include "test/ptx/PtxCalls.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+using namespace kvc;
 using namespace kvc::rt;
 using namespace kvc::test;
 
@@ -102,6 +106,54 @@ TEST_F(PtxAttend, MultipliesTogetherOverManyTiles) {
         ASSERT_EQ(attend(call, laid), KVC_OK) << lastError();
         expectRight(call, cache, weightRounding(dtype));
       }
+    }
+  EXPECT_EQ(status, 0);
+}
+
+// Whole tiles of what every row sees come by the bulk copy engine, from every view whose rows
+// or pages are made for it; the result is that of other views to the byte.
+TEST_F(PtxAttend, BringsTilesByTheBulkCopyEngine) {
+  for (kvc_dtype dtype : {KVC_F16, KVC_BF16})
+    for (uint32_t dim : {64, 128, 256}) {
+      if (dtype == KVC_F16 && dim != 128)
+        continue;
+      Cache cache = randomCache(random, 2, 2, dim, dtype, 400);
+      while (std::ranges::count_if(cache.all, [](const Head &head) {
+               return head.positions.size() > 200;
+             }) < 2)
+        cache = randomCache(random, 2, 2, dim, dtype, 400);
+      uint32_t n = 70;
+      for (int32_t length : cache.lengths)
+        n = std::min(n, uint32_t(length));
+      Call call(random, cache, 3, std::max(n, 44u), dtype);
+      auto &device = dynamic_cast<ptx::PTXDevice &>(
+          ViewKernels::on(KVC_PTX, 0, dtype, dim).loadedDevice());
+      auto bulkBytes = [&](const Laid &laid) {
+        ptx::Profiler profiler({ptx::findCard("h100"), /*run=*/0, {}});
+        device.watch(&profiler);
+        EXPECT_EQ(attend(call, laid), KVC_OK) << lastError();
+        device.watch(nullptr);
+        return profiler.launches().front().counters.bulkBytes;
+      };
+      call.args.max_rows = 400;
+      Laid first(cache, Layout::PagesNHD, 8); // pages smaller than a box
+      EXPECT_EQ(bulkBytes(first), 0);
+      expectRight(call, cache, weightRounding(dtype));
+      auto out = call.out;
+      auto lse = call.lse;
+      for (Layout layout : layouts)
+        for (uint32_t pageRows : {1, 16, 128}) {
+          if ((pageRows > 1) != isPaged(layout))
+            continue;
+          Laid laid(cache, layout, pageRows);
+          EXPECT_GT(bulkBytes(laid), 0) << int(layout);
+          EXPECT_EQ(call.out, out) << int(layout) << " pages of " << pageRows;
+          EXPECT_EQ(call.lse, lse) << int(layout) << " pages of " << pageRows;
+        }
+      // Rows that begin elsewhere in memory, and more room than rows.
+      Laid laid(cache, Layout::HeadsFirst, 1, /*room=*/200);
+      EXPECT_GT(bulkBytes(laid), 0);
+      EXPECT_EQ(call.out, out);
     }
   EXPECT_EQ(status, 0);
 }

@@ -9,6 +9,8 @@
 #ifndef KVC_EXECUTOR_CUDA_KERNELS_ARGS_H
 #define KVC_EXECUTOR_CUDA_KERNELS_ARGS_H
 
+#include "runtime/kernels/TensorMap.h"
+
 #include <stdint.h>
 
 namespace kvc::gpu {
@@ -90,6 +92,10 @@ struct CacheArgs {
 /// to the tokens themselves. The rows of a KV head are its T queries times the G query
 /// heads of its group. Then combine_E_D, grid [T * Hq], if splits > 1.
 struct AttendArgs {
+  /// Of the cache's rows, all heads' in one dimension, or, where it has none, of the tokens by
+  /// KV head.
+  BoxArgs boxes;
+  uint32_t boxesOfTokens;
   const void *q;     // E [Hq, T, d]
   const void *k, *v; // E [Hkv, T, d]
   CacheArgs cache;

@@ -13,6 +13,8 @@
 #include "runtime/kernels/AttentionParts.h"
 #include "runtime/kernels/AttentionSweep.h"
 
+#include <stddef.h>
+
 namespace kvc::gpu {
 
 /// What the queries of one KV head see: `past` cached keys, then the tokens' own.
@@ -25,7 +27,12 @@ public:
     const int32_t *counts = c.members.rows ? c.members.counts : c.counts;
     past = (counts ? uint32_t(counts[head]) : 0) + c.extra;
   }
-  uint32_t past, whole = 0;
+  /// Every row of the block sees its keys in front of `seen`.
+  void see(uint32_t seen) {
+    whole = seen;
+    inBoxes = !a.boxes.rows ? 0 : a.boxesOfTokens ? whole : past;
+  }
+  uint32_t past, whole = 0, inBoxes = 0;
   const bool aligned;
 
   template <bool readsMembers> KeyPlace<E> place(uint32_t i, bool) const {
@@ -63,6 +70,18 @@ public:
     run = {at(c.k, a.k), at(c.v, a.v), stride, stride,
            cached ? past : UINT32_MAX};
     return true;
+  }
+
+  template <bool values, uint32_t panels, uint32_t many>
+  void ask(const Simt &simt, PanelRows<E, many> into, uint32_t i,
+           Arrivals arrival) const {
+    constexpr uint32_t map =
+        values ? offsetof(BoxArgs, v) : offsetof(BoxArgs, k);
+    auto *of = simt.parameter<TensorMap>(offsetof(AttendArgs, boxes) + map);
+    bool own = a.boxesOfTokens;
+    int32_t row = (own ? 0 : a.cache.offsets[head]) + int32_t(i);
+    askForPanels<panels>(into, of, {0, row, own ? int32_t(head) : 0, 0},
+                         arrival);
   }
 
 private:
@@ -119,7 +138,7 @@ void attend(const Simt &simt, const AttendArgs &a) {
   uint32_t there =
       rows - firstRow < Sweep::rows ? rows - firstRow : Sweep::rows;
   CacheThenTokens<E> keys(a, head);
-  keys.whole = keys.past + firstRow / group + 1;
+  keys.see(keys.past + firstRow / group + 1);
   uint32_t end = keys.past + (firstRow + there - 1) / group + 1;
   uint32_t tiles = (end + Sweep::tileKeys - 1) / Sweep::tileKeys;
   uint32_t share = (tiles + a.splits - 1) / a.splits * Sweep::tileKeys;
