@@ -53,9 +53,16 @@ Cost accessCost(Parts parts) {
   return cost;
 }
 
+/// A box of a tensor by the bulk copy engine: its address and coordinates go to registers of
+/// the warp first.
+constexpr Cost bulkCost = {
+    .unit = Unit::Global, .issues = 8, .latency = 0, .traffic = Traffic::Bulk};
+
 /// cp.async and what waits for it.
 Cost asyncCost(Parts parts) {
   Cost cost;
+  if (has(parts, "bulk"))
+    return bulkCost;
   bool copies = has(parts, "global");
   cost.unit = copies ? Unit::Global : Unit::Barrier;
   cost.traffic = copies                           ? Traffic::Copy
@@ -102,6 +109,8 @@ Cost conversionCost(Parts parts) {
   std::string_view to = parts[parts.size() - 2], from = parts.back();
   if (from == "bf16") // a shift
     return {Unit::Integer, 1, 5};
+  if (to.ends_with("x2")) // two numbers become one word
+    return {Unit::Integer, 1, 5};
   bool wide = to == "f64" || from == "f64";
   if (isFloating(to) != isFloating(from) || (wide && to != from))
     return {Unit::Special, 1, 25, true};
@@ -117,6 +126,11 @@ Cost kvc::ptx::costOf(Parts parts) {
     return accessCost(parts);
   if (name == "cp")
     return asyncCost(parts);
+  if (name == "mbarrier") {
+    Cost cost = {Unit::Barrier, 1, 20};
+    cost.traffic = has(parts, "try_wait") ? Traffic::Arrive : Traffic::None;
+    return cost;
+  }
   if (name == "ldmatrix")
     return matrixLoadCost(parts);
   if (name == "mma")
