@@ -2,6 +2,7 @@
 
   layers.py make OUT [T=64] [heads=2] [group=2] [d=32] [dtype=F32] [layers=1]
                      [queries=40] [seed=1] [without=q] [nan=k] [equal=k]
+                     [k_lengths=A/B/... v_lengths=...: rows along the first axis, as long as one of these]
                      [hidden=D: with wo] [raw=1: with k_raw] [scale=S] [rope_theta=B] [new=N]
                      [period=N: of a tensor so many elements are drawn, which then repeat; no
                      multiple of what rows have, or these repeat]
@@ -72,6 +73,9 @@ def make(path, options):
             count = math.prod(shape)
             drawn = min(get("period", count), count)
             values = [random.gauss(0, 1) for _ in range(drawn)]
+            if lengths := options.get(f"{name}_lengths"):
+                lengths = [float(text) for text in lengths.split("/")]
+                values = [0.0 if i % dim else random.choice(lengths) for i in range(drawn)]
             if options.get("equal") == name:
                 values = [0.5] * drawn
             if options.get("nan") == name:
