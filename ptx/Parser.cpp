@@ -451,6 +451,12 @@ private:
       if (row < registerRows)
         throw bad(formatted("the result of '{}' must be a register",
                             excerpt(result.opcode)));
+    // What has constants alone is one, too.
+    if (result.cost.unit == Unit::Integer && !result.operands.empty() &&
+        std::ranges::all_of(result.operands, [](const Operand &one) {
+          return one.row < specialRows;
+        }))
+      result.cost.issues = 0;
     kernel.keeps |= result.keeps;
     kernel.waits |= result.opcode == "griddepcontrol.wait";
     kernel.code.push_back(std::move(result));

@@ -71,14 +71,9 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     clock.special += 8; // 4 lanes a clock in a quarter of an SM
   }
   if (cost.unit == Unit::Matrix) {
-    double clocks = card.matrixClocks;
     sums.matrix += cost.products;
-    if (cost.warpgroup) {
-      clocks = warpgroupMatrixClocks(card);
-      sums.warpgroupMatrix += cost.products;
-      latency += clocks * cost.products; // its results come together
-    }
-    clock.matrix += clocks * cost.products;
+    if (cost.traffic != Traffic::Products)
+      clock.matrix += card.matrixClocks * cost.products;
   }
   switch (cost.traffic) {
   case Traffic::None:
@@ -106,6 +101,22 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     clock.latest = std::max(
         clock.latest,
         arrivals[addressOf(warp, op.operands[0], std::countr_zero(lanes))]);
+    break;
+  case Traffic::Products:
+    sums.warpgroupMatrix += cost.products;
+    // One behind the other; the results of one come together.
+    clock.multiplied = std::max(clock.multiplied, at) +
+                       warpgroupMatrixClocks(card) * cost.products;
+    latency += clock.multiplied - at;
+    break;
+  case Traffic::CommitProducts:
+    clock.products.push_back(clock.multiplied);
+    break;
+  case Traffic::WaitForProducts:
+    for (; clock.products.size() > warp[op.operands[0]][0];
+         clock.products.pop_front())
+      clock.latest =
+          std::max(clock.latest, clock.products.front() + productLatency);
     break;
   case Traffic::Commit:
     clock.groups.push_back(clock.landing);

@@ -69,9 +69,11 @@ private:
     double base = 0;           // of the running basic block
     double latest = 0;         // issue of its last instruction
     double issues = 0, passes = 0, matrix = 0, special = 0;
-    double stored = 0;         // when shared stores are done
-    double landing = 0;        // of the copies that no group has yet
-    std::deque<double> groups; // when they land
+    double stored = 0;           // when shared stores are done
+    double landing = 0;          // of the copies that no group has yet
+    std::deque<double> groups;   // when they land
+    double multiplied = 0;       // when the products by wgmma so far are over
+    std::deque<double> products; // the same of their groups
   };
 
   /// What one instruction does at the addresses of one of its operands.

@@ -84,17 +84,23 @@ Cost matrixLoadCost(Parts parts) {
 }
 
 /// wgmma: a warp has 16 rows of the product, so many m16n8k16 as there are columns by 8.
-/// What it takes the matrix unit beside the latency, BlockProfile adds.
+/// It is begun in one issue, and runs beside what follows (BlockProfile).
 Cost warpgroupCost(Parts parts) {
-  if (parts[1] != "mma_async")
-    return {Unit::Control, 1, 0};
+  if (parts[1] != "mma_async") {
+    Cost cost = {Unit::Control, 1, 0};
+    if (parts[1] == "commit_group")
+      cost.traffic = Traffic::CommitProducts;
+    if (parts[1] == "wait_group")
+      cost.traffic = Traffic::WaitForProducts;
+    return cost;
+  }
   std::string_view shape = parts[4]; // m64n128k16
   uint32_t columns = 0;
   std::from_chars(shape.data() + 4, shape.data() + shape.size(), columns);
   return {.unit = Unit::Matrix,
-          .latency = 33,
-          .products = float(columns) / 8,
-          .warpgroup = true};
+          .latency = productLatency,
+          .traffic = Traffic::Products,
+          .products = float(columns) / 8};
 }
 
 Cost divisionCost(std::string_view type) {
@@ -134,7 +140,7 @@ Cost kvc::ptx::costOf(Parts parts) {
   if (name == "ldmatrix")
     return matrixLoadCost(parts);
   if (name == "mma")
-    return {.unit = Unit::Matrix, .latency = 33, .products = 1};
+    return {.unit = Unit::Matrix, .latency = productLatency, .products = 1};
   if (name == "wgmma")
     return warpgroupCost(parts);
   if (name == "fence")

@@ -42,7 +42,10 @@ enum class Traffic : uint8_t {
   Commit,
   Wait,
   Bulk, // cp.async.bulk, and what waits for its arrival
-  Arrive
+  Arrive,
+  Products, // wgmma.mma_async, what closes a group, what waits for one
+  CommitProducts,
+  WaitForProducts
 };
 
 struct Cost {
@@ -52,11 +55,13 @@ struct Cost {
   bool special = false; // one operation of the special-function unit a lane
   Traffic traffic = Traffic::None;
   bool shared = false;
-  uint8_t bytes = 0;      // of a memory access, a lane
-  uint32_t lanes = ~0u;   // whose addresses count
-  float products = 0;     // worth so many mma.m16n8k16
-  bool warpgroup = false; // by wgmma
+  uint8_t bytes = 0;    // of a memory access, a lane
+  uint32_t lanes = ~0u; // whose addresses count
+  float products = 0;   // worth so many mma.m16n8k16
 };
+
+/// Clocks behind the last of a matrix product until its results can be used.
+inline constexpr float productLatency = 33;
 
 /// Of an opcode in its parts, {"ld", "global", "v4", "b32"}.
 Cost costOf(std::span<const std::string_view> parts);

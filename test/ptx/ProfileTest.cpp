@@ -142,14 +142,14 @@ TEST(Profile, WarpgroupProducts) {
   std::string registers = "%r1";
   for (int i = 2; i <= 31; ++i)
     registers += ", %r" + std::to_string(i);
-  auto products = [&](int count) {
+  auto products = [&](int count, const std::string &meanwhile = "") {
     std::string body = ".reg .b32 %x; mov.b64 %d3, 0x4000004000010000;\n"
                        "wgmma.fence.sync.aligned;\n";
     for (int i = 0; i < count; ++i)
       body += "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" +
               registers + ", %x}, %d3, %d3, 1, 1, 1, 0, 0;\n";
     return profileOf(".shared .align 1024 .b8 tiles[16384];" + body +
-                         "wgmma.commit_group.sync.aligned;\n"
+                         "wgmma.commit_group.sync.aligned;\n" + meanwhile +
                          "wgmma.wait_group.sync.aligned 0; mov.b32 %r0, %r1;",
                      1, 0, 128);
   };
@@ -163,8 +163,31 @@ TEST(Profile, WarpgroupProducts) {
   EXPECT_NEAR(clocks, 5.42, 0.005);
   EXPECT_NEAR(estimate(six, h100).busy[size_t(Resource::Matrix)] * h100.clock,
               6 * 8 * clocks, 1e-6);
-  EXPECT_NEAR(six.longestPath, 6 * 8 * clocks, 1);
-  EXPECT_GE(two.longestPath, 33 + 8 * clocks);
+  // One behind the other, and the last one's results are waited for.
+  EXPECT_NEAR(six.longestPath - two.longestPath, 4 * 8 * clocks, 0.01);
+  EXPECT_NEAR(two.longestPath, 33 + 2 * 8 * clocks, 10);
+  // They run beside what follows, through branches as well: 40 sums of 5 clocks, then 80.
+  auto sums = [](int count) {
+    std::string body = "mov.f32 %s, 0f3F800000;\n";
+    for (int i = 0; i < count; ++i)
+      body += "add.f32 %s, %s, %s;\n";
+    return ".reg .f32 %s;" + body +
+           "setp.eq.s32 %p2, %r0, 500;\n"
+           "@%p2 bra $never;\nmov.b32 %r0, 1;\n$never:\n";
+  };
+  double of40 = products(6, sums(40)).longestPath,
+         of80 = products(6, sums(80)).longestPath;
+  EXPECT_NEAR(of40, six.longestPath, 12);
+  EXPECT_GT(of80, 80 * 5);
+  EXPECT_LT(of80, 80 * 5 + 60);
+}
+
+TEST(Profile, WhatConstantsMakeIsNotCounted) {
+  double none = units(profileOf(""), Unit::Integer);
+  EXPECT_EQ(units(profileOf("setp.ne.s32 %p1, 1, 0; add.s32 %r1, 3, 4;"),
+                  Unit::Integer),
+            none);
+  EXPECT_EQ(units(profileOf("add.s32 %r1, %r0, 4;"), Unit::Integer), none + 1);
 }
 
 TEST(Profile, WhatOtherLanesSkipIsNotCountedForThem) {
