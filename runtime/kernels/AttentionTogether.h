@@ -98,6 +98,11 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   }
   scale = (scale < 0 ? -scale : scale) * log2e;
   arrive();
+  const PanelMatrix ownRows(own);
+  const PanelMatrix keyTiles(shared.tile.k(0)), valueTiles(shared.tile.v(0));
+  auto tileOf = [](const auto &tiles, uint32_t stage) {
+    return tiles.template behind<Tile::tileBytes>(stage);
+  };
   Logits c;
   typename Products::Weights weights;
   float fade[laneRows];
@@ -110,15 +115,12 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
     if (first + tileKeys <= inBoxes)
       arrival.wait(turn);
   };
-  if (!number)
-    askForOwn(from + tileKeys, next);
   waitFor(keysCome.at(stage), from, turn);
   group.fence();
-  products.beginScores(own, shared.tile.k(stage), c);
-  if (number) {
+  products.beginScores(ownRows, tileOf(keyTiles, stage), c);
+  if (number)
     arrive();
-    askForOwn(from + tileKeys, next);
-  }
+  askForOwn(from + tileKeys, next);
   if (copies)
     copyOwn(from + tileKeys, next);
   group.template wait<0>();
@@ -130,17 +132,14 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
     arrive();
   uint32_t first = from + tileKeys;
   for (; first < to; first += tileKeys) {
-    if (!number) // in front of the products: it comes while they run
-      askForOwn(first + tileKeys, far);
     waitFor(keysCome.at(next), first, nextTurn);
-    waitFor(valuesCome.at(stage), first - tileKeys, turn);
     group.fence();
-    products.beginScores(own, shared.tile.k(next), c);
-    products.beginValues(shared.tile.v(stage), weights, o);
-    if (number) {
+    products.beginScores(ownRows, tileOf(keyTiles, next), c);
+    waitFor(valuesCome.at(stage), first - tileKeys, turn);
+    products.beginValues(tileOf(valueTiles, stage), weights, o);
+    if (number)
       arrive();
-      askForOwn(first + tileKeys, far);
-    }
+    askForOwn(first + tileKeys, far);
     if (copies)
       copyOwn(first + tileKeys, far);
     group.template wait<1>();
@@ -162,7 +161,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   }
   waitFor(valuesCome.at(stage), first - tileKeys, turn);
   group.fence();
-  products.beginValues(shared.tile.v(stage), weights, o);
+  products.beginValues(tileOf(valueTiles, stage), weights, o);
   group.template wait<0>();
   group.waited(o[0]);
 }

@@ -76,13 +76,23 @@ private:
 
 #ifdef __NVPTX__
 
-/// The low half of an operand's descriptor: where it begins, and the distance of its panels.
-/// The high half is the same for all: eight rows are 1024 bytes behind each other, and pieces
+/// Of a descriptor the low half, where an operand begins and the distance of its panels. The
+/// high half is the same for all: eight rows are 1024 bytes behind each other, and pieces
 /// exchanged in 128 bytes.
-template <typename E, uint32_t count>
-uint32_t descriptor(const PanelRows<E, count> &of) {
-  return (of.first >> 4 & 0x3fff) | (of.panelBytes >> 4) << 16;
-}
+template <typename E, uint32_t count> class PanelMatrix {
+public:
+  explicit PanelMatrix(const PanelRows<E, count> &rows)
+      : low(rows.first >> 4 | rows.panelBytes >> 4 << 16) {}
+  /// What lies `number` times so many bytes behind it.
+  template <uint32_t bytes> PanelMatrix behind(uint32_t number) const {
+    static_assert(bytes % 16 == 0);
+    return PanelMatrix(low + number * (bytes / 16));
+  }
+  uint32_t low;
+
+private:
+  explicit PanelMatrix(uint32_t low) : low(low) {}
+};
 
 // Of asm statements: the registers of blocks of columns, and their names.
 #define KVC_BLOCK(c, t)                                                        \
@@ -154,17 +164,16 @@ public:
 
   /// c = a b^T, of the 64 rows of a and the 8 * blocks rows of b.
   template <int width, typename E, uint32_t aRows, uint32_t bRows, int blocks>
-  void multiply(const PanelRows<E, aRows> &a, const PanelRows<E, bRows> &b,
+  void multiply(const PanelMatrix<E, aRows> &a, const PanelMatrix<E, bRows> &b,
                 float (&c)[blocks][4]) const {
-    multiplyFrom<0, width / 16, E, aRows * 128, bRows * 128>(descriptor(a),
-                                                             descriptor(b), c);
+    multiplyFrom<0, width / 16, E, aRows * 128, bRows * 128>(a.low, b.low, c);
   }
   /// c += a b, of `rows` rows of b and its columns from `column`, a multiple of 64. Of a a
   /// lane has 4 registers for every 16 rows of b.
   template <int rows, uint32_t column, typename E, uint32_t bRows, int blocks>
-  void add(const uint32_t *a, const PanelRows<E, bRows> &b,
+  void add(const uint32_t *a, const PanelMatrix<E, bRows> &b,
            float (&c)[blocks][4]) const {
-    addFrom<0, rows / 16, E, column / 64 * bRows * 128>(a, descriptor(b), c);
+    addFrom<0, rows / 16, E, column / 64 * bRows * 128>(a, b.low, c);
   }
 
 private:
@@ -230,6 +239,16 @@ private:
 
 #else
 
+template <typename E, uint32_t count>
+class PanelMatrix : public PanelRows<E, count> {
+public:
+  explicit PanelMatrix(const PanelRows<E, count> &rows)
+      : PanelRows<E, count>(rows) {}
+  template <uint32_t bytes> PanelMatrix behind(uint32_t number) const {
+    return PanelMatrix(PanelRows<E, count>(this->first, number * bytes));
+  }
+};
+
 /// Each warp multiplies its own rows at once.
 class Warpgroup {
 public:
@@ -241,7 +260,7 @@ public:
   template <int blocks> static void waited(float (&)[blocks][4]) {}
 
   template <int width, typename E, uint32_t aRows, uint32_t bRows, int blocks>
-  void multiply(const PanelRows<E, aRows> &a, const PanelRows<E, bRows> &b,
+  void multiply(const PanelMatrix<E, aRows> &a, const PanelMatrix<E, bRows> &b,
                 float (&c)[blocks][4]) const {
     uint32_t row = simt.thread() / warpSize % 4 * 16 + lane() / 4;
     for (auto &of : c)
@@ -260,7 +279,7 @@ public:
     }
   }
   template <int rows, uint32_t column, typename E, uint32_t bRows, int blocks>
-  void add(const uint32_t *a, const PanelRows<E, bRows> &b,
+  void add(const uint32_t *a, const PanelMatrix<E, bRows> &b,
            float (&c)[blocks][4]) const {
     for (uint32_t row = 0; row < uint32_t(rows); row += 16)
       for (uint32_t t = 0; t < uint32_t(blocks); ++t) {

@@ -40,8 +40,9 @@ public:
   WarpgroupTile(const Simt &simt, Memory &) : group(simt) {}
 
   /// c = q k^T, of the 64 rows of q. To be waited for.
-  template <typename Queries, typename Rows>
-  void beginScores(const Queries &q, const Rows &keys,
+  template <uint32_t queryRows>
+  void beginScores(const PanelMatrix<E, queryRows> &q,
+                   const PanelMatrix<E, Keys> &keys,
                    float (&c)[1][blocks][4]) const {
     group.template multiply<D>(q, keys, c[0]);
     group.commit();
@@ -59,8 +60,7 @@ public:
   }
 
   /// o += weights * values. To be waited for.
-  template <typename Rows>
-  void beginValues(const Rows &values, const Weights &weights,
+  void beginValues(const PanelMatrix<E, Keys> &values, const Weights &weights,
                    float (&o)[1][D / 8][4]) const {
     constexpr int some = D < 128 ? D / 8 : 16; // blocks of columns at once
     auto of = [&](int t) -> auto & {
