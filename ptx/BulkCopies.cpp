@@ -54,6 +54,10 @@ void copy(Warp &warp, const Instruction &op, uint32_t lanes) {
     std::array<int32_t, 4> at;
     for (size_t i = 0; i < at.size(); ++i)
       at[i] = int32_t(warp[op.operands[2 + i]][lane]);
+    if (at[0] % int32_t(BoxedTensor::columns))
+      throw fail(KVC_UNSUPPORTED,
+                 "a box must begin at a multiple of {} columns, got {}",
+                 BoxedTensor::columns, at[0]);
     uint64_t to = addressOf(warp, op.operands[0], lane),
              arrival = addressOf(warp, op.operands[6], lane);
     constexpr uint32_t piece = 16, row = BoxedTensor::columns * 2;

@@ -82,8 +82,9 @@ const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
 void SharedMemory::write(uint64_t address, uint32_t size, const void *value,
                          Access access) {
   check(address, size);
-  for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i)
-    checkArrived(i, access);
+  if (!arrivals.empty())
+    for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i)
+      checkArrived(i, access);
   if (!std::memcmp(&bytes[address], value, size))
     return;
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {

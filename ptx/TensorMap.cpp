@@ -39,6 +39,10 @@ BoxedTensor kvc::ptx::tensorOf(const void *map) {
   if (written.mark != isMap)
     throw fail(KVC_INTERNAL_ERROR, "a tensor map must be one, got {:#x}",
                written.mark);
+  if (tensor.extents[0] % BoxedTensor::columns)
+    throw fail(KVC_UNSUPPORTED,
+               "a tensor map must have rows of whole boxes of {}, got {}",
+               BoxedTensor::columns, tensor.extents[0]);
   bool fits = reinterpret_cast<uint64_t>(tensor.data) % 16 == 0 &&
               tensor.rows && tensor.rows <= 256;
   for (uint64_t stride : tensor.strides)

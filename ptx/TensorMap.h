@@ -16,19 +16,19 @@ namespace kvc::ptx {
 gpu::TensorMap mapOf(const rt::BoxedTensor &tensor);
 
 /// Throws Failure where `map`, 128 bytes at an address, is none, or breaks what a tensor's
-/// map promises.
+/// map promises, and where its rows are not whole boxes.
 rt::BoxedTensor tensorOf(const void *map);
 
 /// Calls row(number, from) for each row of a box that begins at `at`, a coordinate of each
-/// dimension, with the address of its columns; 0 where it is outside of the tensor.
+/// dimension, the first a multiple of a box's columns, with the address of its columns; 0 where
+/// it is outside of the tensor.
 template <typename Row>
 void forRowsOfBox(const rt::BoxedTensor &tensor, std::array<int32_t, 4> at,
                   Row row) {
   auto inside = [&](uint32_t dimension, int64_t index) {
     return index >= 0 && index < int64_t(tensor.extents[dimension]);
   };
-  const bool some = inside(2, at[2]) && inside(3, at[3]) && inside(0, at[0]) &&
-                    inside(0, int64_t(at[0]) + tensor.columns - 1);
+  const bool some = inside(0, at[0]) && inside(2, at[2]) && inside(3, at[3]);
   for (uint32_t i = 0; i < tensor.rows; ++i) {
     int64_t index = int64_t(at[1]) + i;
     bool there = some && inside(1, index);

@@ -109,6 +109,7 @@ public:
   }
   bool onHost() const override { return false; }
   bool mapTensor(const BoxedTensor &tensor, kvc::gpu::TensorMap &map) override {
+    CudaContext::Current current(context);
     return driver.mapTensor(tensor, map);
   }
   bool multipliesByWarpgroups(uint32_t kernel) const override {

@@ -11,7 +11,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
+
+#include <dlfcn.h>
 
 using namespace kvc;
 using namespace kvc::gpu;
@@ -47,6 +50,13 @@ public:
   std::vector<std::byte> bytes;
   std::vector<float> values;
 };
+
+/// False in the emulation, which has no bulk copy engine.
+bool hasBulkCopies() {
+  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  const char *ptx = std::getenv("KVC_FAKE_CUDA_PTX");
+  return !dlsym(driver, "kvcFakeDriver") || (ptx && *ptx == '1');
+}
 
 class Attention : public testing::TestWithParam<kvc_dtype> {
 public:
@@ -153,8 +163,10 @@ void Attention::check(const Shape &s) {
         (s.merged && !members) ||
         !hasSharing(bytes, width, sharing, queue.multipliesTogether()))
       continue;
-    if (boxes)
+    if (boxes) {
       giveBoxes(queue, args, longest + s.extra ? uint32_t(rows) : 0);
+      EXPECT_EQ(args.boxes.rows > 0, hasBulkCopies() && d == width);
+    }
     queue.launch("attend" + type + attentionKernelEnd(sharing),
                  {ceilDiv(headRows, rowsOf), heads, s.splits},
                  attentionThreads(bytes, width, sharing), args,

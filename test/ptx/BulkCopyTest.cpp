@@ -262,6 +262,13 @@ TEST(PTXBulkCopy, RefusesWhatIsNotRight) {
   tensor.shape.strides[1] += 8;
   EXPECT_THAT(complaint(brought(expect(boxBytes) + ask(0, 0, 0, 0)), tensor),
               HasSubstr("strides of multiples of 16 bytes"));
+  EXPECT_THAT(complaint(brought(expect(boxBytes) + ask(8, 0, 0, 0))),
+              HasSubstr("a box must begin at a multiple of 64 columns, got 8"));
+  Tensor odd;
+  odd.shape.extents[0] = 100;
+  EXPECT_THAT(complaint(brought(expect(boxBytes) + ask(0, 0, 0, 0)), odd),
+              HasSubstr("a tensor map must have rows of whole boxes of 64, got "
+                        "100"));
   EXPECT_THROW(ptx::tensorOf(std::array<gpu::TensorMap, 1>().data()),
                rt::Failure);
 }
