@@ -7,8 +7,6 @@
 #include "runtime/kernels/AttentionSweep.h"
 #include "runtime/kernels/View.h"
 
-#include <stddef.h>
-
 namespace kvc::gpu {
 
 /// The rows of a head, or what they represent, as a sweep reads them.
@@ -79,9 +77,7 @@ public:
   template <bool values, uint32_t panels, uint32_t many>
   void ask(const Simt &simt, PanelRows<E, many> into, uint32_t i,
            Arrivals arrival) const {
-    constexpr uint32_t map =
-        values ? offsetof(BoxArgs, v) : offsetof(BoxArgs, k);
-    auto *of = simt.parameter<TensorMap>(offsetof(AttendViewArgs, boxes) + map);
+    auto *of = mapOf<values>(simt, offsetof(AttendViewArgs, boxes));
     if (!a.view.paged)
       return askForPanels<panels>(into, of, head.boxOf(values, i), arrival);
     // All entries of the table are on their way before the first one is used.

@@ -13,6 +13,8 @@
 #include "runtime/kernels/Simt.h"
 #include "runtime/kernels/TensorMap.h"
 
+#include <stddef.h>
+
 namespace kvc::gpu {
 
 /// Of a tensor: column, row, and what two more dimensions number.
@@ -73,6 +75,13 @@ private:
   explicit Arrivals(Simt::Place first) : first(first) {}
   Simt::Place first;
 };
+
+/// Of the boxes that a kernel's parameters have at `offset`, keys' or values', where it lies.
+template <bool values>
+const TensorMap *mapOf(const Simt &simt, uint32_t offset) {
+  return simt.parameter<TensorMap>(
+      offset + (values ? offsetof(BoxArgs, v) : offsetof(BoxArgs, k)));
+}
 
 /// A box of each panel of `into`.
 template <uint32_t panels, typename Rows>

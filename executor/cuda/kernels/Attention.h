@@ -13,8 +13,6 @@
 #include "runtime/kernels/AttentionParts.h"
 #include "runtime/kernels/AttentionSweep.h"
 
-#include <stddef.h>
-
 namespace kvc::gpu {
 
 /// What the queries of one KV head see: `past` cached keys, then the tokens' own.
@@ -75,9 +73,7 @@ public:
   template <bool values, uint32_t panels, uint32_t many>
   void ask(const Simt &simt, PanelRows<E, many> into, uint32_t i,
            Arrivals arrival) const {
-    constexpr uint32_t map =
-        values ? offsetof(BoxArgs, v) : offsetof(BoxArgs, k);
-    auto *of = simt.parameter<TensorMap>(offsetof(AttendArgs, boxes) + map);
+    auto *of = mapOf<values>(simt, offsetof(AttendArgs, boxes));
     bool own = a.boxesOfTokens;
     int32_t row = (own ? 0 : a.cache.offsets[head]) + int32_t(i);
     askForPanels<panels>(into, of, {0, row, own ? int32_t(head) : 0, 0},
