@@ -1,5 +1,7 @@
 //===- BulkCopies.cpp - cp.async.bulk.tensor, mbarrier --------------------===//
 
+#include "ptx/BulkCopies.h"
+
 #include "ptx/Block.h"
 #include "ptx/GlobalMemory.h"
 #include "ptx/Lanewise.h"
@@ -43,45 +45,48 @@ void wait(Warp &warp, const Instruction &op, uint32_t lanes) {
   });
 }
 
-/// Operands: to, the map, four coordinates, the mbarrier. Its bytes are read and land when it
-/// is asked for; who reads them must have seen that they have.
+/// Its bytes are read and land when it is asked for; who reads them must have seen that they
+/// have.
 void copy(Warp &warp, const Instruction &op, uint32_t lanes) {
   forLanes(lanes, [&](uint32_t lane) {
     Block &block = warp.block;
     const Access access = accessOf(warp, lane);
-    BoxedTensor tensor = tensorOf(
-        reinterpret_cast<const void *>(addressOf(warp, op.operands[1], lane)));
-    std::array<int32_t, 4> at;
-    for (size_t i = 0; i < at.size(); ++i)
-      at[i] = int32_t(warp[op.operands[2 + i]][lane]);
-    if (at[0] % int32_t(BoxedTensor::columns))
+    const BoxCopy copy(warp, op, lane);
+    if (copy.from[0] % int32_t(BoxedTensor::columns))
       throw fail(KVC_UNSUPPORTED,
                  "a box must begin at a multiple of {} columns, got {}",
-                 BoxedTensor::columns, at[0]);
-    uint64_t to = addressOf(warp, op.operands[0], lane),
-             arrival = addressOf(warp, op.operands[6], lane);
-    constexpr uint32_t piece = 16, row = BoxedTensor::columns * 2;
-    if (to % (8 * row))
+                 BoxedTensor::columns, copy.from[0]);
+    constexpr uint32_t piece = 16, row = BoxedTensor::rowBytes;
+    if (copy.to % (8 * row))
       throw fail(
           KVC_INTERNAL_ERROR,
           "a box of swizzle {} must go to a multiple of {} bytes, got {}", row,
-          8 * row, to);
-    uint32_t phase = block.mbarriers.phaseFor(arrival, access);
-    forRowsOfBox(tensor, at, [&](uint32_t i, uint64_t from) {
+          8 * row, copy.to);
+    uint32_t phase = block.mbarriers.phaseFor(copy.arrival, access);
+    forRowsOfBox(copy.tensor, copy.from, [&](uint32_t i, uint64_t from) {
       for (uint32_t part = 0; part < row; part += piece) {
         std::array<std::byte, piece> value = {};
         if (from)
           std::memcpy(value.data(), globalAt(warp, from + part, piece, lane),
                       piece);
-        block.shared.bring(swizzled(uint32_t(to) + i * row + part, row), piece,
-                           value.data(), access, phase);
+        block.shared.bring(swizzled(uint32_t(copy.to) + i * row + part, row),
+                           piece, value.data(), access, phase);
       }
     });
-    block.mbarriers.landed(arrival, uint64_t(tensor.rows) * row);
+    block.mbarriers.landed(copy.arrival, copy.bytes());
   });
 }
 
 } // namespace
+
+BoxCopy::BoxCopy(const Warp &warp, const Instruction &op, uint32_t lane)
+    : to(addressOf(warp, op.operands[0], lane)),
+      tensor(tensorOf(reinterpret_cast<const void *>(
+          addressOf(warp, op.operands[1], lane)))),
+      arrival(addressOf(warp, op.operands[6], lane)) {
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = int32_t(warp[op.operands[2 + i]][lane]);
+}
 
 std::optional<Opcode> kvc::ptx::findBulkCopy(Parts parts) {
   auto is = [&](std::initializer_list<std::string_view> other) {

@@ -17,11 +17,9 @@ void MBarriers::make(uint64_t address, uint64_t arrivals, Access access) {
   if (barriers.count(address))
     throw fail(KVC_INTERNAL_ERROR, "an mbarrier is there already, at {}",
                address);
-  Barrier barrier = {.arrivals = arrivals, .missing = arrivals, .now = 0};
-  barrier.now = shared.newArrival();
-  uint64_t bits = arrivals;
-  shared.write(address, sizeof bits, &bits, access);
-  barriers.emplace(address, barrier);
+  shared.write(address, sizeof arrivals, &arrivals, access);
+  barriers[address] = {
+      .arrivals = arrivals, .missing = arrivals, .now = shared.newArrival()};
 }
 
 MBarriers::Barrier &MBarriers::at(uint64_t address, Access access) {
@@ -45,6 +43,11 @@ void MBarriers::endPhase(Barrier &barrier) {
 
 void MBarriers::arrive(uint64_t address, uint64_t bytes, Access access) {
   Barrier &barrier = at(address, access);
+  if (!barrier.missing)
+    throw fail(KVC_INTERNAL_ERROR,
+               "the mbarrier at {} must have {} arrivals in a phase, got one "
+               "more while {} bytes are still to come",
+               address, barrier.arrivals, barrier.bytes);
   --barrier.missing;
   barrier.bytes += int64_t(bytes);
   endPhase(barrier);

@@ -38,11 +38,11 @@ public:
 
 private:
   struct Barrier {
-    uint64_t arrivals, missing;
-    int64_t bytes = 0;      // still to come
-    uint64_t over = 0;      // phases
-    uint32_t now, last = 0; // arrivals of SharedMemory
-    bool waited = false;    // for the phase that runs
+    uint64_t arrivals = 0, missing = 0;
+    int64_t bytes = 0;          // still to come
+    uint64_t over = 0;          // phases
+    uint32_t now = 0, last = 0; // arrivals of SharedMemory
+    bool waited = false;        // for the phase that runs
   };
   Barrier &at(uint64_t address, Access access);
   void endPhase(Barrier &barrier);

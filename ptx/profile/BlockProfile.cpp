@@ -2,6 +2,7 @@
 
 #include "ptx/profile/BlockProfile.h"
 
+#include "ptx/BulkCopies.h"
 #include "ptx/TensorMap.h"
 #include "ptx/Warp.h"
 
@@ -54,6 +55,14 @@ void BlockProfile::endBasicBlock(Clock &clock, double more) {
   clock.latest = clock.base;
 }
 
+/// Waits for the oldest groups until `pending` are left: when the last of them is over, or 0.
+static double endOfGroups(std::deque<double> &groups, uint64_t pending) {
+  double end = 0;
+  for (; groups.size() > pending; groups.pop_front())
+    end = std::max(end, groups.front());
+  return end;
+}
+
 void BlockProfile::instruction(const Warp &warp, const Instruction &op,
                                uint32_t lanes) {
   const Cost &cost = op.cost;
@@ -93,7 +102,7 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     break;
   case Traffic::Bulk:
     if (lanes)
-      bulkCopy(warp, op, uint32_t(std::countr_zero(lanes)), at);
+      bulkCopy(BoxCopy(warp, op, uint32_t(std::countr_zero(lanes))), at);
     break;
   case Traffic::Arrive:
     if (!lanes)
@@ -113,10 +122,8 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     clock.products.push_back(clock.multiplied);
     break;
   case Traffic::WaitForProducts:
-    for (; clock.products.size() > warp[op.operands[0]][0];
-         clock.products.pop_front())
-      clock.latest =
-          std::max(clock.latest, clock.products.front() + productLatency);
+    if (double end = endOfGroups(clock.products, warp[op.operands[0]][0]))
+      clock.latest = std::max(clock.latest, end + productLatency);
     break;
   case Traffic::Commit:
     clock.groups.push_back(clock.landing);
@@ -126,8 +133,7 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
     if (all)
       clock.groups.push_back(clock.landing);
     size_t pending = all ? 0 : warp[op.operands[0]][0];
-    for (; clock.groups.size() > pending; clock.groups.pop_front())
-      clock.stored = std::max(clock.stored, clock.groups.front());
+    clock.stored = std::max(clock.stored, endOfGroups(clock.groups, pending));
     clock.latest = std::max(clock.latest, clock.stored);
     break;
   }
@@ -213,18 +219,11 @@ void BlockProfile::copy(const Warp &warp, const Instruction &op, uint32_t lanes,
   clock.landing = std::max(clock.landing, at + read + written);
 }
 
-void BlockProfile::bulkCopy(const Warp &warp, const Instruction &op,
-                            uint32_t lane, double at) {
-  const auto tensor = tensorOf(
-      reinterpret_cast<const void *>(addressOf(warp, op.operands[1], lane)));
-  std::array<int32_t, 4> first;
-  for (size_t i = 0; i < first.size(); ++i)
-    first[i] = int32_t(warp[op.operands[2 + i]][lane]);
-  constexpr uint32_t row = rt::BoxedTensor::columns * 2;
+void BlockProfile::bulkCopy(const BoxCopy &copy, double at) {
   double latency = fromL2;
-  forRowsOfBox(tensor, first, [&](uint32_t, uint64_t from) {
-    for (uint64_t sector = from / 32; from && sector < (from + row + 31) / 32;
-         ++sector) {
+  forRowsOfBox(copy.tensor, copy.from, [&](uint32_t, uint64_t from) {
+    uint64_t end = (from + rt::BoxedTensor::rowBytes + 31) / 32;
+    for (uint64_t sector = from / 32; from && sector < end; ++sector) {
       sums.loadSectors += 1;
       sums.l2Bytes += 32;
       uint8_t &known = reads[sector / 4], bit = uint8_t(1u << sector % 4);
@@ -233,7 +232,7 @@ void BlockProfile::bulkCopy(const Warp &warp, const Instruction &op,
       known |= bit;
     }
   });
-  const double bytes = double(tensor.rows) * row;
+  const auto bytes = double(copy.bytes());
   sums.bulkBytes += bytes;
   sums.loadRequests += bytes / 512; // as loads of 16 bytes a lane
   sums.loadIdeal += bytes / 32;
@@ -241,7 +240,7 @@ void BlockProfile::bulkCopy(const Warp &warp, const Instruction &op,
   sums.sharedPasses += bytes / 128;
   sums.sharedIdeal += bytes / 128;
   engine = std::max(engine, at) + bytes / l2BytesOfSM;
-  double &landed = arrivals[addressOf(warp, op.operands[6], lane)];
+  double &landed = arrivals[copy.arrival];
   landed = std::max(landed, engine + latency);
 }
 

@@ -23,6 +23,7 @@
 namespace kvc::ptx {
 
 class Warp;
+struct BoxCopy; // ptx/BulkCopies.h
 
 /// Lines of 128 bytes by their address over 128, and which of their four sectors
 /// of 32 bytes.
@@ -94,9 +95,8 @@ private:
   /// cp.async: begins at `at`.
   void copy(const Warp &warp, const Instruction &op, uint32_t lanes,
             Clock &clock, double at);
-  /// cp.async.bulk.tensor of a lane: begins at `at`.
-  void bulkCopy(const Warp &warp, const Instruction &op, uint32_t lane,
-                double at);
+  /// cp.async.bulk.tensor: begins at `at`.
+  void bulkCopy(const BoxCopy &copy, double at);
   void endBasicBlock(Clock &clock, double more);
 
   const Card &card;

@@ -13,7 +13,7 @@ namespace kvc::rt {
 /// reads them (128-byte swizzle). Dimensions are the innermost first, whose elements lie side
 /// by side.
 struct BoxedTensor {
-  static constexpr uint32_t columns = 64; // of a box
+  static constexpr uint32_t columns = 64, rowBytes = columns * 2; // of a box
   static constexpr uint64_t endOfStrides = 1ull << 40;
 
   void *data;

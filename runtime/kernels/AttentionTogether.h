@@ -23,7 +23,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
                                                   bool rowsAligned,
                                                   float scale) {
   const auto &group = products.group;
-  auto queries = shared.tile.q(), own = queries.from(number * 64);
+  auto queries = shared.tile.q();
   // The first warpgroup loads keys, the other one values.
   const uint32_t most =
       to < keys.whole ? to : keys.whole; // that may be in a run
@@ -43,10 +43,10 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   auto placeOf = [&](uint32_t stage) -> Rows {
     return number ? shared.tile.v(stage) : shared.tile.k(stage);
   };
+  auto comesInBoxes = [&](uint32_t first) {
+    return first + tileKeys <= inBoxes;
+  };
   auto askForOwn = [&](uint32_t first, uint32_t stage) {
-    copies = first + tileKeys > inBoxes && first < to;
-    if (!asks || first + tileKeys > inBoxes)
-      return;
     ownCome.at(stage).expect(tileKeys * D * sizeof(E));
     keys.template ask<number != 0, D / Rows::width>(simt, placeOf(stage), first,
                                                     ownCome.at(stage));
@@ -72,6 +72,13 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
       return number ? places[i].v : places[i].k;
     });
   };
+  auto loadOwn = [&](uint32_t first, uint32_t stage) {
+    copies = !comesInBoxes(first) && first < to;
+    if (asks && comesInBoxes(first))
+      askForOwn(first, stage);
+    if (copies)
+      copyOwn(first, stage);
+  };
   auto arrive =
       [&] { // what was asked for is there, and what is behind was used
         if (copies) {
@@ -83,9 +90,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
       };
   load<16>(queries.from(firstRow()), rowsAligned, /*full=*/true,
            [&](uint32_t i) { return shared.rows[firstRow() + i].query.q; });
-  askForOwn(from, 0);
-  if (copies)
-    copyOwn(from, 0);
+  loadOwn(from, 0);
   copies = true; // the queries
   if (scale < 0) {
     simt.commit();
@@ -98,7 +103,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   }
   scale = (scale < 0 ? -scale : scale) * log2e;
   arrive();
-  const PanelMatrix ownRows(own);
+  const PanelMatrix ownRows(queries.from(number * 64));
   const PanelMatrix keyTiles(shared.tile.k(0)), valueTiles(shared.tile.v(0));
   auto tileOf = [](const auto &tiles, uint32_t stage) {
     return tiles.template behind<Tile::tileBytes>(stage);
@@ -112,7 +117,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   uint32_t stage = 0, next = behind(stage), far = behind(next);
   uint32_t turn = 0, nextTurn = 0; // of a stage's tiles, whose parity it is
   auto waitFor = [&](Arrivals arrival, uint32_t first, uint32_t turn) {
-    if (first + tileKeys <= inBoxes)
+    if (comesInBoxes(first))
       arrival.wait(turn);
   };
   waitFor(keysCome.at(stage), from, turn);
@@ -120,9 +125,7 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
   products.beginScores(ownRows, tileOf(keyTiles, stage), c);
   if (number)
     arrive();
-  askForOwn(from + tileKeys, next);
-  if (copies)
-    copyOwn(from + tileKeys, next);
+  loadOwn(from + tileKeys, next);
   group.template wait<0>();
   group.waited(c[0]);
   hideBehind(c, keys, from, to, stage);
@@ -136,12 +139,11 @@ void AttentionSweep<E, D, sharing>::sweepTogether(const Keys &keys,
     group.fence();
     products.beginScores(ownRows, tileOf(keyTiles, next), c);
     waitFor(valuesCome.at(stage), first - tileKeys, turn);
+    group.fence();
     products.beginValues(tileOf(valueTiles, stage), weights, o);
     if (number)
       arrive();
-    askForOwn(first + tileKeys, far);
-    if (copies)
-      copyOwn(first + tileKeys, far);
+    loadOwn(first + tileKeys, far);
     group.template wait<1>();
     group.waited(c[0]);
     hideBehind(c, keys, first, to, next);

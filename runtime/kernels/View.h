@@ -47,7 +47,7 @@ public:
 
   char *key(uint32_t row) const { return at(view.k, view.table, row); }
   char *value(uint32_t row) const {
-    return at(view.v, view.vTable.data ? view.vTable : view.table, row);
+    return at(view.v, pagesOf(/*values=*/true), row);
   }
   /// Rows [row, row + count), if they are in one page and no further apart than 32 bits say.
   bool run(uint32_t row, uint32_t count, KeyRun &run) const {
@@ -69,9 +69,7 @@ public:
             head = plane.headStride ? int32_t(g) : 0;
     if (!view.paged)
       return {0, slot, head, plane.batchStride ? int32_t(s) : 0};
-    bool own = values && view.vTable.data;
-    int32_t page =
-        pageOf(own ? view.vTable : view.table, slot >> view.pageShift);
+    int32_t page = pageOf(pagesOf(values), slot >> view.pageShift);
     return {0, slot & ((1 << view.pageShift) - 1), head, page};
   }
   /// Of a row where rows have positions of their own.
@@ -101,6 +99,9 @@ private:
       if (uint32_t(loaded(list + i)) >= view.pages)
         return false;
     return true;
+  }
+  const NumbersArgs &pagesOf(bool values) const {
+    return values && view.vTable.data ? view.vTable : view.table;
   }
   int32_t pageOf(const NumbersArgs &pages, int64_t entry) const {
     int32_t page = loaded(placeOf(pages, s, g) + entry);

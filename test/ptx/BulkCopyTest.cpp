@@ -197,6 +197,9 @@ TEST(PTXBulkCopy, WaitsForEverAreFound) {
       complaint(brought(expect(2 * boxBytes) + ask(0, 0, 0, 0))),
       HasSubstr("2 of 2 warps wait for mbarriers for ever, that at 4096 "
                 "lacks 0 arrivals and 2048 bytes"));
+  EXPECT_THAT(complaint(brought(expect(boxBytes) + expect(boxBytes))),
+              HasSubstr("the mbarrier at 4096 must have 1 arrivals in a phase, "
+                        "got one more while 2048 bytes are still to come"));
   EXPECT_THAT(complaint(brought("")),
               HasSubstr("that at 4096 lacks 1 arrivals and 0 bytes"));
 }
