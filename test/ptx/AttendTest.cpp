@@ -9,6 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -217,6 +221,52 @@ TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
 }
 
 // What leads out of the cache is reported, and never read: behind the memory is none.
+// The bulk copy engine asks the same table, and nothing behind a head's rows reaches a query.
+TEST_F(PtxAttend, ReportsPagesThatBoxesAreAskedOf) {
+  constexpr uint32_t rows = 300, dim = 64, pages = 19, pageRows = 16;
+  constexpr size_t bytes = pages * pageRows * dim * 2;
+  auto page = size_t(sysconf(_SC_PAGESIZE)), size = (bytes / page + 1) * page;
+  auto *guarded = static_cast<std::byte *>(
+      mmap(nullptr, size + page, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(guarded, MAP_FAILED);
+  ASSERT_EQ(mprotect(guarded + size, page, PROT_NONE), 0);
+  std::byte *begin = guarded + size - bytes;
+  std::memset(begin, 0xff, bytes); // NaN
+  std::memset(begin, 0, rows * dim * 2);
+  Cache cache = wholeCache(random, 1, 1, dim, KVC_BF16, 1);
+  Call call(random, cache, 2, 70, KVC_F32);
+  Laid laid(cache, Layout::PagesNHD, pageRows);
+  std::vector<int32_t> table(pages);
+  std::iota(table.begin(), table.end(), 0);
+  int32_t count = rows, offset = 0, length = rows;
+  kvc_cache_view &view = laid.view;
+  view.k = view.v = {begin, 0, dim, dim, pageRows * dim};
+  view.table = {table.data(), pages, 0};
+  view.table_entries = view.pages = pages;
+  view.counts = {&count, 1, 0};
+  view.offsets = {&offset, 1, 0};
+  view.lengths = &length;
+  view.positions = {};
+  auto expect = [&](int32_t bits) {
+    status = 0;
+    EXPECT_EQ(attend(call, laid), KVC_OK) << lastError();
+    EXPECT_EQ(status, bits);
+    for (uint32_t row = 0; row < 140; ++row)
+      EXPECT_EQ(call.outRow(row), std::vector<float>(dim)) << row;
+  };
+  expect(0);
+  for (int32_t wrong : {int32_t(pages), -1, INT32_MIN, INT32_MAX}) {
+    table[3] = wrong;
+    expect(KVC_DATA_CACHE);
+  }
+  table[3] = 3;
+  // Rows that begin amid a page's sixteen are copied.
+  count -= 5, offset = 5, length -= 5;
+  expect(0);
+  munmap(guarded, size + page);
+}
+
 TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
   constexpr uint32_t rows = 8, dim = 16;
   auto page = size_t(sysconf(_SC_PAGESIZE));
