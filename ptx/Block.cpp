@@ -6,6 +6,7 @@
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace kvc::ptx;
 using kvc::rt::fail;
@@ -15,14 +16,14 @@ Block::Block(const Kernel &kernel, const LaunchShape &shape,
              std::array<uint32_t, 3> at, uint64_t seed, BlockProfile *profile)
     : kernel(kernel), shape(shape), parameters(parameters), global(global),
       shared(kernel.sharedBytes + shape.sharedBytes), mbarriers(shared),
-      profile(profile), at(at),
-      random(seed + at[0] + 65537ull * at[1] + 4294967311ull * at[2]),
-      shuffled(seed != 0) {
+      profile(profile), at(at), random(seedAt(seed, at)), shuffled(seed != 0) {
   for (uint32_t first = 0; first < shape.block; first += 32) {
     uint32_t lanes = std::min(32u, shape.block - first);
     warps.emplace_back(*this, kernel, first / 32,
                        lanes == 32 ? ~0u : (1u << lanes) - 1);
   }
+  for (Warp &warp : warps)
+    ready.push_back(&warp);
 }
 
 Lanes Block::special(Special which, int dimension, uint32_t warp) const {
@@ -88,8 +89,9 @@ std::vector<Warp *> Block::release(std::vector<Warp *> &waiting) {
   if (forBlock < warps.size())
     throw fail(KVC_INTERNAL_ERROR,
                "kernel '{}', block ({}, {}, {}): {} of {} warps wait at a "
-               "barrier, the others have ended",
-               kernel.name, at[0], at[1], at[2], forBlock, warps.size());
+               "barrier, the others {}",
+               kernel.name, at[0], at[1], at[2], forBlock, warps.size(),
+               forCluster.empty() ? "have ended" : "wait for the cluster");
   released.swap(waiting);
   ++shared.barriers;
   shared.team = 0;
@@ -100,36 +102,58 @@ std::vector<Warp *> Block::release(std::vector<Warp *> &waiting) {
   return released;
 }
 
-void Block::run() {
-  // A profile wants to see warps that read the same lines at about the same
-  // time, as on a GPU; results want no order at all.
-  const uint64_t turn = profile ? 48 : UINT64_MAX;
-  std::vector<Warp *> ready, order, waiting;
-  for (Warp &warp : warps)
-    ready.push_back(&warp);
+Block::State Block::run() {
+  std::vector<Warp *> waiting;
   while (!ready.empty()) {
     if (shuffled)
       std::shuffle(ready.begin(), ready.end(), random);
-    order = ready;
-    while (!order.empty()) {
-      uint64_t before = mbarriers.changes;
-      bool allPoll = true;
-      std::erase_if(order, [&](Warp *warp) {
-        Warp::State state = warp->run(turn);
-        allPoll &= state == Warp::State::Polls;
-        if (state == Warp::State::AtBarrier)
-          waiting.push_back(warp);
-        return state == Warp::State::AtBarrier || state == Warp::State::Done;
-      });
-      if (allPoll && mbarriers.changes == before)
-        throw fail(KVC_INTERNAL_ERROR,
-                   "kernel '{}', block ({}, {}, {}): {} of {} warps wait for "
-                   "mbarriers for ever, {}",
-                   kernel.name, at[0], at[1], at[2], order.size(), warps.size(),
-                   mbarriers.lacking());
-    }
+    std::vector<Warp *> order = std::exchange(ready, {});
+    runToBarriers(order, waiting);
     ready = release(waiting);
+    if (!ready.empty() || forCluster.empty())
+      continue;
+    if (forCluster.size() < warps.size())
+      throw fail(KVC_INTERNAL_ERROR,
+                 "kernel '{}', block ({}, {}, {}): {} of {} warps wait for the "
+                 "cluster, the others have ended",
+                 kernel.name, at[0], at[1], at[2], forCluster.size(),
+                 warps.size());
+    ready = std::exchange(forCluster, {});
+    for (Warp *warp : ready)
+      warp->teamBarriers = 0;
+    return State::AtClusterBarrier;
   }
+  checkProducts();
+  return State::Done;
+}
+
+void Block::runToBarriers(std::vector<Warp *> &order,
+                          std::vector<Warp *> &waiting) {
+  // A profile wants to see warps that read the same lines at about the same
+  // time, as on a GPU; results want no order at all.
+  const uint64_t turn = profile ? 48 : UINT64_MAX;
+  while (!order.empty()) {
+    uint64_t before = mbarriers.changes;
+    bool allPoll = true;
+    std::erase_if(order, [&](Warp *warp) {
+      Warp::State state = warp->run(turn);
+      allPoll &= state == Warp::State::Polls;
+      if (state == Warp::State::AtBarrier)
+        waiting.push_back(warp);
+      if (state == Warp::State::AtClusterBarrier)
+        forCluster.push_back(warp);
+      return state != Warp::State::Ready && state != Warp::State::Polls;
+    });
+    if (allPoll && mbarriers.changes == before)
+      throw fail(KVC_INTERNAL_ERROR,
+                 "kernel '{}', block ({}, {}, {}): {} of {} warps wait for "
+                 "mbarriers for ever, {}",
+                 kernel.name, at[0], at[1], at[2], order.size(), warps.size(),
+                 mbarriers.lacking());
+  }
+}
+
+void Block::checkProducts() const {
   for (const Warp &warp : warps)
     if (warp.products.begun != warpgroups.begun(warp.index))
       throw fail(KVC_INTERNAL_ERROR,

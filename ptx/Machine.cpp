@@ -3,6 +3,7 @@
 #include "ptx/Machine.h"
 
 #include "emulator/Blocks.h"
+#include "ptx/Cluster.h"
 #include "runtime/base/Failure.h"
 #include "runtime/device/Device.h"
 
@@ -26,9 +27,9 @@ void kvc::ptx::run(const Kernel &kernel, const LaunchShape &shape,
     throw fail(KVC_INTERNAL_ERROR,
                "kernel '{}' has {} bytes of parameters, got {}", kernel.name,
                kernel.parameterBytes, arguments.size());
-  rt::runBlocks(shape.grid, threads, [&]() -> rt::RunBlock {
+  rt::runBlocks(clustersOf(kernel, shape), threads, [&]() -> rt::RunBlock {
     return [&](uint32_t x, uint32_t y, uint32_t z) {
-      Block(kernel, shape, arguments, memory, {x, y, z}, seed).run();
+      Cluster(kernel, shape, arguments, memory, {x, y, z}, seed).run();
     };
   });
 }

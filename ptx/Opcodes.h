@@ -56,6 +56,7 @@ std::optional<Opcode> findMemory(Parts parts);     // Memory.cpp
 std::optional<Opcode> findAsyncCopy(Parts parts);  // AsyncCopies.cpp
 std::optional<Opcode> findBulkCopy(Parts parts);   // BulkCopies.cpp
 std::optional<Opcode> findCollective(Parts parts); // Collective.cpp
+std::optional<Opcode> findCluster(Parts parts);    // Cluster.cpp
 std::optional<Opcode> findControl(Parts parts);    // Control.cpp
 std::optional<Opcode> findWarpgroup(Parts parts);  // WarpgroupProducts.cpp
 

@@ -26,8 +26,9 @@ namespace {
 constexpr Row specialRows = 1u << 30, registerRows = 1u << 31;
 
 std::optional<Opcode> findOpcode(Parts parts) {
-  for (auto find : {findArithmetic, findConversion, findMemory, findAsyncCopy,
-                    findBulkCopy, findCollective, findWarpgroup, findControl})
+  for (auto find :
+       {findArithmetic, findConversion, findMemory, findAsyncCopy, findBulkCopy,
+        findCollective, findWarpgroup, findCluster, findControl})
     if (std::optional<Opcode> found = find(parts))
       return found;
   return std::nullopt;
@@ -509,6 +510,12 @@ private:
     }
     while (peek() != "{") {
       std::string_view directive = next();
+      if (directive == ".explicitcluster") // .reqnctapercluster follows
+        continue;
+      if (directive == ".reqnctapercluster") {
+        cluster();
+        continue;
+      }
       if (directive != ".maxntid" && directive != ".reqntid" &&
           directive != ".minnctapersm" && directive != ".maxnreg")
         throw unsupported(
@@ -522,6 +529,20 @@ private:
     body();
     finish();
     return std::move(kernel);
+  }
+
+  void cluster() {
+    uint64_t blocks = 1;
+    size_t dimension = 0;
+    do {
+      int64_t extent = number();
+      if (dimension == 3 || extent < 1 ||
+          (blocks *= uint64_t(extent)) > mostBlocksOfCluster)
+        throw unsupported(
+            formatted("a cluster must have three dimensions and 1 to {} blocks",
+                      mostBlocksOfCluster));
+      kernel.cluster[dimension++] = uint32_t(extent);
+    } while (accept(","));
   }
 
   /// Numbers the rows and finds the branches' targets.

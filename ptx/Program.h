@@ -46,11 +46,12 @@ struct Operand {
 
 /// What the scheduler must know of an instruction.
 enum class Flow : uint8_t {
-  Next,    // goes on behind itself
-  Branch,  // to `target`, where the guard holds
-  Return,  // ends the lanes
-  Barrier, // waits for the block, or a team of its threads
-  Warp     // all lanes of the warp run it together
+  Next,           // goes on behind itself
+  Branch,         // to `target`, where the guard holds
+  Return,         // ends the lanes
+  Barrier,        // waits for the block, or a team of its threads
+  ClusterBarrier, // waits for the blocks of its cluster
+  Warp            // all lanes of the warp run it together
 };
 
 struct Instruction {
@@ -69,6 +70,9 @@ struct Instruction {
   Cost cost;           // for profiles
 };
 
+/// That every GPU with clusters can run at the same time, sm_90 and later.
+inline constexpr uint32_t mostBlocksOfCluster = 8;
+
 struct Parameter {
   uint32_t offset, bytes;
 };
@@ -80,6 +84,8 @@ struct Kernel {
   uint32_t parameterBytes = 0;
   uint32_t sharedBytes = 0;
   uint32_t maxThreads = 1024; // .maxntid
+  /// Blocks of a cluster, by dimension: .reqnctapercluster.
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
   /// It has griddepcontrol.wait, so it may begin while an earlier launch still runs.
   bool waits = false;
   /// Rows are numbered: constants, special registers, registers.

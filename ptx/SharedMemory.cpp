@@ -69,6 +69,7 @@ const std::byte *SharedMemory::read(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
+    checkOutside(i, access);
     checkArrived(i, access);
     for (const Party *party : {&word.writers, &word.changers})
       if (party->races(access, team))
@@ -89,6 +90,7 @@ void SharedMemory::write(uint64_t address, uint32_t size, const void *value,
     return;
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
+    checkOutside(i, access);
     // Threads may write parts of a word of their own.
     for (const Party *party : {&word.writers, &word.changers})
       if (size >= 4 && party->races(access, team))
@@ -108,6 +110,7 @@ std::byte *SharedMemory::change(uint64_t address, uint32_t size,
   check(address, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
+    checkOutside(i, access);
     checkArrived(i, access);
     if (word.writers.races(access, team))
       throw race("changes what is written by", i, word.writers.thread(),
@@ -200,6 +203,7 @@ void SharedMemory::bring(uint64_t address, uint32_t size, const void *value,
   checkFenced(address, size, asker);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
+    checkOutside(i, asker);
     checkArrived(i, asker);
     for (const Party *party : {&word.readers, &word.writers, &word.changers})
       if (party->races(asker, team))
@@ -207,6 +211,52 @@ void SharedMemory::bring(uint64_t address, uint32_t size, const void *value,
                    party->thread(), asker.thread);
     word.fences = never;
     word.arrival = arrival;
+  }
+  std::memcpy(&bytes[address], value, size);
+}
+
+void SharedMemory::passClusterBarrier() {
+  ++barriers;
+  team = 0;
+  ++intervals;
+  barriersBefore = barriers;
+}
+
+void SharedMemory::checkOutside(uint64_t word, Access access) const {
+  if (words[word].outside == intervals)
+    throw fail(KVC_INTERNAL_ERROR,
+               "race for shared memory at {}: thread {} uses what another "
+               "block writes without a barrier of the cluster between them",
+               word * 4, access.thread);
+}
+
+void SharedMemory::writeFromOutside(uint64_t address, uint32_t size,
+                                    const void *value) {
+  check(address, size);
+  if (intervals == 1)
+    throw fail(KVC_INTERNAL_ERROR,
+               "a block that has not met its cluster must not write to the "
+               "shared memory of another one, which may not have begun");
+  for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
+    Word &word = words[i];
+    bool written =
+        word.outside == intervals && std::memcmp(&bytes[address], value, size);
+    for (const Party *party : {&word.readers, &word.writers, &word.changers})
+      if (party->since(barriersBefore))
+        throw fail(KVC_INTERNAL_ERROR,
+                   "race for shared memory at {}: another block overwrites "
+                   "what thread {} uses without a barrier of the cluster "
+                   "between them",
+                   i * 4, party->thread());
+    if (written)
+      throw fail(KVC_INTERNAL_ERROR,
+                 "race for shared memory at {}: other blocks write two numbers",
+                 i * 4);
+    word.outside = intervals;
+    // No fence of the block's own shows it to the asynchronous proxy.
+    word.writer = ~0u;
+    word.fences = 0;
+    word.arrival = 0;
   }
   std::memcpy(&bytes[address], value, size);
 }

@@ -4,7 +4,9 @@
 // writer passes fence.proxy.async, then the barrier. Two threads race where both touch a word between two
 // barriers, at least one writes, and no barrier of their team stands between them where
 // they are of one, nor a bar.warp.sync where they are of one warp. Writing what is there
-// already, and atomics among themselves, are no race.
+// already, and atomics among themselves, are no race. What another block of the cluster
+// writes races with all that the block does to the word between the same two barriers of the
+// cluster.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,6 +53,12 @@ public:
   /// thread has written.
   void fence(Access access);
 
+  /// A store of another block of the cluster; behind the first barrier of that, since until
+  /// then this block may not have begun.
+  void writeFromOutside(uint64_t address, uint32_t bytes, const void *value);
+  /// One of the cluster orders the block's threads as well.
+  void passClusterBarrier();
+
   uint32_t barriers = 0; // passed so far
   /// Threads of a team, since one passed its barrier behind the block's last one.
   uint32_t team = 0;
@@ -66,6 +74,10 @@ private:
     /// True where somebody else of them is not ordered before an access.
     bool races(const Access &access, uint32_t team) const;
     uint32_t thread() const { return last.thread; }
+    /// True where somebody of them came behind so many barriers.
+    bool since(uint32_t barriers) const {
+      return last.thread != nobody && last.barriers >= barriers;
+    }
 
   private:
     bool inInterval(const Access &access) const {
@@ -80,15 +92,22 @@ private:
     uint32_t writer = 0;              // the last one
     uint32_t fences = never;          // that it had passed before
     uint32_t arrival = 0;             // of what the engine brings
+    uint32_t outside =
+        0; // interval of the cluster's in which another block wrote
   };
   static constexpr uint32_t never = ~0u;
   void wrote(Word &word, const Access &access);
+  /// Throws Failure where another block of the cluster may still write there.
+  void checkOutside(uint64_t word, Access access) const;
   /// Throws Failure where the engine still writes there, for all a thread knows.
   void checkArrived(uint64_t word, Access access) const;
 
   void check(uint64_t address, uint32_t bytes) const;
   std::vector<std::byte> bytes;
   std::vector<Word> words;
+  /// Intervals between barriers of the cluster, the running one counted, and how many of the
+  /// block's had been passed when it began.
+  uint32_t intervals = 1, barriersBefore = 0;
   /// Which warps have seen an arrival, a bit each, and in front of which barrier the first did.
   struct Seen {
     uint32_t warps = 0, barriers = never;

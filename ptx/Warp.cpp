@@ -27,8 +27,17 @@ Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
     rows[at].fill(~0ull);
 }
 
+/// What a thread touches between its arrival and the wait is ordered neither way.
+static void checkBetween(const Warp &warp) {
+  if (warp.arrived)
+    throw fail(KVC_UNSUPPORTED,
+               "memory must not be touched between barrier.cluster.arrive and "
+               "barrier.cluster.wait");
+}
+
 std::byte *kvc::ptx::globalAt(Warp &warp, uint64_t address, uint32_t bytes,
                               uint32_t lane) {
+  checkBetween(warp);
   if (!(warp.waited >> lane & 1))
     throw fail(KVC_INTERNAL_ERROR,
                "thread {} must not use global memory before "
@@ -38,6 +47,7 @@ std::byte *kvc::ptx::globalAt(Warp &warp, uint64_t address, uint32_t bytes,
 }
 
 Access kvc::ptx::accessOf(const Warp &warp, uint32_t lane) {
+  checkBetween(warp);
   return {warp.index * 32 + lane, warp.block.shared.barriers, warp.teamBarriers,
           warp.syncs};
 }
@@ -93,6 +103,7 @@ Warp::State Warp::run(uint64_t most) {
         alive &= ~lanes;
         break;
       case Flow::Barrier:
+      case Flow::ClusterBarrier:
       case Flow::Warp:
         if (lanes && lanes != alive)
           throw fail(KVC_INTERNAL_ERROR,
@@ -118,6 +129,8 @@ Warp::State Warp::run(uint64_t most) {
     ++way.at;
     if (op.flow == Flow::Barrier && lanes)
       return State::AtBarrier;
+    if (op.flow == Flow::ClusterBarrier && lanes)
+      return State::AtClusterBarrier;
     if (std::exchange(polls, false))
       return State::Polls;
   }

@@ -27,7 +27,7 @@ public:
   /// `index` within its block; lanes past the block's end never run.
   Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes);
 
-  enum class State { Ready, Polls, AtBarrier, Done };
+  enum class State { Ready, Polls, AtBarrier, AtClusterBarrier, Done };
   /// Runs until a barrier or the end, until it waits in vain, or for `most` instructions.
   State run(uint64_t most = UINT64_MAX);
 
@@ -46,6 +46,7 @@ public:
     bool operator==(const Team &) const = default;
   } team;
   uint32_t teamBarriers = 0; // since the block's last one
+  bool arrived = false; // at the cluster's barrier, and has not waited for it
   uint32_t waited; // lanes that have waited for earlier launches, a bit each
   std::array<AsyncCopies, 32> copies; // a lane's
   WarpgroupProducts products;

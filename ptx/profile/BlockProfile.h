@@ -35,6 +35,7 @@ public:
   explicit FirstLevel(uint64_t bytes);
   /// Sectors of a line that were not there; they are now.
   uint8_t miss(uint64_t line, uint8_t sectors);
+  void forget() { lines.assign(lines.size(), Line()); }
 
 private:
   static constexpr size_t ways = 8;
@@ -58,6 +59,11 @@ public:
   void instruction(const Warp &warp, const Instruction &op, uint32_t lanes);
   /// So many warps have met.
   void barrier(uint32_t first, uint32_t count);
+  /// When the last warp has come to where all wait.
+  double latest() const;
+  /// The cluster's blocks have met, the last of them at `last`: what they have written is in
+  /// L2, and L1 has forgotten what it had.
+  void clusterBarrier(double last);
 
   /// Once all warps are done.
   Counters counters();

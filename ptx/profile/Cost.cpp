@@ -53,6 +53,21 @@ Cost accessCost(Parts parts) {
   return cost;
 }
 
+/// What the blocks of a cluster do to each other: a store crosses the network between SMs in
+/// the 180 clocks that are published for a load (Luo et al. 2024, "Benchmarking and dissecting
+/// the NVIDIA Hopper GPU architecture"); what a barrier's end takes is BlockProfile's.
+Cost clusterCost(Parts parts) {
+  if (parts[0] == "barrier") // with a fence, or with what drops L1
+    return {Unit::Barrier, 3, 0};
+  if (parts[0] == "mapa")
+    return {Unit::Integer, 1, 5};
+  return {.unit = Unit::Shared,
+          .latency = 180,
+          .traffic = Traffic::Store,
+          .shared = true,
+          .bytes = uint8_t(bytesOf(parts.back()))};
+}
+
 /// A box of a tensor by the bulk copy engine: its address and coordinates go to registers of
 /// the warp first.
 constexpr Cost bulkCost = {
@@ -128,6 +143,9 @@ Cost conversionCost(Parts parts) {
 Cost kvc::ptx::costOf(Parts parts) {
   std::string_view name = parts[0], type = parts.back();
   bool wide = type.ends_with("64"), isF = isFloating(type);
+  if (name == "barrier" || name == "mapa" || has(parts, "shared::cluster"))
+    if (name != "cp")
+      return clusterCost(parts);
   if (name == "ld" || name == "st" || name == "atom" || name == "red")
     return accessCost(parts);
   if (name == "cp")

@@ -16,10 +16,10 @@ const char *kvc::ptx::resourceName(Resource resource) {
 
 Estimate kvc::ptx::estimate(const LaunchProfile &profile, const Card &card) {
   const Counters &n = profile.counters;
-  // SMs that have a block. Each has four quarters with a scheduler, 16 lanes of
+  // SMs that have a block with work. Each has four quarters with a scheduler, 16 lanes of
   // integer units, 4 of special functions and tensor cores of their own.
   double used =
-      double(std::min<uint64_t>(card.multiprocessors, profile.blocks));
+      double(std::min<uint64_t>(card.multiprocessors, profile.working));
   double quarters = 4 * used;
   // Moves and address arithmetic that matrix fragments need and PTX does not
   // show; elsewhere ptxas merges more than it adds.

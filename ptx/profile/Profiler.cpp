@@ -5,9 +5,12 @@
 #include "runtime/base/Failure.h"
 
 #include "emulator/Blocks.h"
+#include "ptx/Cluster.h"
 #include "ptx/GlobalMemory.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -116,6 +119,7 @@ struct Profiler::Launch {
   std::mutex mutex;
   Counters sums;
   double longest = 0;
+  std::vector<double> chains; // each block's
   SharedSectors reads, writes;
 
   void add(BlockProfile &block) {
@@ -123,6 +127,7 @@ struct Profiler::Launch {
     std::lock_guard lock(mutex);
     sums += counters;
     longest = std::max(longest, counters.path);
+    chains.push_back(counters.path);
     ::add(reads, block.read());
     ::add(writes, block.written());
   }
@@ -155,14 +160,16 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.early = shape.follows && kernel.waits && !done.empty() &&
                   done.back().blocks <= uint64_t(done.back().resident) *
                                             options.card.multiprocessors;
+  // Of clusters, as all blocks of one run.
+  const std::array<uint32_t, 3> grid = clustersOf(kernel, shape);
   std::array<std::vector<uint32_t>, 3> chosen;
   std::array<uint32_t, 3> runs;
-  profile.blocks = profile.ran = 1;
-  for (uint32_t extent : shape.grid)
+  profile.blocks = profile.ran = blocksOfCluster(kernel);
+  for (uint32_t extent : grid)
     profile.blocks *= extent;
   bool whole = profile.blocks <= wholeGrid || wholes.count(kernel.name);
   for (int i = 0; i < 3; ++i) {
-    chosen[i] = spread(shape.grid[i], whole ? 0 : options.blocksPerDimension);
+    chosen[i] = spread(grid[i], whole ? 0 : options.blocksPerDimension);
     runs[i] = uint32_t(chosen[i].size());
     profile.ran *= runs[i];
   }
@@ -187,27 +194,30 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   };
   uint32_t warps = (shape.block + 31) / 32;
   auto runBlocksFrom = [&](uint32_t from, uint32_t to) {
-    rt::runBlocks(
-        {to - from, runs[1], runs[2]}, threads, [&]() -> rt::RunBlock {
-          return [&](uint32_t x, uint32_t y, uint32_t z) {
-            BlockProfile watch(options.card, kernel, warps, l1, readBefore);
-            Block(kernel, shape, arguments, memory,
-                  {chosen[0][from + x], chosen[1][y], chosen[2][z]}, seed,
-                  &watch)
-                .run();
-            launch.add(watch);
-          };
-        });
+    rt::runBlocks({to - from, runs[1], runs[2]}, threads,
+                  [&]() -> rt::RunBlock {
+                    return [&](uint32_t x, uint32_t y, uint32_t z) {
+                      std::deque<BlockProfile> watches;
+                      std::vector<BlockProfile *> each;
+                      for (uint32_t i = 0; i < blocksOfCluster(kernel); ++i)
+                        each.push_back(&watches.emplace_back(
+                            options.card, kernel, warps, l1, readBefore));
+                      Cluster(kernel, shape, arguments, memory,
+                              {chosen[0][from + x], chosen[1][y], chosen[2][z]},
+                              seed, each)
+                          .run();
+                      for (BlockProfile &watch : watches)
+                        launch.add(watch);
+                    };
+                  });
   };
   // The first blocks set to 0 what blocks of such kernels add to.
   if (!whole && !wholes.empty())
-    rt::runBlocks(
-        {1, shape.grid[1], shape.grid[2]}, threads, [&]() -> rt::RunBlock {
-          return [&](uint32_t, uint32_t y, uint32_t z) {
-            Block(kernel, shape, arguments, memory, {0, y, z}, seed, nullptr)
-                .run();
-          };
-        });
+    rt::runBlocks({1, grid[1], grid[2]}, threads, [&]() -> rt::RunBlock {
+      return [&](uint32_t, uint32_t y, uint32_t z) {
+        Cluster(kernel, shape, arguments, memory, {0, y, z}, seed).run();
+      };
+    });
   runBlocksFrom(0, 1);
   for (auto [line, sharing] : launch.reads)
     byFirst[line] = sharing.seen;
@@ -217,6 +227,9 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   profile.counters = launch.sums;
   profile.counters.scale(factor);
   profile.longestPath = launch.longest;
+  auto works = [&](double chain) { return chain >= launch.longest / 16; };
+  profile.working = uint64_t(
+      std::ceil(factor * double(std::ranges::count_if(launch.chains, works))));
   for (auto &[first, footprint] : footprints(launch.reads, memory)) {
     double bytes = footprint.total(factor);
     profile.distinctRead += bytes;

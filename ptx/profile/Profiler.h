@@ -35,6 +35,8 @@ struct LaunchProfile {
   bool follows = false; // LaunchShape
   bool early = false; // it may begin while the launch in front of it still runs
   uint64_t blocks = 0, ran = 0;
+  /// How many have work: their chain is not less than a sixteenth of the longest one.
+  uint64_t working = 0;
   uint32_t sharedBytes = 0;
   std::optional<Assembled> assembled; // none without ptxas
   uint32_t resident = 0;              // blocks that an SM holds at once

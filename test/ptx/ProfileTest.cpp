@@ -17,8 +17,11 @@ namespace {
 
 /// A launch of `blocks` blocks of 32 threads; results are 8 bytes a thread.
 LaunchProfile profileOf(const std::string &body, uint32_t blocks = 1,
-                        uint32_t run = 0, uint32_t threads = 32) {
-  Program program = parse(kernelText(body));
+                        uint32_t run = 0, uint32_t threads = 32,
+                        const std::string &directive = "") {
+  std::string text = kernelText(body);
+  text.insert(text.find("\n{\n"), "\n" + directive);
+  Program program = parse(text);
   GlobalMemory memory;
   void *results = memory.allocate(blocks * threads * 8);
   std::byte argument[8];
@@ -242,9 +245,51 @@ TEST(Profile, Occupancy) {
   EXPECT_EQ(residentBlocks(h100, 1024, 255, 0), 1u);
 }
 
+/// `turns` times around, one addition after the other.
+std::string chain(const std::string &turns) {
+  return "mov.b32 %r2, " + turns + ";\n$turn:\nadd.s32 %r2, %r2, -1; " +
+         "setp.ne.s32 %p1, %r2, 0;\n@%p1 bra $turn;\n";
+}
+
+TEST(Profile, BlocksWithoutWorkTakeNoSM) {
+  const std::string every = "mov.u32 %r1, %ctaid.x; and.b32 %r1, %r1, 3;"
+                            "setp.ne.s32 %p0, %r1, 0;\n@%p0 ret;\n";
+  EXPECT_EQ(profileOf(chain("100"), 8).working, 8);
+  EXPECT_EQ(profileOf(every + chain("100"), 8).working, 2);
+  EXPECT_EQ(profileOf(every + chain("100"), 8).blocks, 8);
+  // Of a part of the blocks, as if all had run: 0 and 4 are not among them.
+  EXPECT_EQ(profileOf(chain("100"), 4096, 4).working, 4096);
+}
+
+TEST(Profile, BlocksOfAClusterWaitForEachOther) {
+  const std::string pair = ".reqnctapercluster 2, 1, 1",
+                    late = "mov.u32 %r1, %ctaid.x; setp.ne.s32 %p0, %r1, 1;\n"
+                           "@%p0 bra $meet;\n" +
+                           chain("500") + "$meet:\n",
+                    meet = "barrier.cluster.arrive.aligned; "
+                           "barrier.cluster.wait.aligned;\n";
+  auto of = [&](const std::string &body) {
+    LaunchProfile profile = profileOf(body, 2, 0, 32, pair);
+    return std::pair(profile.longestPath, profile.counters.path);
+  };
+  auto [apart, both] = of(late);
+  auto [longest, sum] = of(late + meet);
+  // A barrier of it took an H200 711 clocks.
+  EXPECT_NEAR(longest, apart + 711, 10);
+  EXPECT_NEAR(sum, 2 * longest, 10);
+  EXPECT_LT(both, 1.2 * apart);
+  // What is brought to L1 is read from L2 again.
+  const std::string load = "ld.global.b32 %r3, [%d1];\n";
+  auto bytes = [&](const std::string &body) {
+    return profileOf(body, 2, 0, 32, pair).counters.l2Bytes;
+  };
+  EXPECT_EQ(bytes(load + load), bytes(load));
+  EXPECT_EQ(bytes(load + meet + load), bytes(load) + 2 * 256);
+}
+
 TEST(Profile, Estimates) {
   LaunchProfile launch;
-  launch.blocks = launch.ran = 264;
+  launch.blocks = launch.working = launch.ran = 264;
   launch.resident = 2;
   launch.threads = 128;
   launch.dramRead = launch.distinctRead = 28.5e6;
@@ -272,7 +317,7 @@ TEST(Profile, Estimates) {
   EXPECT_EQ(a100.earlyLaunch, a100.launch);
   launch.early = false;
   // Eight blocks on eight SMs read L2 no faster than those can.
-  launch.blocks = launch.ran = 8;
+  launch.blocks = launch.working = launch.ran = 8;
   EXPECT_NEAR(estimate(launch, h100).busy[size_t(Resource::L2)],
               86e6 / (8 * 64 * 1.98e9), 1e-9);
   // A long chain in one block.
