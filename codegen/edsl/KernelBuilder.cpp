@@ -507,6 +507,15 @@ void KernelBuilder::barrier() { gpu::BarrierOp::create(b); }
 void KernelBuilder::teamBarrier(int64_t threads) {
   simt::TeamBarrierOp::create(b, (thread() / threads).toI32(), threads);
 }
+void KernelBuilder::clusterBarrier(int64_t blocks) {
+  func->setAttr("nvvm.cluster_dim",
+                b.getDenseI32ArrayAttr({int32_t(blocks), 1, 1}));
+  simt::ClusterBarrierOp::create(b);
+}
+void KernelBuilder::storeToFirst(Expr value, const Buffer &buffer,
+                                 ArrayRef<Expr> at) {
+  simt::StoreToFirstOp::create(b, value, buffer.memref, address(buffer, at));
+}
 void KernelBuilder::syncWarp() { simt::SyncWarpOp::create(b); }
 
 Expr KernelBuilder::shuffleXor(Expr value, int64_t mask) {

@@ -186,6 +186,11 @@ public:
   /// Orders that of a team: so many threads, from a multiple of that on. Between two
   /// barriers of the block all teams pass as many (simt.team_barrier).
   void teamBarrier(int64_t threads);
+  /// Orders that of the blocks beside each other along x, so many in a cluster, which run at
+  /// the same time (sm_90); a kernel's waits all have the same number.
+  void clusterBarrier(int64_t blocks);
+  /// To the first block of the cluster, all of which must have met before.
+  void storeToFirst(Expr value, const Buffer &buffer, llvm::ArrayRef<Expr> at);
   void syncWarp();
   Expr shuffleXor(Expr value, int64_t mask);
   /// The value of lane - distance; the lane's own below it.

@@ -12,7 +12,8 @@
 // stretch of tokens behind the other (ColumnsStretches.cpp); where that takes what a launch
 // gives, 264 of 8 warps with one tile. With a reduction over all heads the warp walks the
 // heads itself: grid (.., 1, batch), in a cache of rows over true positions, else with teams
-// or mates where rows fit into registers (ColumnsHeads.cpp, ColumnsTeams.cpp).
+// or mates where rows fit into registers (ColumnsHeads.cpp, ColumnsTeams.cpp), or (.., 2,
+// batch), where two blocks of a cluster may share them out (ColumnsClusters.cpp).
 //
 //   for each stretch of tokens, for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -44,6 +45,7 @@
 #ifndef KVC_CODEGEN_KERNELS_COLUMNS_H
 #define KVC_CODEGEN_KERNELS_COLUMNS_H
 
+#include "codegen/kernels/ColumnsSums.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/LaneRows.h"
 #include "codegen/kernels/LogitTile.h"
@@ -58,7 +60,7 @@ namespace kvc {
 /// ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that stay in
 /// registers, ColumnsMembers.cpp their sums by member of the group, ColumnsHeads.cpp
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
-/// heads, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
+/// heads, ColumnsClusters.cpp which blocks, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
 /// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp,
 /// ColumnsWarpgroupNorms.cpp, ColumnsWarpgroupWindows.cpp and ColumnsWarpgroupHeads.cpp
 /// products of four warps together.
@@ -94,6 +96,23 @@ private:
   /// and of others one team.
   bool dependsOnLength = false;
   static constexpr int64_t teamsOfShort = 4, longestOfShort = 8192;
+  /// How many blocks of a cluster have the same tokens and take turns at heads as well
+  /// (ColumnsClusters.cpp); whether they do, which depends on the past, and which one this is.
+  int64_t partners = 1;
+  static constexpr int64_t partnersOfShort = 2,
+                           longestOfPartners = longestOfShort / partnersOfShort;
+  Expr isPartner, partner;
+  bool hasClusterForm() const { return dependsOnLength && site.ofShortCalls; }
+  /// Sets them, of a block of the launch. Which of the blocks with tokens of their own it is.
+  Expr takePartner(KernelBuilder &k, const SequenceScalars &s, Expr block);
+  void meetPartners(KernelBuilder &k) const;
+  /// How many heads are walked together, and which of them the warp has.
+  Expr headsTogether(KernelBuilder &k) const;
+  Expr ownHead;
+  int64_t bytesOfPartners() const;
+  /// What reduceHeld gets of all partners, in the first one.
+  void joinPartners(KernelBuilder &k, llvm::ArrayRef<ReduceKind> kinds,
+                    Values &ofBlock, int64_t lanes);
   int64_t tokenWarps() const { return warps / mates / teams; }
   bool hasRowsForMates() const;
   /// Which of the block's pieces of tokens the warp has, which of its mates it is, and
@@ -147,6 +166,7 @@ private:
   /// Chooses as many warps as fit, and then rows of a stage.
   void planSharedMemory(bool oneTile = false);
   bool planLaunchMemory();
+  void planShortCalls();
 
   KernelOp kernel;
   const KernelSite &site;
@@ -394,45 +414,11 @@ private:
                      const SequenceScalars &s, const Point &point, Expr step,
                      Expr place, llvm::ArrayRef<Expr> sums, bool whole,
                      std::optional<int64_t> known = std::nullopt);
-  /// What is made of one product, and added to `sums`: rows are those from step `step` on,
-  /// and the lane has `slots` columns. Where log-sum-exps are read, `number` is the row's,
-  /// and shift() that times `minusScale`, made once for each row of the lane.
-  struct Adding {
-    Expr step;
-    int slots;
-    bool whole;
-    std::optional<int64_t> known;
-    llvm::function_ref<Expr(const WarpProduct::Product &)> number;
-    Expr minusScale;
-    llvm::SmallDenseMap<int, Expr> shifts{};
-    Expr shift(const WarpProduct::Product &p) {
-      Expr &shift = shifts[p.rowSlot];
-      if (!shift.valid())
-        shift = number(p) * minusScale;
-      return shift;
-    }
-  };
   void addProduct(KernelBuilder &k, LogitTile &tile, const SequenceScalars &s,
-                  const Point &point, Adding &adding,
+                  const Point &point, AddingProducts &adding,
                   const WarpProduct::Product &product, Values &sums);
-  /// Accumulators of a token, and which one a row of the lane is added to.
-  static int classesOf(int64_t group) {
-    return group == 1 ? 1 : group <= 8 ? 2 : 4;
-  }
-  static int classOf(int64_t group, int rowSlot) {
-    return rowSlot % classesOf(group);
-  }
-  /// Lanes of a quad that are so far apart have products of the same members of a group.
-  static int64_t laneStep(int64_t group) {
-    return std::clamp<int64_t>(group / 2, 1, 4);
-  }
   /// Where `mine`, puts sums into memberSums, all in one piece of code; what is there
   /// already, of an earlier mate, they are reduced with.
-  struct PlacedSum {
-    ReduceKind kind;
-    Expr sum;
-    llvm::SmallVector<Expr, 3> at;
-  };
   void putSums(KernelBuilder &k, llvm::ArrayRef<PlacedSum> sums, bool first,
                Expr mine);
   /// Where sums of warpgroups go, of a reduction, the number `walk` of those that run: of all

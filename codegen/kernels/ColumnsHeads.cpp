@@ -150,11 +150,12 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
                                       const RowSource &source) {
   int64_t rows = rowsOfWindow();
   Expr isWhole = allSee(tile, s, newestToken(), 0, k.index(0), k.index(rows));
+  Expr nextHead = point.kvHead + headsTogether(k);
   Values sums = startProducts(k);
   size_t count = sums.size();
   sums.append(held);
   auto next = [&] {
-    fetchQueries(k, tile, s, point.kvHead + teams);
+    fetchQueries(k, tile, s, nextHead);
     tile.setHead(s.sequence, point.kvHead);
   };
   Values all = staged->walkKnownRounds(
@@ -186,7 +187,7 @@ Values ColumnsBuilder::accumulateHead(KernelBuilder &k, LogitTile &tile,
   held.assign(all.begin() + count, all.end());
   all.truncate(count);
   if (fetchesKeys())
-    keysAhead = fetchKeys(k, tile, s, point.kvHead + teams);
+    keysAhead = fetchKeys(k, tile, s, nextHead);
   return all;
 }
 
@@ -216,6 +217,8 @@ Values ColumnsBuilder::reduceHeld(KernelBuilder &k, LogitTile &tile,
   }
   if (teams > 1)
     held = joinTeams(k, kinds, held, beside);
+  if (partners > 1)
+    joinPartners(k, kinds, held, beside);
   left = held;
   for (ReduceOp reduce : rowHeads) {
     int64_t count = heldOf(reduce);

@@ -26,6 +26,8 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s,
   int64_t pieces = tokenWarps();
   mate = k.index(0);
   piece = k.warp();
+  if (partners > 1)
+    block = takePartner(k, s, block);
   Expr blockFirst = block * pieces * tokensPerWarp();
   Expr first = blockFirst + piece * tokensPerWarp(), some = k.boolean(true);
   if (mates > 1) {
@@ -38,6 +40,8 @@ Expr ColumnsBuilder::takeTokens(KernelBuilder &k, const SequenceScalars &s,
     piece = k.warp() % pieces;
     first = blockFirst + piece * tokensPerWarp();
     staged->shareOut(teams, team);
+    ownHead =
+        partners > 1 ? isPartner.select(team * partners + partner, team) : team;
   }
   if (mates > 1 && readsAll) {
     int64_t half = pieces / 2, tokens = half * tokensPerWarp();

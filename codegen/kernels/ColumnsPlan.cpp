@@ -126,8 +126,8 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
                       return reduce.getKind() == ReduceKind::Max ||
                              reduce.getKind() == ReduceKind::Min;
                     });
-  if (dependsOnLength && site.ofShortCalls)
-    teams = teamsOfShort;
+  if (hasClusterForm())
+    planShortCalls();
   else if (dependsOnLength)
     warps /= teams, teams = 1;
   assert((stagedRows || !inRegisters) && "sums of members and a stage fit");
@@ -136,6 +136,18 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
     mates = 1;
     planSharedMemory(/*oneTile=*/true);
   }
+}
+
+/// More teams, each of which has a smaller part of a round: where what a launch gives has room
+/// for it, rounds are of twice as many rows, so that copies are waited for half as often.
+void ColumnsBuilder::planShortCalls() {
+  teams = teamsOfShort;
+  partners = site.warpgroups ? partnersOfShort : 1;
+  if (StagedRows::bytesFor(site.shape, 2 * stagedRows) +
+          warps * bytesPerWarp() + tokenWarps() * teams * bytesPerPiece() +
+          bytesOfPartners() <=
+      maxLaunchBytes)
+    stagedRows *= 2;
 }
 
 /// A window with more rows than a block's own memory has room for has what a launch gives,
@@ -221,6 +233,10 @@ LaunchSpec ColumnsBuilder::launch() {
   if (dependsOnLength)
     (site.ofShortCalls ? spec.upToTokens : spec.aboveTokens) = longestOfShort;
   std::string blocks = "ceildiv(tokens," + tokens + ")";
+  if (hasClusterForm()) // as many as its blocks' tokens, for a form with partners
+    blocks = std::to_string(partnersOfShort) + "*min(" + blocks + "," +
+             std::to_string(longestOfPartners / (tokenWarps() * warpSize)) +
+             ")";
   if (keepsRows())
     blocks = "min(" + blocks + ",ceildiv(" + std::to_string(mostBlocks()) +
              ",kv_heads))";

@@ -173,8 +173,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
   auto number = [&](const WarpProduct::Product &p) {
     return staged->number(place + p.row);
   };
-  Adding adding{step,      tile.products().slots(), whole, known, number,
-                minusScale};
+  AddingProducts adding{
+      step, tile.products().slots(), whole, known, number, minusScale};
   Values next(sums.begin(), sums.end());
   tile.products().multiply(
       staged->memory, [&](Expr row) { return SmallVector<Expr>{place + row}; },
@@ -186,8 +186,8 @@ Values ColumnsBuilder::addProducts(KernelBuilder &k, LogitTile &tile,
 
 void ColumnsBuilder::addProduct(KernelBuilder &k, LogitTile &tile,
                                 const SequenceScalars &s, const Point &point,
-                                Adding &adding, const WarpProduct::Product &p,
-                                Values &sums) {
+                                AddingProducts &adding,
+                                const WarpProduct::Product &p, Values &sums) {
   int64_t group = tile.paddedGroup;
   int classes = classesOf(group);
   bool whole = adding.whole;

@@ -10,7 +10,9 @@
 // A short call has a kernel of its own (hasFormOfShortCalls):
 //
 //   longest      warps   teams   tokens a block   blocks an SM
-//   up to 8192   8       4       64               1              more warps for each token
+//   up to 8192   8       4       64               1              more warps for each token,
+//                                                                  and two blocks where there
+//                                                                  are clusters
 //   longer       4       1       128              2              fewer blocks read queries
 //
 //===----------------------------------------------------------------------===//

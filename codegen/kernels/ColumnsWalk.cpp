@@ -19,7 +19,7 @@ void ColumnsBuilder::build() {
 
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
-  if (site.warpgroups)
+  if (site.warpgroups && !hasClusterForm())
     panels.emplace(k, roundsOfPanels(), numbersOfPanels());
   else if (stagedRows)
     staged.emplace(k, warps * warpSize, stagedRows);
@@ -96,11 +96,12 @@ void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
   if (holdsRows)
     starts.append(startHeld(k));
   if (fetchesKeys()) {
-    Expr first = teams > 1 ? team : k.index(0);
+    Expr first = teams > 1 ? ownHead : k.index(0);
     starts.append(fetchKeys(k, *logits, s, first));
     if (fetchesQueries())
       fetchQueries(k, *logits, s, first);
   }
+  meetPartners(k); // what is fetched is on its way
   Expr heads = walksHeads() ? k.arg("kv_heads") : Expr();
   auto head = [&](Expr kvHead, ArrayRef<Expr> carried) {
     return walksHeads() && k.shape.hasRows()
@@ -113,13 +114,13 @@ void ColumnsBuilder::walkTokens(KernelBuilder &k, LogitTile *logits,
     head(k.block(gpu::Dimension::y), {});
     return;
   }
-  Values sums =
-      k.loop(0, heads, teams, starts, [&](Expr h, ArrayRef<Expr> carried) {
-        if (teams == 1)
-          return head(h, carried);
-        isForTeam = h + team < heads;
-        return head((h + team).min(heads - 1), carried);
-      });
+  Values sums = k.loop(0, heads, headsTogether(k), starts,
+                       [&](Expr h, ArrayRef<Expr> carried) {
+                         if (teams == 1)
+                           return head(h, carried);
+                         isForTeam = h + ownHead < heads;
+                         return head((h + ownHead).min(heads - 1), carried);
+                       });
   isForTeam = Expr();
   if (fetchesQueries())
     k.waitForCopies(0); // of the last head
@@ -262,5 +263,7 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
   Expr mine = exists & isFirstMate(k);
   if (teams > 1)
     mine = mine & (team == 0);
+  if (partners > 1)
+    mine = mine & (partner == 0);
   storeOutputs(k, s, eval, point, mine, /*oneHead=*/true);
 }

@@ -66,8 +66,8 @@ Values ColumnsBuilder::accumulateHeadTogether(KernelBuilder &k, LogitTile &tile,
       auto number = [&](const WarpProduct::Product &p) {
         return numbers[row / 4 + p.rowSlot];
       };
-      Adding adding{k.index(step), int(halves) * 2, whole,
-                    step,          number,          minusScale};
+      AddingProducts adding{k.index(step), int(halves) * 2, whole,
+                            step,          number,          minusScale};
       PanelRows::visit(k, products.slice(row / tile.rows * ofStep, ofStep),
                        int(half) * 2, [&](const WarpProduct::Product &p) {
                          addProduct(k, tile, s, point, adding, p, next);

@@ -95,12 +95,12 @@ Values ColumnsBuilder::accumulateWindow(KernelBuilder &k, LogitTile &tile,
         auto number = [&](const WarpProduct::Product &p) {
           return numbers[p.rowSlot];
         };
-        Adding adding{k.index(first / tile.rows),
-                      int(halves) * 2,
-                      whole,
-                      std::nullopt,
-                      number,
-                      isShift};
+        AddingProducts adding{k.index(first / tile.rows),
+                              int(halves) * 2,
+                              whole,
+                              std::nullopt,
+                              number,
+                              isShift};
         Values next = sums;
         PanelRows::visit(k, products, int(half) * 2,
                          [&](const WarpProduct::Product &p) {

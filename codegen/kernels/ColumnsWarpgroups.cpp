@@ -38,9 +38,10 @@ bool ColumnsBuilder::hasQueryProducts() const {
 }
 
 bool ColumnsBuilder::hasWarpgroupForm() const {
-  return !site.shape.hasRows() && PanelRows::suits(site.shape) &&
-         (hasQueryProducts() || hasDenseNorms() || hasWindowProducts() ||
-          hasHeadProducts());
+  return hasClusterForm() ||
+         (!site.shape.hasRows() && PanelRows::suits(site.shape) &&
+          (hasQueryProducts() || hasDenseNorms() || hasWindowProducts() ||
+           hasHeadProducts()));
 }
 
 bool kvc::hasWarpgroupForm(KernelOp kernel, const KernelSite &site) {
@@ -99,8 +100,8 @@ Values ColumnsBuilder::walkRounds(KernelBuilder &k, LogitTile &tile,
       auto number = [&](const WarpProduct::Product &p) {
         return numbers[p.rowSlot];
       };
-      Adding adding{row / tile.rows, 2,      whole,
-                    std::nullopt,    number, minusScale};
+      AddingProducts adding{row / tile.rows, 2,      whole,
+                            std::nullopt,    number, minusScale};
       Values next(sums);
       Expr ownTiles = tileStart;
       tileStart = walk.columns;
@@ -207,7 +208,7 @@ std::pair<Expr, Expr> ColumnsBuilder::placeOfColumn(KernelBuilder &k,
   return {piece, column + below * 8};
 }
 
-SmallVector<ColumnsBuilder::PlacedSum>
+SmallVector<PlacedSum>
 ColumnsBuilder::placeTogether(KernelBuilder &k, LogitTile &tile, size_t walk,
                               ArrayRef<Expr> sums,
                               llvm::function_ref<Expr(Expr)> rowOf) {

@@ -22,7 +22,7 @@ struct KernelSite {
   /// The longest past whose selections need no lists of candidates (Candidates.h), in
   /// tokens of the call's longest sequence.
   int64_t listsAbove = 0;
-  /// The form that multiplies by warpgroups is built (WarpgroupForms.h).
+  /// The form for GPUs that multiply by warpgroups is built (WarpgroupForms.h).
   bool warpgroups = false;
   /// Which form is built of a kernel that has two by length: that of calls whose longest
   /// sequence is short, or of all others.

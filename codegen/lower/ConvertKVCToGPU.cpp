@@ -212,6 +212,14 @@ struct ConvertKVCToGPUPass
     return success();
   }
 
+  static LogicalResult buildForms(KernelOp kernel, const KernelSite &site,
+                                  gpu::GPUModuleOp target) {
+    if (failed(finish(kernel, site, buildKernel, target)))
+      return failure();
+    return success(!hasWarpgroupForm(kernel, site) ||
+                   succeeded(buildWarpgroupForm(kernel, site, target)));
+  }
+
   LogicalResult convert(PolicyOp policy, ArrayRef<Shape> shapes) {
     llvm::DenseMap<Value, std::string> holder;
     for (auto kernel : policy.getOps<KernelOp>())
@@ -236,16 +244,13 @@ struct ConvertKVCToGPUPass
              {ValueRange(kernel.getIns()), ValueRange(kernel.getGram())})
           for (Value input : inputs)
             site.inputs.push_back(holder.lookup(input));
-        if (failed(finish(kernel, site, buildKernel, target)))
-          return failure();
-        if (hasWarpgroupForm(kernel, site) &&
-            failed(buildWarpgroupForm(kernel, site, target)))
+        if (failed(buildForms(kernel, site, target)))
           return failure();
         if (hasFormOfShortCalls(kernel, site)) {
           KernelSite ofShort = site;
           ofShort.name = shortName(policy, kernel, shape);
           ofShort.ofShortCalls = true;
-          if (failed(finish(kernel, ofShort, buildKernel, target)))
+          if (failed(buildForms(kernel, ofShort, target)))
             return failure();
         }
         if (placesMerged(kernel, shape)) {

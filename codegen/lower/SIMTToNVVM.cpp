@@ -120,36 +120,41 @@ struct LowerTeamBarrier : public OpRewritePattern<simt::TeamBarrierOp> {
   }
 };
 
+/// Where a memref has an element. What a sum has on the right is added to the pointer, where
+/// LLVM leaves it: places that share what is on the left share its register, and constants are
+/// in the instruction. `window` makes another pointer of that to what they share.
+static Value pointer(PatternRewriter &rewriter, Location loc, Value memref,
+                     Value index, NVVM::NVVMMemorySpace space,
+                     llvm::function_ref<Value(Value)> window = nullptr) {
+  auto type = cast<MemRefType>(memref.getType());
+  Value bytes = arith::ConstantIndexOp::create(
+      rewriter, loc, type.getElementTypeBitWidth() / 8);
+  auto bytesOf = [&](Value elements) {
+    return rewriter.createOrFold<arith::MulIOp>(loc, elements, bytes);
+  };
+  auto number = [&](Value index) {
+    return rewriter.createOrFold<arith::IndexCastOp>(loc, rewriter.getI64Type(),
+                                                     index);
+  };
+  auto sum = index.getDefiningOp<arith::AddIOp>();
+  Value base =
+      memref::ExtractAlignedPointerAsIndexOp::create(rewriter, loc, memref);
+  Value first = arith::AddIOp::create(rewriter, loc, base,
+                                      bytesOf(sum ? sum.getLhs() : index));
+  Value at = LLVM::IntToPtrOp::create(
+      rewriter, loc,
+      LLVM::LLVMPointerType::get(rewriter.getContext(), unsigned(space)),
+      number(first));
+  if (window)
+    at = window(at);
+  if (!sum)
+    return at;
+  return LLVM::GEPOp::create(rewriter, loc, at.getType(), rewriter.getI8Type(),
+                             at, number(bytesOf(sum.getRhs())));
+}
+
 struct LowerAsyncCopy : public OpRewritePattern<simt::AsyncCopyOp> {
   using OpRewritePattern::OpRewritePattern;
-
-  /// What a sum has on the right is added to the pointer, where LLVM leaves it: copies
-  /// that share what is on the left share its register, and constants are in the
-  /// instruction.
-  static Value pointer(PatternRewriter &rewriter, Location loc, Value memref,
-                       Value index, unsigned space) {
-    auto type = cast<MemRefType>(memref.getType());
-    Value bytes = arith::ConstantIndexOp::create(
-        rewriter, loc, type.getElementTypeBitWidth() / 8);
-    auto bytesOf = [&](Value elements) {
-      return rewriter.createOrFold<arith::MulIOp>(loc, elements, bytes);
-    };
-    auto number = [&](Value index) {
-      return rewriter.createOrFold<arith::IndexCastOp>(
-          loc, rewriter.getI64Type(), index);
-    };
-    auto sum = index.getDefiningOp<arith::AddIOp>();
-    Value base =
-        memref::ExtractAlignedPointerAsIndexOp::create(rewriter, loc, memref);
-    Value first = arith::AddIOp::create(rewriter, loc, base,
-                                        bytesOf(sum ? sum.getLhs() : index));
-    auto pointer = LLVM::LLVMPointerType::get(rewriter.getContext(), space);
-    Value at = LLVM::IntToPtrOp::create(rewriter, loc, pointer, number(first));
-    if (!sum)
-      return at;
-    return LLVM::GEPOp::create(rewriter, loc, pointer, rewriter.getI8Type(), at,
-                               number(bytesOf(sum.getRhs())));
-  }
 
   LogicalResult matchAndRewrite(simt::AsyncCopyOp op,
                                 PatternRewriter &rewriter) const override {
@@ -157,14 +162,46 @@ struct LowerAsyncCopy : public OpRewritePattern<simt::AsyncCopyOp> {
     auto type = cast<MemRefType>(op.getFrom().getType());
     int64_t bytes = op.getCount() * type.getElementTypeBitWidth() / 8;
     Value to = pointer(rewriter, loc, op.getTo(), op.getToIndex(),
-                       unsigned(NVVM::NVVMMemorySpace::Shared));
+                       NVVM::NVVMMemorySpace::Shared);
     Value from = pointer(rewriter, loc, op.getFrom(), op.getFromIndex(),
-                         unsigned(NVVM::NVVMMemorySpace::Global));
+                         NVVM::NVVMMemorySpace::Global);
     // Only 16 bytes can go past L1, which nobody reads it from again.
     auto cached = bytes == 16 ? NVVM::LoadCacheModifierKind::CG
                               : NVVM::LoadCacheModifierKind::CA;
     NVVM::CpAsyncOp::create(rewriter, loc, to, from, uint32_t(bytes), cached,
                             /*cpSize=*/Value());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct LowerClusterBarrier : public OpRewritePattern<simt::ClusterBarrierOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::ClusterBarrierOp op,
+                                PatternRewriter &rewriter) const override {
+    NVVM::ClusterArriveOp::create(rewriter, op.getLoc(),
+                                  rewriter.getUnitAttr());
+    NVVM::ClusterWaitOp::create(rewriter, op.getLoc(), rewriter.getUnitAttr());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct LowerStoreToFirst : public OpRewritePattern<simt::StoreToFirstOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(simt::StoreToFirstOp op,
+                                PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto ofFirst = [&](Value own) -> Value {
+      auto type = LLVM::LLVMPointerType::get(
+          rewriter.getContext(),
+          unsigned(NVVM::NVVMMemorySpace::SharedCluster));
+      Value first = arith::ConstantIntOp::create(rewriter, loc, 0, 32);
+      return NVVM::MapaOp::create(rewriter, loc, type, own, first);
+    };
+    Value there = pointer(rewriter, loc, op.getMemory(), op.getIndex(),
+                          NVVM::NVVMMemorySpace::Shared, ofFirst);
+    LLVM::StoreOp::create(rewriter, loc, op.getValue(), there);
     rewriter.eraseOp(op);
     return success();
   }
@@ -235,7 +272,8 @@ struct SIMTToNVVMPass : public kvc::impl::SIMTToNVVMBase<SIMTToNVVMPass> {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
     patterns.add<LowerMma, LowerSyncWarp, LowerTeamBarrier, LowerAsyncCopy,
-                 LowerAsyncCommit, LowerAsyncWait, LowerWideProduct>(context);
+                 LowerAsyncCommit, LowerAsyncWait, LowerWideProduct,
+                 LowerClusterBarrier, LowerStoreToFirst>(context);
     addWarpgroupPatterns(patterns);
     patterns.add<LowerToOfWarp<simt::BallotOp>>(
         context, "llvm.nvvm.vote.ballot.sync", /*lanes=*/0);

@@ -95,6 +95,26 @@ def SIMT_TeamBarrierOp : SIMT_Op<"team_barrier"> {
   let assemblyFormat = "$team `of` $threads attr-dict";
 }
 
+def SIMT_ClusterBarrierOp : SIMT_Op<"cluster_barrier"> {
+  let summary = "wait for the blocks of the cluster and order their memory";
+  let description = [{
+    Blocks of a kernel with `nvvm.cluster_dim` (sm_90), which run at the same time. The host
+    has no form of it.
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def SIMT_StoreToFirstOp : SIMT_Op<"store_to_first"> {
+  let summary = "store to the shared memory of the cluster's first block";
+  let description = [{
+    To where the block itself has `memory[index]`. All must have met once before
+    (`simt.cluster_barrier`), so that the first block has begun, and it finds the number
+    behind the next one.
+  }];
+  let arguments = (ins F32:$value, MemRefRankOf<[F32], [1]>:$memory, Index:$index);
+  let assemblyFormat = "$value `,` $memory `[` $index `]` attr-dict `:` type($memory)";
+}
+
 def SIMT_AsyncCopyOp : SIMT_Op<"async_copy"> {
   let summary = "begin to copy some elements from global to shared memory";
   let description = [{

@@ -30,6 +30,24 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // Blocks of a cluster: what places share is mapped to the first block, a constant is added
+  // behind it.
+  // CHECK-LABEL: gpu.func @cluster
+  // CHECK: nvvm.cluster.arrive {aligned}
+  // CHECK: nvvm.cluster.wait {aligned}
+  // CHECK: %[[FIRST:.*]] = arith.constant 0 : i32
+  // CHECK: %[[THERE:.*]] = nvvm.mapa %{{.*}}, %[[FIRST]]
+  // CHECK: %[[AT:.*]] = llvm.getelementptr %[[THERE]]
+  // CHECK: llvm.store %{{.*}}, %[[AT]] : f32, !llvm.ptr<7>
+  gpu.func @cluster(%x: f32, %i: index)
+      workgroup(%sums: memref<64xf32, #gpu.address_space<workgroup>>) {
+    %c16 = arith.constant 16 : index
+    %at = arith.addi %i, %c16 : index
+    simt.cluster_barrier
+    simt.store_to_first %x, %sums[%at] : memref<64xf32, #gpu.address_space<workgroup>>
+    gpu.return
+  }
+
   // Four warps together: two panels of 64 columns, of which a step takes 16. The first one
   // begins with zeros.
   // CHECK-LABEL: gpu.func @warpgroup
