@@ -12,8 +12,8 @@
 // stretch of tokens behind the other (ColumnsStretches.cpp); where that takes what a launch
 // gives, 264 of 8 warps with one tile. With a reduction over all heads the warp walks the
 // heads itself: grid (.., 1, batch), in a cache of rows over true positions, else with teams
-// or mates where rows fit into registers (ColumnsHeads.cpp, ColumnsTeams.cpp), or (.., 2,
-// batch), where two blocks of a cluster may share them out (ColumnsClusters.cpp).
+// or mates where rows fit into registers (ColumnsHeads.cpp, ColumnsTeams.cpp); of a short past
+// two blocks of a cluster share them out (ColumnsClusters.cpp).
 //
 //   for each stretch of tokens, for each KV head:
 //     for each stage of 16 to 64 query rows (all queries: from the block's first
@@ -102,7 +102,7 @@ private:
   static constexpr int64_t partnersOfShort = 2,
                            longestOfPartners = longestOfShort / partnersOfShort;
   Expr isPartner, partner;
-  bool hasClusterForm() const { return dependsOnLength && site.ofShortCalls; }
+  bool isForShortCalls() const { return dependsOnLength && site.ofShortCalls; }
   /// Sets them, of a block of the launch. Which of the blocks with tokens of their own it is.
   Expr takePartner(KernelBuilder &k, const SequenceScalars &s, Expr block);
   void meetPartners(KernelBuilder &k) const;

@@ -7,13 +7,12 @@
 // over heads to the shared memory of the first, which ends as if it had had all heads. Of a
 // longer past each block has tokens of its own, and no block waits for the other.
 //
-//   tokens of the past   blocks                  tokens a cluster
-//   up to 4096           2 ceil(T / 64)          64
-//   up to 8192           128, without tokens     128
-//                        those behind the past
+//   tokens of the past   blocks           tokens of a cluster
+//   up to 4096           2 ceil(T / 64)   64
+//   up to 8192           128              128, those that are there
 //
-// Other GPUs run as many blocks of the form without partners, of which the last ones have no
-// tokens. Barriers of the cluster: one in front of the walk, behind which the first block has
+// Other GPUs run as many blocks of the form without partners, of which the last ones may have
+// no tokens. Barriers of the cluster: one in front of the walk, behind which the first block has
 // begun, and one behind what is written.
 //
 //===----------------------------------------------------------------------===//

@@ -126,7 +126,7 @@ void ColumnsBuilder::planSharedMemory(bool oneTile) {
                       return reduce.getKind() == ReduceKind::Max ||
                              reduce.getKind() == ReduceKind::Min;
                     });
-  if (hasClusterForm())
+  if (isForShortCalls())
     planShortCalls();
   else if (dependsOnLength)
     warps /= teams, teams = 1;
@@ -233,7 +233,7 @@ LaunchSpec ColumnsBuilder::launch() {
   if (dependsOnLength)
     (site.ofShortCalls ? spec.upToTokens : spec.aboveTokens) = longestOfShort;
   std::string blocks = "ceildiv(tokens," + tokens + ")";
-  if (hasClusterForm()) // as many as its blocks' tokens, for a form with partners
+  if (isForShortCalls()) // as many as its blocks' tokens, for a form with partners
     blocks = std::to_string(partnersOfShort) + "*min(" + blocks + "," +
              std::to_string(longestOfPartners / (tokenWarps() * warpSize)) +
              ")";

@@ -19,7 +19,7 @@ void ColumnsBuilder::build() {
 
 void ColumnsBuilder::run(KernelBuilder &k) {
   std::optional<LogitTile> tile;
-  if (site.warpgroups && !hasClusterForm())
+  if (site.warpgroups && !isForShortCalls())
     panels.emplace(k, roundsOfPanels(), numbersOfPanels());
   else if (stagedRows)
     staged.emplace(k, warps * warpSize, stagedRows);

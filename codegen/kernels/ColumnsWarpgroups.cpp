@@ -38,7 +38,7 @@ bool ColumnsBuilder::hasQueryProducts() const {
 }
 
 bool ColumnsBuilder::hasWarpgroupForm() const {
-  return hasClusterForm() ||
+  return isForShortCalls() ||
          (!site.shape.hasRows() && PanelRows::suits(site.shape) &&
           (hasQueryProducts() || hasDenseNorms() || hasWindowProducts() ||
            hasHeadProducts()));
