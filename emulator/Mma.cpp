@@ -6,12 +6,10 @@
 
 using namespace kvc::rt;
 
-#define KVC_INLINE inline __attribute__((always_inline))
-
 template <float (*widen)(uint16_t)>
-static KVC_INLINE void run(const uint32_t *const a[32],
-                           const uint32_t *const b[32], float *const c[32],
-                           uint32_t steps) {
+static __attribute__((always_inline)) inline void
+run(const uint32_t *const a[32], const uint32_t *const b[32],
+    float *const c[32], uint32_t steps) {
   float left[16][16], right[16][8], sum[16][8];
   for (int lane = 0; lane < 32; ++lane)
     for (int r = 0; r < 4; ++r)
@@ -38,9 +36,9 @@ static KVC_INLINE void run(const uint32_t *const a[32],
       c[lane][r] = sum[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2];
 }
 
-static KVC_INLINE void runAny(const uint32_t *const a[32],
-                              const uint32_t *const b[32], float *const c[32],
-                              uint32_t steps, bool bf16) {
+static __attribute__((always_inline)) inline void
+runAny(const uint32_t *const a[32], const uint32_t *const b[32],
+       float *const c[32], uint32_t steps, bool bf16) {
   bf16 ? run<fromBF16>(a, b, c, steps) : run<fromF16>(a, b, c, steps);
 }
 

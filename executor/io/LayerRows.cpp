@@ -58,9 +58,9 @@ void LayerFile::readRows(size_t index, LayerTensors &layer,
           (length && uint32_t(*next) >= *length))
         throw fail(KVC_BAD_ARGUMENT,
                    "{}: layers.{}.positions must ascend from 0 to {} in each "
-                   "head, got {} behind {} in head {}",
-                   path(), index, length.value_or(INT32_MAX) - 1, *next, last,
-                   g);
+                   "head, got {} in head {}",
+                   path(), index, length.value_or(INT32_MAX) - 1,
+                   inOrder(*next, last), g);
       last = *next;
       tokens = std::max(tokens, uint32_t(last) + 1);
     }
@@ -119,7 +119,7 @@ void LayerFile::readMembers(size_t index) {
       if (*position <= last || uint32_t(*position) >= tokens)
         throw fail(KVC_BAD_ARGUMENT,
                    "{}: layers.{}.members.position must ascend from 0 to {} in "
-                   "each head, got {} behind {} in head {}",
-                   path(), index, tokens - 1, *position, last, g);
+                   "each head, got {} in head {}",
+                   path(), index, tokens - 1, inOrder(*position, last), g);
     }
 }

@@ -134,9 +134,10 @@ private:
       for (int32_t before = -1, i = 0; i < counts[h]; ++i, before = *value++)
         if (*value <= before || uint32_t(*value) >= position)
           throw fail(KVC_BAD_ARGUMENT,
-                     "{}: {} must ascend from 0 to {} in each head, got {} "
-                     "behind {} in head {}",
-                     file.path, name, int64_t(position) - 1, *value, before, h);
+                     "{}: {} must ascend from 0 to {} in each head, got {} in "
+                     "head {}",
+                     file.path, name, int64_t(position) - 1,
+                     inOrder(*value, before), h);
     return values;
   }
 

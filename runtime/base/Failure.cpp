@@ -42,5 +42,10 @@ std::string kvc::rt::excerpt(std::string_view text) {
   return std::string(text.substr(0, end));
 }
 
+std::string kvc::rt::inOrder(int64_t number, int64_t before) {
+  return before < 0 ? formatted("{} first", number)
+                    : formatted("{} behind {}", number, before);
+}
+
 Failure::Failure(kvc_status status, const std::string &message)
     : std::runtime_error(oneLine(message)), status(status) {}

@@ -31,6 +31,10 @@ std::string oneLine(std::string_view text);
 /// The first 80 bytes, or a little less so that no character is cut.
 std::string excerpt(std::string_view text);
 
+/// A number that is found where numbers must ascend: "5 behind 7", or "-1 first" where there
+/// is none in front of it (`before` is below 0).
+std::string inOrder(int64_t number, int64_t before);
+
 /// throw fail(KVC_BAD_ARGUMENT, "budget must be at least 1, got {}", budget);
 template <typename... Args>
 Failure fail(kvc_status status, fmt::format_string<Args...> text,

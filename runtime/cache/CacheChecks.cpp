@@ -130,8 +130,8 @@ void CacheView::checkPositions(uint32_t s, uint32_t g) const {
     if (position <= last || position >= length)
       throw fail(KVC_BAD_ARGUMENT,
                  "sequence {}, head {}: positions must ascend from 0 to {}, "
-                 "got {} behind {} at row {}",
-                 s, g, length - 1, position, last, r);
+                 "got {} at row {}",
+                 s, g, length - 1, inOrder(position, last), r);
     last = position;
   }
 }
@@ -167,9 +167,9 @@ void CacheView::checkMemberOrder(uint32_t end) const {
         if (position[i] <= last || uint32_t(position[i]) >= end)
           throw fail(KVC_BAD_ARGUMENT,
                      "sequence {}, head {}: members' positions must ascend "
-                     "from 0 to {}, got {} behind {}",
-                     s, g, std::min<int64_t>(length(s), end) - 1, position[i],
-                     last);
+                     "from 0 to {}, got {}",
+                     s, g, std::min<int64_t>(length(s), end) - 1,
+                     inOrder(position[i], last));
         last = position[i];
       }
     }

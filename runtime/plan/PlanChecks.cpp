@@ -165,8 +165,9 @@ void kvc_plan::checkIndices(const kvc_layer_args &args) const {
       if (kept[i] <= before || kept[i] >= end)
         throw fail(KVC_BAD_ARGUMENT,
                    "sequence {}, head {}: indices must ascend below {} ({}), "
-                   "got {} behind {}",
-                   s, g, cache ? "the head's rows" : "T", end, kept[i], before);
+                   "got {}",
+                   s, g, cache ? "the head's rows" : "T", end,
+                   inOrder(kept[i], before));
   }
 }
 

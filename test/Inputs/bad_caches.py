@@ -43,7 +43,7 @@ cases = [
     (plain, number("layers.0.counts", 0, 1026), "layers.0.counts must be 0 to 1025, got 1026"),
     (plain, number("layers.0.counts", 0, 0), "tensor 'layers.0.k' must be"),
     (plain, number("layers.2.positions", 1, 0), "layers.2.positions must ascend from 0 to 1024 in each head, got 0 behind"),
-    (plain, number("layers.2.positions", 0, -1), "in each head, got -1 behind -1 in head 0"),
+    (plain, number("layers.2.positions", 0, -1), "in each head, got -1 first in head 0"),
     (plain, number("layers.2.positions", 3, 1025), "in each head, got 1025 behind"),
     (plain, reshape("layers.2.positions", "I32", [1], 4), "tensor 'layers.2.positions' must be I32"),
     (plain, reshape("layers.0.q", "F32", [256], 4 * 256),

@@ -231,7 +231,7 @@ TEST_F(AttendErrors, Arrays) {
   laid.view.positions.data = negative;
   refused(KVC_BAD_ARGUMENT,
           "sequence 0, head 0: positions must ascend from 0 to 9, "
-          "got -1 behind -1 at row 0");
+          "got -1 first at row 0");
 }
 
 TEST_F(AttendErrors, MemberTables) {

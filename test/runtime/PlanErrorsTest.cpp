@@ -145,7 +145,7 @@ TEST(PlanErrors, GivenIndicesAscendInsideThePrompt) {
   int32_t length = 100, counts[2] = {1, 3}, offsets[2] = {};
   for (auto [kept, said] :
        {std::pair{std::array{5, 5, 9}, "5 behind 5"},
-        {std::array{-1, 2, 3}, "-1 behind -1"},
+        {std::array{-1, 2, 3}, "-1 first"},
         {std::array{7, 8, 100}, "100 behind 8"},
         {std::array{7, 1 << 30, 9}, "1073741824 behind 7"}}) {
     Opened given(manifestOf());
