@@ -12,7 +12,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 namespace kvc::ptx {
@@ -33,14 +32,18 @@ public:
   }
   /// The groups that have to land for `pending` to be left, oldest first.
   template <typename Land> void wait(uint64_t pending, Land land) {
-    for (; groups.size() > pending; groups.pop_front())
-      for (const AsyncCopy &copy : groups.front())
+    if (groups.size() <= pending)
+      return;
+    auto last = groups.end() - ptrdiff_t(pending);
+    for (auto group = groups.begin(); group != last; ++group)
+      for (const AsyncCopy &copy : *group)
         land(copy);
+    groups.erase(groups.begin(), last);
   }
 
 private:
   std::vector<AsyncCopy> open;
-  std::deque<std::vector<AsyncCopy>> groups;
+  std::vector<std::vector<AsyncCopy>> groups; // few: a warp has 32 of these
 };
 
 } // namespace kvc::ptx

@@ -17,6 +17,8 @@ Block::Block(const Kernel &kernel, const LaunchShape &shape,
     : kernel(kernel), shape(shape), parameters(parameters), global(global),
       shared(kernel.sharedBytes + shape.sharedBytes), mbarriers(shared),
       profile(profile), at(at), random(seedAt(seed, at)), shuffled(seed != 0) {
+  // Else they would be copied, with all of their registers, as the vector grows.
+  warps.reserve((shape.block + 31) / 32);
   for (uint32_t first = 0; first < shape.block; first += 32) {
     uint32_t lanes = std::min(32u, shape.block - first);
     warps.emplace_back(*this, kernel, first / 32,

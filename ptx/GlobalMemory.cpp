@@ -2,6 +2,7 @@
 
 #include "ptx/GlobalMemory.h"
 
+#include "ptx/Types.h"
 #include "runtime/base/Failure.h"
 
 #include <cstdlib>
@@ -47,7 +48,7 @@ GlobalView GlobalMemory::view() const {
 }
 
 std::byte *GlobalView::at(uint64_t address, uint32_t bytes) const {
-  if (address % bytes)
+  if (!isMultiple(address, bytes))
     throw fail(KVC_INTERNAL_ERROR,
                "a global address must be a multiple of {}, got {:#x}", bytes,
                address);

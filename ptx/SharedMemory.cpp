@@ -2,6 +2,7 @@
 
 #include "ptx/SharedMemory.h"
 
+#include "ptx/Types.h"
 #include "runtime/base/Failure.h"
 
 #include <algorithm>
@@ -11,10 +12,10 @@ using namespace kvc::ptx;
 using kvc::rt::fail;
 
 SharedMemory::SharedMemory(uint32_t size)
-    : bytes(size, std::byte(0xff)), words((size + 3) / 4) {}
+    : bytes(size, std::byte(0xff)), words((size + 3) / 4, Word()) {}
 
 void SharedMemory::check(uint64_t address, uint32_t size) const {
-  if (address % size)
+  if (!isMultiple(address, size))
     throw fail(KVC_INTERNAL_ERROR,
                "a shared address must be a multiple of {}, got {}", size,
                address);
@@ -176,11 +177,8 @@ void SharedMemory::saw(uint32_t arrival, Access access) {
   seen.barriers = std::min(seen.barriers, access.barriers);
 }
 
-void SharedMemory::checkArrived(uint64_t word, Access access) const {
-  uint32_t arrival = words[word].arrival;
-  if (!arrival)
-    return;
-  const Seen &seen = arrivals[arrival];
+void SharedMemory::checkSeen(uint64_t word, Access access) const {
+  const Seen &seen = arrivals[words[word].arrival];
   if (!(seen.warps >> access.thread / 32 & 1) &&
       seen.barriers >= access.barriers)
     throw fail(KVC_INTERNAL_ERROR,
@@ -222,12 +220,11 @@ void SharedMemory::passClusterBarrier() {
   barriersBefore = barriers;
 }
 
-void SharedMemory::checkOutside(uint64_t word, Access access) const {
-  if (words[word].outside == intervals)
-    throw fail(KVC_INTERNAL_ERROR,
-               "race for shared memory at {}: thread {} uses what another "
-               "block writes without a barrier of the cluster between them",
-               word * 4, access.thread);
+void SharedMemory::throwOutside(uint64_t word, Access access) {
+  throw fail(KVC_INTERNAL_ERROR,
+             "race for shared memory at {}: thread {} uses what another block "
+             "writes without a barrier of the cluster between them",
+             word * 4, access.thread);
 }
 
 void SharedMemory::writeFromOutside(uint64_t address, uint32_t size,

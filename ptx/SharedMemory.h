@@ -13,6 +13,8 @@
 #ifndef KVC_PTX_SHAREDMEMORY_H
 #define KVC_PTX_SHAREDMEMORY_H
 
+#include "ptx/KeptVector.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -98,13 +100,21 @@ private:
   static constexpr uint32_t never = ~0u;
   void wrote(Word &word, const Access &access);
   /// Throws Failure where another block of the cluster may still write there.
-  void checkOutside(uint64_t word, Access access) const;
+  void checkOutside(uint64_t word, Access access) const {
+    if (words[word].outside == intervals)
+      throwOutside(word, access);
+  }
+  [[noreturn]] static void throwOutside(uint64_t word, Access access);
   /// Throws Failure where the engine still writes there, for all a thread knows.
-  void checkArrived(uint64_t word, Access access) const;
+  void checkArrived(uint64_t word, Access access) const {
+    if (words[word].arrival)
+      checkSeen(word, access);
+  }
+  void checkSeen(uint64_t word, Access access) const;
 
   void check(uint64_t address, uint32_t bytes) const;
-  std::vector<std::byte> bytes;
-  std::vector<Word> words;
+  KeptVector<std::byte> bytes;
+  KeptVector<Word> words;
   /// Intervals between barriers of the cluster, the running one counted, and how many of the
   /// block's had been passed when it began.
   uint32_t intervals = 1, barriersBefore = 0;

@@ -71,6 +71,11 @@ Result withInteger(std::string_view name, Function body) {
   return Result();
 }
 
+/// Most sizes are powers of two, and a division takes as long as the access itself.
+constexpr bool isMultiple(uint64_t address, uint32_t size) {
+  return size & (size - 1) ? address % size == 0 : !(address & (size - 1));
+}
+
 /// Bytes of "b8" to "b64", 0 for other names.
 inline uint32_t bytesOf(std::string_view name) {
   if (name.size() < 2 || name == "bf16")

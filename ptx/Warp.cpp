@@ -12,19 +12,26 @@
 using namespace kvc::ptx;
 using kvc::rt::fail;
 
+/// What nobody has written shows.
+static const Lanes &unwritten() {
+  static const Lanes lanes = [] {
+    Lanes all;
+    all.fill(~0ull);
+    return all;
+  }();
+  return lanes;
+}
+
 Warp::Warp(Block &block, const Kernel &kernel, uint32_t index, uint32_t lanes)
     : block(block), index(index), products(kernel), kernel(kernel),
-      rows(kernel.rows()), ways{{0, lanes, uint32_t(kernel.code.size())}},
-      alive(lanes) {
+      rows(kernel.rows(), unwritten()),
+      ways{{0, lanes, uint32_t(kernel.code.size())}}, alive(lanes) {
   waited = kernel.waits ? 0 : ~0u;
   size_t at = 0;
   for (uint64_t value : kernel.constants)
     rows[at++].fill(value);
   for (auto [which, dimension] : kernel.specials)
     rows[at++] = block.special(which, dimension, index);
-  // What nobody has written shows.
-  for (; at < rows.size(); ++at)
-    rows[at].fill(~0ull);
 }
 
 /// What a thread touches between its arrival and the wait is ordered neither way.

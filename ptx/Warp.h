@@ -12,6 +12,7 @@
 #define KVC_PTX_WARP_H
 
 #include "ptx/AsyncCopies.h"
+#include "ptx/KeptVector.h"
 #include "ptx/Program.h"
 #include "ptx/SharedMemory.h"
 #include "ptx/WarpgroupProducts.h"
@@ -59,7 +60,7 @@ private:
   void branch(const Instruction &instruction, uint32_t lanes);
 
   const Kernel &kernel;
-  std::vector<Lanes> rows;
+  KeptVector<Lanes> rows;
   std::vector<Way> ways; // the last one runs
   uint32_t alive;
 };

@@ -41,10 +41,8 @@ std::span<const Operand> behindLeft(const Instruction &op) {
 // Registers
 //===----------------------------------------------------------------------===//
 
-WarpgroupProducts::WarpgroupProducts(const Kernel &kernel) : kernel(kernel) {
-  if (kernel.keeps)
-    uses.resize(kernel.rows());
-}
+WarpgroupProducts::WarpgroupProducts(const Kernel &kernel)
+    : kernel(kernel), uses(kernel.keeps ? kernel.rows() : 0, Use()) {}
 
 void WarpgroupProducts::touch(Row row) {
   Use &use = uses[row];

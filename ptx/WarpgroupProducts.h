@@ -15,6 +15,7 @@
 #ifndef KVC_PTX_WARPGROUPPRODUCTS_H
 #define KVC_PTX_WARPGROUPPRODUCTS_H
 
+#include "ptx/KeptVector.h"
 #include "ptx/Program.h"
 
 #include <deque>
@@ -65,7 +66,7 @@ private:
   void take(const WarpgroupProduct &product);
 
   const Kernel &kernel;
-  std::vector<Use> uses; // by row
+  KeptVector<Use> uses; // by row
   std::vector<Row> marked;
   std::vector<WarpgroupProduct> open;
   std::deque<std::vector<WarpgroupProduct>> groups;
