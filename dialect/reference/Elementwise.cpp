@@ -228,15 +228,18 @@ LogicalResult reference::evaluate(Operation *op, ArrayRef<Number> numbers,
 
 LogicalResult reference::evaluate(Operation *op, ArrayRef<Tensor> operands,
                                   Tensor &result) {
+  size_t size = size_t(result.heads() * result.perHead());
   result.data.clear();
-  for (size_t i = 0; i < size_t(result.heads() * result.perHead()); ++i) {
+  result.data.reserve(size);
+  SmallVector<bool> isReal;
+  for (Value operand : op->getOperands())
+    isReal.push_back(isa<FloatType>(getElementTypeOrSelf(operand)));
+  SmallVector<Number> x(operands.size());
+  for (size_t i = 0; i < size; ++i) {
     Number number;
-    SmallVector<Number> x;
-    for (auto [operand, tensor] : llvm::zip(op->getOperands(), operands)) {
-      bool isReal = isa<FloatType>(getElementTypeOrSelf(operand));
-      x.push_back(isReal ? Number::ofReal(tensor.data[i])
-                         : Number::ofWhole(int64_t(tensor.data[i])));
-    }
+    for (auto [value, real, tensor] : llvm::zip(x, isReal, operands))
+      value = real ? Number::ofReal(tensor.data[i])
+                   : Number::ofWhole(int64_t(tensor.data[i]));
     if (failed(evaluate(op, x, number)))
       return failure();
     result.data.push_back(number.real);

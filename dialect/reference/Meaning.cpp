@@ -230,9 +230,10 @@ Tensor reference::reduce(const Tensor &value, size_t dim, ReduceKind kind) {
   result.axes.erase(result.axes.begin() + dim);
   result.shape.erase(result.shape.begin() + dim);
   result.data.clear();
+  std::vector<double> values;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < inner; ++i) {
-      std::vector<double> values;
+      values.clear();
       for (int64_t e = 0; e < extent; ++e)
         values.push_back(value.data[(o * extent + e) * inner + i]);
       result.data.push_back(combine(values, kind));
@@ -243,18 +244,18 @@ Tensor reference::reduce(const Tensor &value, size_t dim, ReduceKind kind) {
 Tensor reference::reduceMembers(const Layer &layer, const Tensor &value,
                                 int64_t past, ReduceKind kind) {
   Tensor result{{Axis::KVHeads, Axis::Past}, {layer.kvHeads, past}, {}};
-  for (int64_t g = 0; g < layer.kvHeads; ++g)
-    for (int64_t t = 0; t < past; ++t) {
-      std::vector<double> values;
-      for (int64_t p = 0; p < layer.tokens; ++p) {
-        int64_t row = layer.members        ? layer.members->rows[g][p]
-                      : layer.hasRow(g, p) ? p
-                                           : -1;
-        if (row == t)
-          values.push_back(value.data[g * layer.tokens + p]);
-      }
-      result.data.push_back(layer.hasRow(g, t) ? combine(values, kind) : 0);
+  for (int64_t g = 0; g < layer.kvHeads; ++g) {
+    std::vector<std::vector<double>> ofRow(past);
+    for (int64_t p = 0; p < layer.tokens; ++p) {
+      int64_t row = layer.members        ? layer.members->rows[g][p]
+                    : layer.hasRow(g, p) ? p
+                                         : -1;
+      if (row >= 0 && row < past)
+        ofRow[row].push_back(value.data[g * layer.tokens + p]);
     }
+    for (int64_t t = 0; t < past; ++t)
+      result.data.push_back(layer.hasRow(g, t) ? combine(ofRow[t], kind) : 0);
+  }
   return result;
 }
 
@@ -266,9 +267,10 @@ static Tensor reduceRuns(const Tensor &value, int64_t run, Axis axis,
   result.shape[0] = value.shape[0] / run;
   result.data.clear();
   int64_t inner = value.perHead();
+  std::vector<double> values;
   for (int64_t h = 0; h < result.shape[0]; ++h)
     for (int64_t i = 0; i < inner; ++i) {
-      std::vector<double> values;
+      values.clear();
       for (int64_t j = 0; j < run; ++j)
         values.push_back(value.data[(h * run + j) * inner + i]);
       result.data.push_back(combine(values, kind));
@@ -295,9 +297,10 @@ Tensor reference::reduceHeads(const Tensor &value, ReduceKind kind,
   Tensor result{value.axes, value.shape, {}};
   result.axes.front() = Axis::OneHead;
   result.shape.front() = 1;
+  std::vector<double> values;
   for (int64_t i = 0; i < inner; ++i)
     for (int64_t t = 0; t < past; ++t) {
-      std::vector<double> values;
+      values.clear();
       for (int64_t h = 0; h < heads; ++h)
         if (marks[h / run][t])
           values.push_back(value.data[(h * inner + i) * past + t]);
@@ -316,9 +319,10 @@ Tensor reference::pool(const Tensor &value, int64_t width, bool max,
   Tensor result = value;
   int64_t past = value.shape.back(), half = width / 2;
   int64_t rows = past ? int64_t(value.data.size()) / past : 0;
+  std::vector<double> near;
   for (int64_t h = 0; h < rows; ++h)
     for (int64_t t = 0; t < past; ++t) {
-      std::vector<double> near;
+      near.clear();
       for (int64_t u = std::max<int64_t>(0, t - half);
            u < std::min(past, t + half + 1); ++u)
         near.push_back(value.data[h * past + u]);
@@ -374,14 +378,16 @@ Tensor reference::segment(const Tensor &value, SegmentKind kind, int64_t length,
   int64_t past = value.shape.back();
   from = std::max<int64_t>(0, from);
   int64_t rows = past ? int64_t(value.data.size()) / past : 0;
+  std::vector<double> values;
+  std::vector<bool> before;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t t = 0; t < past; ++t) {
       int64_t end = t < from ? from : t - (t - from) % length + length;
       int64_t begin = t < from ? 0 : end - length;
       if (next)
         begin = std::exchange(end, end + length);
-      std::vector<double> values;
-      std::vector<bool> before;
+      values.clear();
+      before.clear();
       for (int64_t u = begin; u < std::min(end, past); ++u)
         values.push_back(value.data[row * past + u]), before.push_back(u <= t);
       result.data[row * past + t] =

@@ -306,29 +306,29 @@ void Noise::operator()(Operation *op, ArrayRef<const Tensor *> operands,
     // number, 1 or a little less, and what double tells apart is a tie.
     double limit = amplitude * (draw(~number, 0, 3) + 1) / 2;
     double bound = draw(~number, 0, 4) < 0 ? 1 : 1 - 0x1p-24;
+    bool ofWhole = isa<arith::SIToFPOp, arith::UIToFPOp>(op);
+    bool power = isa<math::PowFOp>(op), tangent = isa<math::TanhOp>(op);
+    bool approximate = isa<math::MathDialect>(op->getDialect());
     for (size_t i = 0; i < result.data.size(); ++i) {
       double &x = result.data[i];
-      bool coarse = isCoarse(x) || (isa<arith::SIToFPOp, arith::UIToFPOp>(op) &&
-                                    std::abs(x) <= 0x1p24);
+      bool coarse = isCoarse(x) || (ofWhole && std::abs(x) <= 0x1p24);
       // By a logarithm, exact for powers of two: 9 to the power of 0.5 is not.
-      if (isa<math::PowFOp>(op) &&
-          operands[0]->data.size() == result.data.size())
+      if (power && operands[0]->data.size() == result.data.size())
         coarse &= isPowerOfTwo(operands[0]->data[i]);
       for (const Tensor *operand : operands)
         if (operand->data.size() == result.data.size())
           coarse &= isCoarse(operand->data[i]);
       // Powers and exponentials are as good as their exponents.
-      double factor = isa<math::PowFOp>(op)
-                          ? 4 + std::abs(std::log2(std::abs(x) + 1e-300))
-                          : 1;
+      double factor =
+          power ? 4 + std::abs(std::log2(std::abs(x) + 1e-300)) : 1;
       // What is approximated is not monotone: near its limit a hyperbolic
       // tangent may be 1 or a little less. Other arguments, other errors.
       uint64_t salt = 0;
-      if (isa<math::MathDialect>(op->getDialect()))
+      if (approximate)
         for (const Tensor *operand : operands)
           if (operand->data.size() == result.data.size())
             salt = mix(salt ^ bitsOf(operand->data[i]));
-      if (isa<math::TanhOp>(op) && 1 - std::abs(x) < limit)
+      if (tangent && 1 - std::abs(x) < limit)
         x = std::copysign(bound, x);
       else if (!coarse && std::isfinite(x))
         x += x * amplitude * factor * draw(number, x, salt);
