@@ -2,7 +2,8 @@
 # runtime-only.sh BUILD SOURCE C CXX: what an engine links is built and installed without
 # the compiler, kvc-run and what those need, and C programs link it, the one of
 # docs/attention.md among them. Its kernels for GPUs are BUILD's: they are the same
-# files, and take half of the time.
+# files, and take half of the time. Most of the rest are headers, so that many files
+# are compiled together.
 set -euo pipefail
 work=$1/test/runtime-only source=$2
 rm -rf "$work"
@@ -20,7 +21,7 @@ for from in "$work" "$work/wrong"; do
   grep -qE "KVC_PTX_FROM must be (a|another) build folder" "$work/log" || { cat "$work/log"; exit 1; }
 done
 cmake -S "$source" -B "$work/build" -G Ninja -DKVC_BUILD_COMPILER=OFF -DKVC_BUILD_RUN=OFF \
-  -DKVC_BUILD_TESTS=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
+  -DKVC_BUILD_TESTS=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
   -DCMAKE_C_COMPILER="$3" -DCMAKE_CXX_COMPILER="$4" "${ptx[@]}" \
   -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON \
   -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON >"$work/log"
