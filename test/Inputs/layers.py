@@ -19,25 +19,39 @@ import struct
 import sys
 
 
-def element(dtype, value):
-    if dtype == "F32":
-        return struct.pack("<f", value)
+def encoded(dtype, values):
     if dtype == "F16":
-        return struct.pack("<e", value)
-    return struct.pack("<f", value)[2:]  # BF16, truncated
+        return struct.pack(f"<{len(values)}e", *values)
+    raw = struct.pack(f"<{len(values)}f", *values)
+    if dtype == "F32":
+        return raw
+    truncated = bytearray(2 * len(values))  # BF16
+    truncated[0::2], truncated[1::2] = raw[2::4], raw[3::4]
+    return bytes(truncated)
+
+
+def normals():
+    """The numbers that random.gauss(0, 1) would give, in half the time."""
+    draw, cos, sin, log, sqrt, turn = random.random, math.cos, math.sin, math.log, math.sqrt, 2 * math.pi
+    while True:
+        angle = draw() * turn
+        radius = sqrt(-2.0 * log(1.0 - draw()))
+        yield cos(angle) * radius
+        yield sin(angle) * radius
 
 
 def save(path, tensors, metadata=None):
-    header, data = {}, b""
+    header, end = {}, 0
     if metadata:
         header["__metadata__"] = metadata
     for name, (dtype, shape, raw) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape,
-                        "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
+                        "data_offsets": [end, end + len(raw)]}
+        end += len(raw)
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.writelines(raw for _, _, raw in tensors.values())
 
 
 def load(path):
@@ -59,6 +73,7 @@ def make(path, options):
     tokens, heads, group, dim = get("T", 64), get("heads", 2), get("group", 2), get("d", 32)
     queries, dtype = min(get("queries", 40), tokens), options.get("dtype", "F32")
     random.seed(get("seed", 1))
+    drawing = normals()
     tensors = {}
     for layer in range(get("layers", 1)):
         shapes = {"q": [heads * group + get("odd", 0), queries, dim], "k": [heads, tokens, dim],
@@ -72,7 +87,7 @@ def make(path, options):
                 continue
             count = math.prod(shape)
             drawn = min(get("period", count), count)
-            values = [random.gauss(0, 1) for _ in range(drawn)]
+            values = list(itertools.islice(drawing, drawn))
             if lengths := options.get(f"{name}_lengths"):
                 lengths = [float(text) for text in lengths.split("/")]
                 values = [0.0 if i % dim else random.choice(lengths) for i in range(drawn)]
@@ -80,8 +95,10 @@ def make(path, options):
                 values = [0.5] * drawn
             if options.get("nan") == name:
                 values[drawn // 2] = float("nan")
-            values = itertools.islice(itertools.cycle([element(dtype, x) for x in values]), count)
-            tensors[f"layers.{layer}.{name}"] = (dtype, shape, b"".join(values))
+            raw = encoded(dtype, values)
+            whole, rest = divmod(count, max(drawn, 1))
+            raw = raw * whole + raw[:len(raw) // max(drawn, 1) * rest]
+            tensors[f"layers.{layer}.{name}"] = (dtype, shape, raw)
     metadata = {key: options[key] for key in ("scale", "rope_theta", "new") if key in options}
     save(path, tensors, metadata)
 
