@@ -33,9 +33,9 @@ lengths, shorter = "4096,32768,131072", "4096,32768"
 # them (codegen/kernels/Keep.cpp): a launch less, about 4 us of 18 to 30.
 most_in_pages = 1.25
 # Rows of all heads stay in registers for a prompt, where all heads have the same tokens, and teams of
-# warps take turns at heads; in a cache of rows a position is another row of each head, and they go through
-# memory, without teams (codegen/kernels/ColumnsHeads.cpp).
-more_in_pages = {"kvec": 1.8}
+# warps and the blocks of a cluster take turns at heads; in a cache of rows a position is another row of
+# each head, and they go through memory, without either (codegen/kernels/ColumnsHeads.cpp).
+more_in_pages = {"kvec": 2.1}
 # Those that take seconds: all blocks run, also at 128K.
 quick = policies[:8]
 # What --check runs of them, in pages too: it walks all heads, and selects twice.
