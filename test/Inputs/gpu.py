@@ -241,7 +241,7 @@ def check_over_time():
             continue  # goes once, then it is refused
         policy = ["--policy", library, *table_for(library, layers, heads * group)]
         caches = [f"{work}/cache.{t}" for t in ("host", "cuda")]
-        for size, budget, every in (("100", "0.3", "4"), ("7", "0.5", "1"), ("1000", "0.2", "3")):
+        for size, budget, every in (("100", "0.3", "4"), ("13", "0.5", "1"), ("1000", "0.2", "3")):
             options = [*text, *policy, "--keep", budget, "--chunk", size, "--rerank", "--every", every]
             runs = [generate(t, *options, "--save-cache", f"{work}/cache.{t}") for t in ("host", "cuda")]
             close(*runs, (path, size))
