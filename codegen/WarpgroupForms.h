@@ -2,9 +2,8 @@
 //
 // A kernel may have a second form for sm_90a, which multiplies by warpgroups or has its blocks
 // in clusters: a gpu.func beside its own, launched with the same grid, that reads and writes
-// the same. The manifest
-// knows of one kernel, and where the form's blocks have other threads how many
-// (`warpgroup_block`); kvc-choose-forms keeps one of the two.
+// the same. The manifest knows of one kernel, and where the form's blocks have other threads
+// how many (`warpgroup_block`); kvc-choose-forms keeps one of the two.
 //
 //===----------------------------------------------------------------------===//
 

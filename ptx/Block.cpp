@@ -95,8 +95,7 @@ std::vector<Warp *> Block::release(std::vector<Warp *> &waiting) {
                kernel.name, at[0], at[1], at[2], forBlock, warps.size(),
                forCluster.empty() ? "have ended" : "wait for the cluster");
   released.swap(waiting);
-  ++shared.barriers;
-  shared.team = 0;
+  shared.passBarrier();
   for (Warp *warp : released)
     warp->teamBarriers = 0;
   if (profile)

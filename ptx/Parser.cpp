@@ -536,7 +536,8 @@ private:
     size_t dimension = 0;
     do {
       int64_t extent = number();
-      if (dimension == 3 || extent < 1 ||
+      // Of each alone first: their product is of 64 bits.
+      if (dimension == 3 || extent < 1 || extent > mostBlocksOfCluster ||
           (blocks *= uint64_t(extent)) > mostBlocksOfCluster)
         throw unsupported(
             formatted("a cluster must have three dimensions and 1 to {} blocks",

@@ -213,9 +213,13 @@ void SharedMemory::bring(uint64_t address, uint32_t size, const void *value,
   std::memcpy(&bytes[address], value, size);
 }
 
-void SharedMemory::passClusterBarrier() {
+void SharedMemory::passBarrier() {
   ++barriers;
   team = 0;
+}
+
+void SharedMemory::passClusterBarrier() {
+  passBarrier();
   ++intervals;
   barriersBefore = barriers;
 }
@@ -234,10 +238,9 @@ void SharedMemory::writeFromOutside(uint64_t address, uint32_t size,
     throw fail(KVC_INTERNAL_ERROR,
                "a block that has not met its cluster must not write to the "
                "shared memory of another one, which may not have begun");
+  bool changes = std::memcmp(&bytes[address], value, size);
   for (uint64_t i = address / 4; i <= (address + size - 1) / 4; ++i) {
     Word &word = words[i];
-    bool written =
-        word.outside == intervals && std::memcmp(&bytes[address], value, size);
     for (const Party *party : {&word.readers, &word.writers, &word.changers})
       if (party->since(barriersBefore))
         throw fail(KVC_INTERNAL_ERROR,
@@ -245,7 +248,7 @@ void SharedMemory::writeFromOutside(uint64_t address, uint32_t size,
                    "what thread {} uses without a barrier of the cluster "
                    "between them",
                    i * 4, party->thread());
-    if (written)
+    if (changes && word.outside == intervals)
       throw fail(KVC_INTERNAL_ERROR,
                  "race for shared memory at {}: other blocks write two numbers",
                  i * 4);

@@ -58,7 +58,9 @@ public:
   /// A store of another block of the cluster; behind the first barrier of that, since until
   /// then this block may not have begun.
   void writeFromOutside(uint64_t address, uint32_t bytes, const void *value);
-  /// One of the cluster orders the block's threads as well.
+  /// All threads of the block have met; or the blocks of its cluster, which orders these as
+  /// well.
+  void passBarrier();
   void passClusterBarrier();
 
   uint32_t barriers = 0; // passed so far
@@ -94,8 +96,7 @@ private:
     uint32_t writer = 0;              // the last one
     uint32_t fences = never;          // that it had passed before
     uint32_t arrival = 0;             // of what the engine brings
-    uint32_t outside =
-        0; // interval of the cluster's in which another block wrote
+    uint32_t outside = 0;             // interval in which another block wrote
   };
   static constexpr uint32_t never = ~0u;
   void wrote(Word &word, const Access &access);

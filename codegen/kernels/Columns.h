@@ -60,8 +60,8 @@ namespace kvc {
 /// ColumnsLeftOut.cpp those that see nothing, ColumnsProducts.cpp those that stay in
 /// registers, ColumnsMembers.cpp their sums by member of the group, ColumnsHeads.cpp
 /// those that are reduced over all heads there, ColumnsTeams.cpp which warps have which
-/// heads, ColumnsClusters.cpp which blocks, ColumnsNorms.cpp norms behind the output projection, ColumnsChannels.cpp what
-/// is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp,
+/// heads, ColumnsClusters.cpp which blocks, ColumnsNorms.cpp norms behind the output
+/// projection, ColumnsChannels.cpp what is reduced over channels, ColumnsParts.cpp what is over tokens, ColumnsWarpgroups.cpp,
 /// ColumnsWarpgroupNorms.cpp, ColumnsWarpgroupWindows.cpp and ColumnsWarpgroupHeads.cpp
 /// products of four warps together.
 class ColumnsBuilder {

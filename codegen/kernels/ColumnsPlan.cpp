@@ -229,14 +229,13 @@ LaunchSpec ColumnsBuilder::launch() {
   LaunchSpec spec = bodyLaunch(kernel, site);
   addOwnArgs(kernel, site.shape, spec.args);
   spec.blockSize = warps * warpSize;
-  std::string tokens = std::to_string(tokenWarps() * tokensPerWarp());
+  int64_t tokens = tokenWarps() * tokensPerWarp();
   if (dependsOnLength)
     (site.ofShortCalls ? spec.upToTokens : spec.aboveTokens) = longestOfShort;
-  std::string blocks = "ceildiv(tokens," + tokens + ")";
+  std::string blocks = "ceildiv(tokens," + std::to_string(tokens) + ")";
   if (isForShortCalls()) // as many as its blocks' tokens, for a form with partners
     blocks = std::to_string(partnersOfShort) + "*min(" + blocks + "," +
-             std::to_string(longestOfPartners / (tokenWarps() * warpSize)) +
-             ")";
+             std::to_string(longestOfPartners / tokens) + ")";
   if (keepsRows())
     blocks = "min(" + blocks + ",ceildiv(" + std::to_string(mostBlocks()) +
              ",kv_heads))";

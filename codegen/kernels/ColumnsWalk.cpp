@@ -262,8 +262,6 @@ void ColumnsBuilder::runAllHeads(KernelBuilder &k, LogitTile *tile,
   PointEval eval(k, s, leaf, point);
   Expr mine = exists & isFirstMate(k);
   if (teams > 1)
-    mine = mine & (team == 0);
-  if (partners > 1)
-    mine = mine & (partner == 0);
+    mine = mine & (ownHead == 0); // what others have is joined there
   storeOutputs(k, s, eval, point, mine, /*oneHead=*/true);
 }

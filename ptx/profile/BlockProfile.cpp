@@ -165,23 +165,23 @@ void BlockProfile::instruction(const Warp &warp, const Instruction &op,
 
 void BlockProfile::barrier(uint32_t first, uint32_t count) {
   std::span met(clocks.data() + first, count);
-  double latest = 0;
-  for (const Clock &clock : met)
-    latest = std::max(latest, clock.base);
-  for (Clock &clock : met)
-    clock.base = clock.latest = latest;
+  goOn(met, latestOf(met));
 }
 
-double BlockProfile::latest() const {
+double BlockProfile::latestOf(std::span<const Clock> met) {
   double latest = 0;
-  for (const Clock &clock : clocks)
+  for (const Clock &clock : met)
     latest = std::max(latest, clock.base);
   return latest;
 }
 
+void BlockProfile::goOn(std::span<Clock> met, double at) {
+  for (Clock &clock : met)
+    clock.base = clock.latest = at;
+}
+
 void BlockProfile::clusterBarrier(double last) {
-  for (Clock &clock : clocks)
-    clock.base = clock.latest = last + clusterClocks;
+  goOn(clocks, last + clusterClocks);
   l1.forget();
 }
 

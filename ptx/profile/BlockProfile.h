@@ -60,7 +60,7 @@ public:
   /// So many warps have met.
   void barrier(uint32_t first, uint32_t count);
   /// When the last warp has come to where all wait.
-  double latest() const;
+  double latest() const { return latestOf(clocks); }
   /// The cluster's blocks have met, the last of them at `last`: what they have written is in
   /// L2, and L1 has forgotten what it had.
   void clusterBarrier(double last);
@@ -104,6 +104,9 @@ private:
   /// cp.async.bulk.tensor: begins at `at`.
   void bulkCopy(const BoxCopy &copy, double at);
   void endBasicBlock(Clock &clock, double more);
+  /// Of warps that meet: when the last one comes, and from when they go on.
+  static double latestOf(std::span<const Clock> met);
+  static void goOn(std::span<Clock> met, double at);
 
   const Card &card;
   FirstLevel l1;

@@ -143,13 +143,12 @@ Cost conversionCost(Parts parts) {
 Cost kvc::ptx::costOf(Parts parts) {
   std::string_view name = parts[0], type = parts.back();
   bool wide = type.ends_with("64"), isF = isFloating(type);
-  if (name == "barrier" || name == "mapa" || has(parts, "shared::cluster"))
-    if (name != "cp")
-      return clusterCost(parts);
-  if (name == "ld" || name == "st" || name == "atom" || name == "red")
-    return accessCost(parts);
   if (name == "cp")
     return asyncCost(parts);
+  if (name == "barrier" || has(parts, "shared::cluster"))
+    return clusterCost(parts);
+  if (name == "ld" || name == "st" || name == "atom" || name == "red")
+    return accessCost(parts);
   if (name == "mbarrier") {
     Cost cost = {Unit::Barrier, 1, 20};
     cost.traffic = has(parts, "try_wait") ? Traffic::Arrive : Traffic::None;

@@ -118,15 +118,13 @@ void fillGaps(uint64_t first, uint64_t bytes) {
 struct Profiler::Launch {
   std::mutex mutex;
   Counters sums;
-  double longest = 0;
-  std::vector<double> chains; // each block's
+  std::vector<double> chains; // each block's longest warp's
   SharedSectors reads, writes;
 
   void add(BlockProfile &block) {
     Counters counters = block.counters();
     std::lock_guard lock(mutex);
     sums += counters;
-    longest = std::max(longest, counters.path);
     chains.push_back(counters.path);
     ::add(reads, block.read());
     ::add(writes, block.written());
@@ -226,8 +224,8 @@ void Profiler::run(const Kernel &kernel, const LaunchShape &shape,
   double factor = double(profile.blocks) / double(profile.ran);
   profile.counters = launch.sums;
   profile.counters.scale(factor);
-  profile.longestPath = launch.longest;
-  auto works = [&](double chain) { return chain >= launch.longest / 16; };
+  profile.longestPath = std::ranges::max(launch.chains);
+  auto works = [&](double chain) { return chain >= profile.longestPath / 16; };
   profile.working = uint64_t(
       std::ceil(factor * double(std::ranges::count_if(launch.chains, works))));
   for (auto &[first, footprint] : footprints(launch.reads, memory)) {

@@ -24,7 +24,7 @@ import struct
 import subprocess
 import sys
 
-from layers import load, save
+from layers import encoded, load, save
 
 check, work, prompt_policy, policy = sys.argv[1:5]
 given = dict(pair.split("=") for pair in sys.argv[5:])
@@ -49,12 +49,6 @@ def narrow(x):
         bits += 0x7fff + (bits >> 16 & 1)
         return struct.unpack("<f", struct.pack("<I", bits & 0xffff0000))[0]
     return single(x)
-
-
-def encoded(values):
-    if dtype == "BF16":
-        return b"".join(struct.pack("<f", x)[2:] for x in values)
-    return struct.pack(f"<{len(values)}{'e' if dtype == 'F16' else 'f'}", *values)
 
 
 def decoded(raw):
@@ -210,9 +204,9 @@ def write(path, all_heads, queries, length, since):
     tensors = {
         "lengths": ("I32", [heads], wholes([len(h.rows) for h in all_heads])),
         "positions": ("I32", [len(rows)], wholes([r["position"] for r in rows])),
-        "k": (dtype, [len(rows), dim], encoded([x for r in rows for x in r["k"]])),
-        "v": (dtype, [len(rows), dim], encoded([x for r in rows for x in r["v"]])),
-        "q": (dtype, [heads * group, new, dim], encoded([x for h in queries for q in h for x in q])),
+        "k": (dtype, [len(rows), dim], encoded(dtype, [x for r in rows for x in r["k"]])),
+        "v": (dtype, [len(rows), dim], encoded(dtype, [x for r in rows for x in r["v"]])),
+        "q": (dtype, [heads * group, new, dim], encoded(dtype, [x for h in queries for q in h for x in q])),
         "members.counts": ("I32", [heads], wholes([len(h.members) for h in all_heads])),
         "members.row": ("I32", [len(members)], wholes([place[id(m[0])] for _, m in members])),
         "members.position": ("I32", [len(members)], wholes([m[1] for _, m in members])),

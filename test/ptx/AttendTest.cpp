@@ -5,6 +5,7 @@
 #include "ptx/profile/Profiler.h"
 #include "runtime/attend/DeviceCut.h"
 #include "runtime/device/ViewKernels.h"
+#include "test/matrix/GuardedMemory.h"
 #include "test/ptx/PtxCalls.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +14,6 @@
 #include <cstring>
 #include <numeric>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 using namespace kvc;
 using namespace kvc::rt;
 using namespace kvc::test;
@@ -23,6 +21,27 @@ using namespace kvc::test;
 namespace {
 
 using PtxAttend = PtxCalls;
+
+/// What a view reads of one head: all rows of `rows`, in pages one behind the other by a table.
+struct PagedHead {
+  PagedHead(kvc_cache_view &view, const GuardedMemory &rows, uint32_t dim,
+            uint32_t pageRows, int32_t count)
+      : table(rows.bytes / (pageRows * dim * 2)), count(count), length(count) {
+    std::iota(table.begin(), table.end(), 0);
+    auto pages = uint32_t(table.size());
+    view.k = view.v = {rows.data, 0, dim, dim, pageRows * dim};
+    view.table = {table.data(), pages, 0};
+    view.table_entries = view.pages = pages;
+    view.counts = {&this->count, 1, 0};
+    view.offsets = {&offset, 1, 0};
+    view.lengths = &length;
+    view.positions = {};
+  }
+  PagedHead(const PagedHead &) = delete;
+
+  std::vector<int32_t> table;
+  int32_t count, offset = 0, length;
+};
 
 } // namespace
 
@@ -224,30 +243,13 @@ TEST_F(PtxAttend, NeedsNoMoreWorkspaceForLess) {
 // The bulk copy engine asks the same table, and nothing behind a head's rows reaches a query.
 TEST_F(PtxAttend, ReportsPagesThatBoxesAreAskedOf) {
   constexpr uint32_t rows = 300, dim = 64, pages = 19, pageRows = 16;
-  constexpr size_t bytes = pages * pageRows * dim * 2;
-  auto page = size_t(sysconf(_SC_PAGESIZE)), size = (bytes / page + 1) * page;
-  auto *guarded = static_cast<std::byte *>(
-      mmap(nullptr, size + page, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(guarded, MAP_FAILED);
-  ASSERT_EQ(mprotect(guarded + size, page, PROT_NONE), 0);
-  std::byte *begin = guarded + size - bytes;
-  std::memset(begin, 0xff, bytes); // NaN
-  std::memset(begin, 0, rows * dim * 2);
+  GuardedMemory guarded(pages * pageRows * dim * 2, GuardedMemory::Edge::Back);
+  std::memset(guarded.data, 0xff, guarded.bytes); // NaN
+  std::memset(guarded.data, 0, rows * dim * 2);
   Cache cache = wholeCache(random, 1, 1, dim, KVC_BF16, 1);
   Call call(random, cache, 2, 70, KVC_F32);
   Laid laid(cache, Layout::PagesNHD, pageRows);
-  std::vector<int32_t> table(pages);
-  std::iota(table.begin(), table.end(), 0);
-  int32_t count = rows, offset = 0, length = rows;
-  kvc_cache_view &view = laid.view;
-  view.k = view.v = {begin, 0, dim, dim, pageRows * dim};
-  view.table = {table.data(), pages, 0};
-  view.table_entries = view.pages = pages;
-  view.counts = {&count, 1, 0};
-  view.offsets = {&offset, 1, 0};
-  view.lengths = &length;
-  view.positions = {};
+  PagedHead head(laid.view, guarded, dim, pageRows, rows);
   auto expect = [&](int32_t bits) {
     status = 0;
     EXPECT_EQ(attend(call, laid), KVC_OK) << lastError();
@@ -257,37 +259,23 @@ TEST_F(PtxAttend, ReportsPagesThatBoxesAreAskedOf) {
   };
   expect(0);
   for (int32_t wrong : {int32_t(pages), -1, INT32_MIN, INT32_MAX}) {
-    table[3] = wrong;
+    head.table[3] = wrong;
     expect(KVC_DATA_CACHE);
   }
-  table[3] = 3;
+  head.table[3] = 3;
   // Rows that begin amid a page's sixteen are copied.
-  count -= 5, offset = 5, length -= 5;
+  head.count -= 5, head.offset = 5, head.length -= 5;
   expect(0);
-  munmap(guarded, size + page);
 }
 
 TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
   constexpr uint32_t rows = 8, dim = 16;
-  auto page = size_t(sysconf(_SC_PAGESIZE));
-  auto *guarded =
-      static_cast<std::byte *>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(guarded, MAP_FAILED);
-  ASSERT_EQ(mprotect(guarded + page, page, PROT_NONE), 0);
-  void *end = guarded + page - rows * dim * 2;
+  GuardedMemory guarded(rows * dim * 2, GuardedMemory::Edge::Back);
   Cache cache = wholeCache(random, 1, 1, dim, KVC_BF16, 1);
   Call call(random, cache, 2, 1, KVC_F32);
   Laid laid(cache, Layout::PagesNHD, 2);
-  int32_t table[4] = {0, 1, 2, 3}, count = 8, offset = 0, length = 8;
   kvc_cache_view &view = laid.view;
-  view.k = view.v = {end, 0, dim, dim, 2 * dim};
-  view.table = {table, 4, 0};
-  view.table_entries = view.pages = 4;
-  view.counts = {&count, 1, 0};
-  view.offsets = {&offset, 1, 0};
-  view.lengths = &length;
-  view.positions = {};
+  PagedHead head(view, guarded, dim, 2, rows);
   auto expect = [&](int32_t bits) {
     status = 0;
     EXPECT_EQ(attend(call, laid), KVC_OK) << lastError();
@@ -295,24 +283,24 @@ TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
   };
   expect(0);
   for (int32_t wrong : {9, -1, INT32_MAX}) {
-    count = wrong;
+    head.count = wrong;
     expect(KVC_DATA_CACHE);
     EXPECT_EQ(call.outRow(0), std::vector<float>(dim)); // of no row
   }
-  count = 8;
+  head.count = 8;
   for (int32_t wrong : {1, -1, INT32_MIN, INT32_MAX}) {
-    offset = wrong;
+    head.offset = wrong;
     expect(KVC_DATA_CACHE);
   }
-  offset = 0;
+  head.offset = 0;
   for (int32_t wrong : {4, -1, INT32_MAX}) {
-    table[3] = wrong;
+    head.table[3] = wrong;
     expect(KVC_DATA_CACHE);
   }
-  table[3] = 3;
-  length = -1;
+  head.table[3] = 3;
+  head.length = -1;
   expect(KVC_DATA_CACHE);
-  length = 8;
+  head.length = 8;
   call.args.max_rows = 7; // right all the same
   expect(KVC_DATA_CAPACITY);
   auto out = call.out;
@@ -340,7 +328,6 @@ TEST_F(PtxAttend, ReportsWhatLeadsOutOfTheCache) {
     members.counts[0] = wrong;
     expect(KVC_DATA_CACHE);
   }
-  munmap(guarded, 2 * page);
 }
 
 TEST_F(PtxAttend, RefusesMoreRowsThanAGridHas) {

@@ -1,10 +1,9 @@
 // Boxes of a tensor by the bulk copy engine, and the barriers that they arrive at.
 
-#include "ptx/Machine.h"
-#include "ptx/Parser.h"
+#include "test/ptx/Kernel.h"
+
 #include "ptx/TensorMap.h"
 #include "ptx/profile/Report.h"
-#include "runtime/base/Failure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -115,12 +114,7 @@ std::vector<uint16_t> run(const std::string &body, const Tensor &tensor = {},
 
 std::string complaint(const std::string &body, const Tensor &tensor = {},
                       uint64_t seed = 1) {
-  try {
-    run(body, tensor, seed);
-  } catch (const rt::Failure &failure) {
-    return failure.what();
-  }
-  return "";
+  return test::complaintOf([&] { run(body, tensor, seed); });
 }
 
 /// Rows of 128 bytes, pieces of 16 where their number and the row's differ.

@@ -1,13 +1,9 @@
 //===- ClusterTest.cpp - blocks that wait for each other ------------------===//
 
-#include "ptx/Machine.h"
-#include "ptx/Parser.h"
-#include "runtime/base/Failure.h"
+#include "test/ptx/Kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstring>
 
 using namespace kvc;
 using testing::HasSubstr;
@@ -22,44 +18,26 @@ const std::string arrive = "barrier.cluster.arrive.aligned;\n",
 /// 6 blocks of 64 threads along x in clusters of `cluster`. `body` has the thread in %r0, the
 /// block in %r1, in %r2 the address of the thread's word of shared memory, in %d0 that of the
 /// results, two numbers a block, and in %d1 that of its block's first one.
-ptx::Program programOf(const std::string &body, const std::string &cluster) {
-  return ptx::parse(
-      ".visible .entry kernel(.param .u64 .ptr .align 1 results)\n"
-      ".explicitcluster\n.reqnctapercluster " +
-      cluster +
-      "\n{\n"
-      ".reg .pred %p<8>; .reg .b32 %r<16>; .reg .b64 %d<8>;\n"
-      ".shared .align 16 .b8 shared[1024];\n"
-      "ld.param.b64 %d0, [results]; mov.u32 %r0, %tid.x; mov.u32 %r1, "
-      "%ctaid.x;\n"
-      "mov.b32 %r2, shared; mad.lo.s32 %r2, %r0, 4, %r2;\n"
-      "mul.wide.u32 %d1, %r1, 8; add.s64 %d1, %d0, %d1;\n" +
-      body + "ret;\n}\n");
-}
-
 std::vector<int64_t> run(const std::string &body, const std::string &cluster,
                          uint64_t seed = 0) {
-  ptx::Program program = programOf(body, cluster);
-  ptx::GlobalMemory memory;
-  std::vector<int64_t> values(2 * blocks);
-  void *results = memory.allocate(values.size() * 8);
-  std::memset(results, 0, values.size() * 8);
-  std::byte argument[8];
-  std::memcpy(argument, &results, 8);
-  ptx::run(program.kernels.at("kernel"), {{blocks, 1, 1}, threads}, argument,
-           memory.view(), 1, seed);
-  std::memcpy(values.data(), results, values.size() * 8);
-  return values;
+  return test::runText(
+      ".visible .entry kernel(.param .u64 .ptr .align 1 results)\n"
+      ".explicitcluster\n.reqnctapercluster " +
+          cluster +
+          "\n{\n"
+          ".reg .pred %p<8>; .reg .b32 %r<16>; .reg .b64 %d<8>;\n"
+          ".shared .align 16 .b8 shared[1024];\n"
+          "ld.param.b64 %d0, [results]; mov.u32 %r0, %tid.x; mov.u32 %r1, "
+          "%ctaid.x;\n"
+          "mov.b32 %r2, shared; mad.lo.s32 %r2, %r0, 4, %r2;\n"
+          "mul.wide.u32 %d1, %r1, 8; add.s64 %d1, %d0, %d1;\n" +
+          body + "ret;\n}\n",
+      {{blocks, 1, 1}, threads}, std::vector<int64_t>(2 * blocks), seed);
 }
 
 std::string complaint(const std::string &body,
                       const std::string &cluster = "2, 1, 1") {
-  try {
-    run(body, cluster);
-  } catch (const rt::Failure &failure) {
-    return failure.what();
-  }
-  return "";
+  return test::complaintOf([&] { run(body, cluster); });
 }
 
 /// Each thread adds 1 to its block's number; then that of the cluster's other end (block
@@ -189,7 +167,8 @@ TEST(PTXCluster, IsAPartOfTheGrid) {
               HasSubstr("has clusters of 4 x 1 x 1 blocks, which must divide "
                         "the grid, got 6 x 1 x 1"));
   EXPECT_THAT(complaint("", "1, 2, 1"), HasSubstr("1 x 2 x 1 blocks"));
-  for (const char *cluster : {"0, 1, 1", "3, 3, 1", "1, 1, 1, 1", "-2, 1, 1"})
+  for (const char *cluster : {"0, 1, 1", "3, 3, 1", "1, 1, 1, 1", "-2, 1, 1",
+                              "8, 2305843009213693952, 1"}) // 2^64 in all
     EXPECT_THAT(
         complaint("", cluster),
         HasSubstr("a cluster must have three dimensions and 1 to 8 blocks"));

@@ -7,8 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 using namespace kvc;
 using namespace kvc::test;
 
@@ -29,15 +27,6 @@ std::unique_ptr<rt::Device> deviceOf(const std::string &name,
   return rt::openDevice(artifact, names, target);
 }
 
-std::string refusal(const std::function<void()> &body) {
-  try {
-    body();
-  } catch (const rt::Failure &failure) {
-    return failure.what();
-  }
-  return "";
-}
-
 TEST(PTXDevice, RunsAKernel) {
   std::unique_ptr<rt::Device> device = deviceOf("kernel");
   void *results = device->allocate(64 * 8);
@@ -52,21 +41,21 @@ TEST(PTXDevice, RunsAKernel) {
 }
 
 TEST(PTXDevice, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(refusal([] { deviceOf("other"); }),
+  EXPECT_EQ(complaintOf([] { deviceOf("other"); }),
             "the PTX for sm_80 has no kernel 'other'");
-  EXPECT_EQ(refusal([] { deviceOf("kernel", 0); }),
+  EXPECT_EQ(complaintOf([] { deviceOf("kernel", 0); }),
             "artifact has no PTX: compile it with --chip=sm_90, say");
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(complaintOf([] {
               deviceOf("kernel")->launch({0, {1, 1, 1}, 64, {}}, nullptr);
             }),
             "kernel 'kernel' has 1 parameters, got 0");
   uint64_t two[2] = {};
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(complaintOf([&] {
               deviceOf("kernel")->launch({0, {1, 1, 1}, 64, two}, nullptr);
             }),
             "kernel 'kernel' has 1 parameters, got 2");
   ptx::Program program = ptx::parse(kernelText(""));
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(complaintOf([&] {
               ptx::run(program.kernels.at("kernel"), {{1, 1, 1}, 32}, {},
                        ptx::GlobalMemory().view(), 1, 0);
             }),

@@ -26,29 +26,42 @@ inline std::string kernelText(const std::string &body) {
          body + "\nst.global.b64 [%d1], %d2;\nret;\n}\n";
 }
 
+/// What a launch of `text`'s kernel leaves of the numbers that its one parameter points to.
+inline std::vector<int64_t> runText(const std::string &text,
+                                    const ptx::LaunchShape &shape,
+                                    std::vector<int64_t> numbers,
+                                    uint64_t seed = 0) {
+  ptx::Program program = ptx::parse(text);
+  ptx::GlobalMemory memory;
+  const size_t bytes = numbers.size() * sizeof(int64_t);
+  void *results = memory.allocate(bytes);
+  std::memcpy(results, numbers.data(), bytes);
+  std::byte argument[8];
+  std::memcpy(argument, &results, 8);
+  ptx::run(program.kernels.at("kernel"), shape, argument, memory.view(), 1,
+           seed);
+  std::memcpy(numbers.data(), results, bytes);
+  return numbers;
+}
+
 /// The results of `threads` threads of one block.
 inline std::vector<int64_t>
 runKernel(const std::string &body, uint32_t threads = 32, uint64_t seed = 0) {
-  ptx::Program program = ptx::parse(kernelText(body));
-  ptx::GlobalMemory memory;
-  void *results = memory.allocate(threads * 8);
-  std::byte argument[8];
-  std::memcpy(argument, &results, 8);
-  ptx::run(program.kernels.at("kernel"), {{1, 1, 1}, threads}, argument,
-           memory.view(), 1, seed);
-  std::vector<int64_t> values(threads);
-  std::memcpy(values.data(), results, threads * 8);
-  return values;
+  return runText(kernelText(body), {{1, 1, 1}, threads},
+                 std::vector<int64_t>(threads, -1), seed);
 }
 
-/// What the machine says of it; "" where it says nothing.
-inline std::string complaint(const std::string &body, uint32_t threads = 32) {
+/// What the machine says where run() ends in a failure; "" where it says nothing.
+template <typename Run> std::string complaintOf(Run run) {
   try {
-    runKernel(body, threads);
+    run();
   } catch (const rt::Failure &failure) {
     return failure.what();
   }
   return "";
+}
+inline std::string complaint(const std::string &body, uint32_t threads = 32) {
+  return complaintOf([&] { runKernel(body, threads); });
 }
 
 } // namespace kvc::test

@@ -1,8 +1,7 @@
 //===- WarpgroupTest.cpp - wgmma, by hand ---------------------------------===//
 
-#include "ptx/Machine.h"
-#include "ptx/Parser.h"
-#include "runtime/base/Failure.h"
+#include "test/ptx/Kernel.h"
+
 #include "runtime/base/Half.h"
 
 #include <gmock/gmock.h>
@@ -288,12 +287,7 @@ std::string replaced(std::string text, const std::string &from,
 /// What the machine says of a kernel that has `to` for the last `from`.
 std::string complaint(const std::string &from, const std::string &to,
                       const Case &c = {.columns = 8}, Run how = {}) {
-  try {
-    run(c, replaced(textOf(c), from, to), how);
-  } catch (const rt::Failure &failure) {
-    return failure.what();
-  }
-  return "";
+  return test::complaintOf([&] { run(c, replaced(textOf(c), from, to), how); });
 }
 
 const std::string fence = "wgmma.fence.sync.aligned;",
